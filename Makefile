@@ -1,0 +1,44 @@
+# Everything a developer types. Needs Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow check format bench clean
+
+help:          ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
+
+install: $(STAMP) ## make .venv with everything for development
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "metricmix needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## learn a metric on embedded data; prints a table, writes a picture
+	$(BIN)/metricmix demo
+
+test: $(STAMP) ## the tests, docstring examples included
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP) ## the slow tests only
+	$(BIN)/python -m pytest -m slow
+
+check: $(STAMP) ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+clean:         ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

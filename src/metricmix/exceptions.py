@@ -1,0 +1,59 @@
+"""Every error and warning of metricmix.
+
+::
+
+    MetricMixError
+    ├── InputError (also a ValueError)      an argument is not what it should be
+    │   └── NotAMetricError                 a matrix breaks a metric's laws; carries the report
+    └── CheckpointError                     a file cannot be resumed from
+
+    UserWarning
+    ├── ConvergenceWarning                  a solver stopped before it was done
+    └── UnreachableWarning                  pairs of nodes without a path were given a length
+
+Every message is one sentence: whose argument, what was expected, what was found, the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from metricmix.metric import MetricViolations
+
+__all__ = [
+    "CheckpointError",
+    "ConvergenceWarning",
+    "InputError",
+    "MetricMixError",
+    "NotAMetricError",
+    "UnreachableWarning",
+]
+
+
+class MetricMixError(Exception):
+    """Base of all errors raised by metricmix."""
+
+
+class InputError(MetricMixError, ValueError):
+    """An argument is not what it should be; the message names it and the remedy."""
+
+
+class NotAMetricError(InputError):
+    """A matrix is not a metric; `violations` is the full report."""
+
+    def __init__(self, message: str, violations: MetricViolations) -> None:
+        super().__init__(message)
+        self.violations = violations
+
+
+class CheckpointError(MetricMixError):
+    """A checkpoint is unreadable, or belongs to another problem."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A solver stopped before it converged; the message says what to try."""
+
+
+class UnreachableWarning(UserWarning):
+    """Some pairs of nodes have no path between them and were given a length by default."""

@@ -1,0 +1,46 @@
+"""Running kernels side by side on plain Python threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import joblib
+
+__all__ = ["effective_threads", "in_threads"]
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+def effective_threads(n_jobs: int | None = None) -> int:
+    """Return the number of threads that `n_jobs` stands for.
+
+    None means every core this process may use, or ``OMP_NUM_THREADS`` where it is set (as it is
+    inside joblib's workers, so that nested parallelism does not oversubscribe the machine);
+    negative numbers count from the cores downwards, as in scikit-learn.
+    """
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        cores = int(joblib.cpu_count())
+        return max(1, min(cores, int(limit))) if limit.isdigit() and int(limit) > 0 else cores
+    if n_jobs < 0:
+        return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
+    return max(1, n_jobs)
+
+
+def in_threads(
+    function: Callable[[T], Result], tasks: Iterable[T], n_jobs: int | None = None
+) -> list[Result]:
+    """Return ``[function(task) for task in tasks]``, computed on several threads.
+
+    The results come in the order of the tasks, so nothing depends on the number of threads.
+    """
+    work = list(tasks)
+    threads = min(effective_threads(n_jobs), len(work))
+    if threads <= 1:
+        return [function(task) for task in work]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, work))

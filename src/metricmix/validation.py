@@ -1,0 +1,200 @@
+"""Input checks: the one place that decides what is acceptable, and says what is not.
+
+Everything public calls these at the door; everything behind the door trusts its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.exceptions import InputError
+
+__all__ = [
+    "check_choice",
+    "check_index",
+    "check_indices",
+    "check_labels",
+    "check_number",
+    "check_square",
+]
+
+SYMMETRY_TOLERANCE = 1e-9
+"""Largest asymmetry, relative to the largest entry, that counts as rounding (and is left alone)."""
+
+
+def check_square(
+    matrix: ArrayLike,
+    *,
+    name: str = "matrix",
+    directed: bool = False,
+    allow_infinite: bool = False,
+    allow_negative: bool = False,
+    require_zero_diagonal: bool = True,
+) -> NDArray[Any]:
+    """Return `matrix` as a square floating-point array that is a dissimilarity.
+
+    float32 and float64 arrays, memory maps included, pass through uncopied; everything else
+    becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
+    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`.
+    """
+    array = as_float_array(matrix, name=name)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise InputError(f"{name}: expected a square matrix (n, n), got shape {array.shape}")
+    n = array.shape[0]
+    if n == 0:
+        raise InputError(f"{name}: expected at least one item, got an empty matrix")
+    # Row blocks keep the temporaries small when the array is a memory map of many gigabytes.
+    block = max(1, (1 << 22) // n)
+    largest, worst, worst_pair = 0.0, 0.0, (0, 0)
+    for start in range(0, n, block):
+        rows = np.asarray(array[start : start + block])
+        finite = np.isfinite(rows)
+        if not finite.all():
+            bad = ~finite if not allow_infinite else np.isnan(rows) | (rows == -np.inf)
+            if bad.any():
+                i, j = _first(bad, start)
+                raise InputError(
+                    f"{name}: expected finite entries, found {array[i, j]} at ({i}, {j}); "
+                    "decide what missing or unreachable pairs are worth and fill them in"
+                )
+        if not allow_negative and rows.min() < 0:
+            i, j = _first(rows < 0, start)
+            raise InputError(
+                f"{name}: expected non-negative entries, found {array[i, j]:.6g} at ({i}, {j})"
+            )
+        largest = max(largest, float(np.max(np.abs(rows), where=finite, initial=0.0)))
+        if not directed:
+            transposed = np.asarray(array[:, start : start + block]).T
+            with np.errstate(invalid="ignore"):
+                gap = np.abs(rows - transposed)
+            gap[np.isnan(gap)] = 0.0  # inf - inf
+            if gap.max() > worst:
+                worst = float(gap.max())
+                i, j = np.unravel_index(int(gap.argmax()), gap.shape)
+                worst_pair = (int(i) + start, int(j))
+    if require_zero_diagonal:
+        diagonal = np.diagonal(array)
+        if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):
+            i = int(np.argmax(np.abs(diagonal)))
+            raise InputError(
+                f"{name}: expected a zero diagonal, found {diagonal[i]:.6g} at ({i}, {i}); "
+                "set it to 0 (a similarity must first be turned into a dissimilarity)"
+            )
+    rounding = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(array.dtype).eps))
+    if worst > rounding * largest:
+        i, j = worst_pair
+        raise InputError(
+            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); "
+            "pass directed=True or symmetrise it, e.g. (M + M.T) / 2"
+        )
+    return array
+
+
+def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
+    """Return `values` as float32 or float64, uncopied where it is one of these already."""
+    if hasattr(values, "toarray"):  # scipy sparse: a zero may mean "no edge" or "distance 0"
+        raise InputError(
+            f"{name}: expected a dense array, got a sparse {type(values).__name__}; "
+            "a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"
+        )
+    array = np.asarray(values)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    try:
+        if np.iscomplexobj(array):
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected real numbers, got dtype {array.dtype}") from None
+
+
+def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDArray[np.int64]:
+    """Return labels coded as 0, 1, ... with -1 kept for unlabelled items.
+
+    At least two different labels must be there. Labels may be integers or strings; the integer
+    -1 marks an unlabelled item (among strings: ``"-1"`` or the empty string).
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InputError(f"{name}: expected one label per item, got shape {labels.shape}")
+    if n is not None and len(labels) != n:
+        raise InputError(f"{name}: expected {n} labels, one per item, got {len(labels)}")
+    if labels.dtype.kind == "f":
+        if not np.all(labels == np.round(labels)):
+            raise InputError(
+                f"{name}: expected classes, found continuous or missing values; "
+                "mark unlabelled items with -1"
+            )
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind in "OUS":
+        text = labels.astype(str)
+        unlabelled = (text == "-1") | (text == "")
+        labels = text
+    else:
+        unlabelled = labels == -1
+    classes, codes = np.unique(labels[~unlabelled], return_inverse=True)
+    if len(classes) < 2:
+        found = f"only {classes[0]!r}" if len(classes) else "no labelled item"
+        raise InputError(f"{name}: expected at least two different labels, found {found}")
+    coded = np.full(len(labels), -1, dtype=np.int64)
+    coded[~unlabelled] = codes
+    return coded
+
+
+def check_indices(indices: ArrayLike, n: int, *, name: str = "indices") -> NDArray[np.int64]:
+    """Return item numbers in 0 .. n-1 as a one-dimensional int64 array (negative ones refused)."""
+    array = np.atleast_1d(np.asarray(indices))
+    if array.dtype == bool and array.shape == (n,):
+        return np.flatnonzero(array).astype(np.int64)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name}: expected item numbers, got dtype {array.dtype} with shape {array.shape}"
+        )
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= n:
+        raise InputError(
+            f"{name}: expected item numbers in 0 .. {n - 1}, found {low if low < 0 else high}"
+        )
+    return array.astype(np.int64)
+
+
+def check_index(index: Any, n: int, *, name: str = "index") -> int:
+    """Return one item number in 0 .. n-1."""
+    checked = check_indices(index, n, name=name)
+    if len(checked) != 1:
+        raise InputError(f"{name}: expected one item number, got {index!r}")
+    return int(checked[0])
+
+
+def check_choice(value: str, choices: tuple[str, ...], *, name: str) -> str:
+    """Return `value` if it is among `choices`."""
+    if value not in choices:
+        raise InputError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def check_number(
+    value: Any, *, name: str, low: float = -np.inf, high: float = np.inf, open_low: bool = False
+) -> float:
+    """Return a finite number in [low, high] (or ]low, high] when `open_low`)."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected a number, got {value!r}") from None
+    if not np.isfinite(number) or number < low or number > high or (open_low and number == low):
+        bounds = f"{'> ' if open_low else '>= '}{low:g}" if low > -np.inf else "finite"
+        if high < np.inf:
+            bounds += f" and <= {high:g}"
+        raise InputError(f"{name}: expected a number {bounds}, got {value!r}")
+    return number
+
+
+def _first(mask: NDArray[np.bool_], offset: int) -> tuple[int, int]:
+    """First True of a block of rows that starts at row `offset`."""
+    i, j = np.unravel_index(int(mask.argmax()), mask.shape)
+    return int(i) + offset, int(j)
