@@ -73,8 +73,8 @@ def check_square(
             gap[np.isnan(gap)] = 0.0  # inf - inf
             if gap.max() > worst:
                 worst = float(gap.max())
-                i, j = np.unravel_index(int(gap.argmax()), gap.shape)
-                worst_pair = (int(i) + start, int(j))
+                row, column = np.unravel_index(int(gap.argmax()), gap.shape)
+                worst_pair = (int(row) + start, int(column))
     if require_zero_diagonal:
         diagonal = np.diagonal(array)
         if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):

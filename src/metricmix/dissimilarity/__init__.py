@@ -1,1 +1,33 @@
-"""To come."""
+"""From raw data to dissimilarities: features, graphs, and the stack that holds them."""
+
+from metricmix.dissimilarity.diffusion import diffusion
+from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.knn_path_length import knn_path_length
+from metricmix.dissimilarity.mahalanobis import mahalanobis
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.neighbourhoods import jaccard, resource_allocation
+from metricmix.dissimilarity.path_length import path_length
+from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
+from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.threshold_graphs import threshold_graphs
+
+__all__ = [
+    "ComputedSource",
+    "CrossDissimilarities",
+    "DissimilarityMatrix",
+    "DissimilarityStack",
+    "FeatureSource",
+    "Graph",
+    "GraphSource",
+    "Source",
+    "as_graph",
+    "diffusion",
+    "features",
+    "jaccard",
+    "knn_path_length",
+    "mahalanobis",
+    "path_length",
+    "resource_allocation",
+    "threshold_graphs",
+]

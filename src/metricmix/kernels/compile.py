@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
 __all__ = ["inlined", "kernel"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Any]
 
 
-def kernel(function: F) -> F:
+def kernel(function: Function) -> Function:
     """Compile `function` on its first call, without the interpreter lock.
 
     numba caches beside the module, else in the user's cache folder; where neither is writable it
     raises at decoration, and the kernel is then simply compiled again in every process.
     """
-    options = {"nogil": True, "error_model": "numpy"}
-    compiled: F
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    compiled: Function
     try:
         compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:
@@ -27,7 +27,6 @@ def kernel(function: F) -> F:
     return compiled
 
 
-def inlined(function: F) -> F:
+def inlined(function: Function) -> Function:
     """Compile a small helper that is always inlined into the kernel that calls it."""
-    compiled: F = numba.njit(inline="always", nogil=True, error_model="numpy")(function)
-    return compiled
+    return numba.njit(inline="always", nogil=True, error_model="numpy")(function)

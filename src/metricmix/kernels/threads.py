@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 import joblib
@@ -13,6 +14,12 @@ __all__ = ["effective_threads", "in_threads"]
 
 T = TypeVar("T")
 Result = TypeVar("Result")
+
+
+@cache
+def _cores() -> int:
+    """Return the cores this process may use; asking the system takes longer than a short search."""
+    return int(joblib.cpu_count())
 
 
 def effective_threads(n_jobs: int | None = None) -> int:
@@ -24,10 +31,9 @@ def effective_threads(n_jobs: int | None = None) -> int:
     """
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
-        cores = int(joblib.cpu_count())
-        return max(1, min(cores, int(limit))) if limit.isdigit() and int(limit) > 0 else cores
+        return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
     if n_jobs < 0:
-        return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
+        return max(1, _cores() + 1 + n_jobs)
     return max(1, n_jobs)
 
 

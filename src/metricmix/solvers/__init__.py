@@ -1,1 +1,19 @@
-"""To come."""
+"""How to minimise: solvers, the one loop that runs them, the one result they return."""
+
+from metricmix.solvers.full import Full
+from metricmix.solvers.loop import Progress
+from metricmix.solvers.minimize import minimize
+from metricmix.solvers.result import SolveResult, Status, Trace
+from metricmix.solvers.stochastic import Stochastic
+from metricmix.solvers.whole_matrix import minimize_metric
+
+__all__ = [
+    "Full",
+    "Progress",
+    "SolveResult",
+    "Status",
+    "Stochastic",
+    "Trace",
+    "minimize",
+    "minimize_metric",
+]

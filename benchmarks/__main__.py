@@ -1,0 +1,62 @@
+"""Run the benchmarks and write docs/benchmarks.md.
+
+``python -m benchmarks`` runs all; ``python -m benchmarks one_pair`` runs some, and prints them
+only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.measure import cpu_name
+
+SECTIONS = ("all_pairs", "one_pair", "step_growth", "threshold_graphs", "compile_time")
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def provenance() -> str:
+    """Say where the figures come from: machine, versions, commit."""
+    import numba
+    import numpy
+    import scipy
+
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=PAGE.parent
+    ).stdout.strip()
+    from metricmix.kernels.threads import effective_threads
+
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
+        f"{effective_threads()} threads of {cpu_name()}, "
+        f"Python {platform.python_version()}, numpy {numpy.__version__}, "
+        f"scipy {scipy.__version__}, numba {numba.__version__}"
+    )
+
+
+def main(names: list[str]) -> None:
+    sections = []
+    for name in names or SECTIONS:
+        module = importlib.import_module(f"benchmarks.{name}")
+        print(f"## {module.TITLE}\n", flush=True)
+        body = module.run()
+        print(body + "\n", flush=True)
+        sections.append(f"## {module.TITLE}\n\n{body.strip()}\n")
+    if names:
+        return
+    head = (
+        "# Benchmarks\n\n"
+        "Written by `make bench`; do not edit. All ratios are measured side by side in one run, "
+        "best of several repeats.\n\n"
+        f"{provenance()}\n"
+    )
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text("\n".join([head, *sections]))
+    print(f"written: {PAGE}")
+
+
+main(sys.argv[1:])

@@ -1,0 +1,60 @@
+"""How things are timed, and how tables are written."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["best_time", "cpu_name", "real_data", "table"]
+
+
+def best_time(function: Callable[[], Any], repeats: int = 5, at_least: float = 0.0) -> float:
+    """Return the shortest of several runs, in seconds; short jobs are repeated within a run.
+
+    The first call, which may compile, is not timed.
+    """
+    function()
+    inner = 1
+    while True:
+        started = time.perf_counter()
+        for _ in range(inner):
+            function()
+        once = time.perf_counter() - started
+        if once >= at_least:
+            break
+        inner *= 2
+    best = once
+    for _ in range(repeats - 1):
+        started = time.perf_counter()
+        for _ in range(inner):
+            function()
+        best = min(best, time.perf_counter() - started)
+    return best / inner
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def cpu_name() -> str:
+    """Return the processor's name."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def real_data(name: str) -> Path | None:
+    """Return a file of real data if METRICMIX_DATA points to a folder that has it."""
+    folder = os.environ.get("METRICMIX_DATA")
+    path = Path(folder) / name if folder else None
+    return path if path is not None and path.exists() else None

@@ -1,0 +1,191 @@
+"""Distances between features that have been smoothed over a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.features import Metric, features
+from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.table import check_table
+from metricmix.exceptions import InputError
+from metricmix.validation import check_number
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["diffusion", "smoothing_operator"]
+
+PRECISION = 1e-14
+"""Relative error at which the Chebyshev iteration for PageRank stops."""
+
+SPARSE_COST = 40
+"""Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
+
+
+def diffusion(
+    graph: Any,
+    X: Any = None,
+    steps: int = 2,
+    *,
+    restart: float | None = None,
+    metric: Metric = "cosine",
+    nodes: Any = None,
+    weight: str | None = None,
+) -> DissimilarityMatrix:
+    """Distance of smoothed features: ``M[i, j] = metric(z_i, z_j)``, z the rows of ``Z = S X``.
+
+    With ``B = D^(-1/2) (A + I) D^(-1/2)``, the symmetrically normalised adjacency with self loops::
+
+        S = B^steps                                          by default
+        S = restart (I - (1 - restart) B)^(-1)               personalised PageRank, if `restart`
+        Z = sqrt(S), entry by entry, if X is None
+
+    A row of S says where a walk from a node ends up, so without features two nodes are compared by
+    where their walks lead; the square root keeps the few largest entries from deciding alone.
+
+    Parameters
+    ----------
+    graph, nodes, weight
+        See :func:`~metricmix.dissimilarity.graphs.as_graph`. Directions are dropped. An edge of
+        length l enters A as 1 / l, which is the similarity itself where that was given.
+    X : None, array, scipy sparse or pandas DataFrame (n, d)
+        Features in the order of the nodes, used as they are: counts, such as words, are best
+        divided by their row sums first.
+    steps : int
+        How often to smooth, 0 for not at all; without meaning if `restart` is given.
+    restart : float in ]0, 1]
+        Probability that the walk goes back to its start; 0.1 looks about ten steps far.
+    metric
+        See :func:`~metricmix.dissimilarity.features.features`.
+
+    Returns
+    -------
+    DissimilarityMatrix (n, n)
+        Named "diffusion_<steps>", "pagerank" or, with features, "pagerank_features". Costs
+        O(steps E d), for PageRank O(E d / sqrt(restart)) or O(n^2 (n + d)), whichever is
+        less, and n^2 d / 2 for the distances.
+
+    Raises
+    ------
+    InputError
+        If X does not have one row per node, steps or restart are out of range, or an edge has
+        length zero.
+
+    >>> diffusion([(0, 1), (2, 3)], [[1, 0], [0, 1], [1, 0], [1, 0]], steps=1, nodes=4).round(3)
+    array([[0.   , 0.   , 0.293, 0.293],
+           [0.   , 0.   , 0.293, 0.293],
+           [0.293, 0.293, 0.   , 0.   ],
+           [0.293, 0.293, 0.   , 0.   ]])
+    """
+    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
+        raise InputError(f"steps: expected a whole number >= 0, got {steps!r}")
+    if restart is not None:
+        restart = check_number(restart, name="restart", low=0.0, high=1.0, open_low=True)
+    operator = smoothing_operator(as_graph(graph, nodes=nodes, weight=weight))
+    n = operator.shape[0]
+    if X is None:
+        from scipy.sparse import eye_array
+
+        table = eye_array(n, format="csr")
+    else:
+        table = check_table(X)
+    if table.shape[0] != n:
+        raise InputError(f"X: expected {n} rows, one per node of the graph, got {table.shape[0]}")
+    if restart is None:
+        smoothed = _power(operator, table, int(steps))
+        name = f"diffusion_{steps}"
+    else:
+        smoothed = _pagerank(operator, table, restart)
+        name = "pagerank" if X is None else "pagerank_features"
+    if X is None:
+        smoothed = _roots(smoothed)
+    return as_dissimilarity(features(smoothed, metric), name)
+
+
+def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
+    """Return ``D^(-1/2) (A + I) D^(-1/2)``, (n, n), D the row sums of A + I.
+
+    >>> smoothing_operator(as_graph([(0, 1)], nodes=3)).toarray()
+    array([[0.5, 0.5, 0. ],
+           [0.5, 0.5, 0. ],
+           [0. , 0. , 1. ]])
+    """
+    from scipy.sparse import csr_array, eye_array
+
+    lengths = graph.adjacency
+    if graph.weighted and not lengths.data.all():
+        raise InputError(
+            "graph: expected positive edge lengths, since an edge conducts 1 / length, found 0; "
+            "pass weight='ignore', or merge the nodes at distance zero"
+        )
+    strengths = csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
+    looped = (strengths + eye_array(graph.n)).tocsr()
+    scale = 1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel())
+    return csr_array(looped.multiply(scale[:, None]).multiply(scale[None, :]))
+
+
+def _power(operator: Any, table: Any, steps: int) -> Any:
+    """Return ``operator^steps @ table``, dense as soon as sparse no longer pays."""
+    for _ in range(steps):
+        table = operator @ table
+        if not isinstance(table, np.ndarray) and 10 * table.nnz > np.prod(table.shape):
+            table = table.toarray()
+    return table
+
+
+def _roots(walks: Any) -> Any:
+    if not isinstance(walks, np.ndarray):
+        return walks.sqrt()
+    # No entry is negative but by rounding.
+    return np.sqrt(np.maximum(walks, 0.0))
+
+
+def _pagerank(operator: Any, table: Any, restart: float) -> NDArray[np.float64]:
+    """Solve ``(I - (1 - restart) B) Z = restart X``.
+
+    The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
+    (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs a number of steps
+    known beforehand, about the square root of what the power iteration needs. A dense solution is
+    taken where that is cheaper: small graphs with many features, and dense graphs.
+    """
+    n = operator.shape[0]
+    right = restart * (table if isinstance(table, np.ndarray) else table.toarray())
+    damped = (1 - restart) * operator
+    spread = 1 - restart  # the eigenvalues are those in 1 +- spread
+    rate = spread / (1 + np.sqrt(1 - spread**2))
+    n_iter = int(np.ceil(np.log(PRECISION / 2) / np.log(rate))) if rate > 0 else 0
+    d = right.shape[1]
+    if n**3 / 3 + 2 * n**2 * d < SPARSE_COST * n_iter * operator.nnz * d:
+        from scipy.linalg import solve
+
+        dense = np.eye(n) - damped.toarray()
+        return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
+    solution = np.empty_like(right)
+    # A few columns at a time stay in the cache through all the iterations.
+    width = max(1, (1 << 17) // n)
+    for start in range(0, d, width):
+        columns = np.ascontiguousarray(right[:, start : start + width])
+        solution[:, start : start + width] = _chebyshev(damped, columns, spread, n_iter)
+    return solution
+
+
+def _chebyshev(
+    damped: Any, right: NDArray[np.float64], spread: float, n_iter: int
+) -> NDArray[np.float64]:
+    """Return x with ``(I - damped) x = right``, the spectrum of damped within +- spread."""
+    x = np.zeros_like(right)
+    residual = right.copy()
+    step = right.copy()
+    rho = spread
+    for _ in range(n_iter):
+        x += step
+        residual -= step - damped @ step
+        following = 1 / (2 / spread - rho)
+        step *= following * rho
+        step += (2 * following / spread) * residual
+        rho = following
+    return x + step

@@ -1,0 +1,232 @@
+"""Feature tables as dissimilarities."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.dissimilarity.gram import SquaredDistances
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.table import check_table
+from metricmix.exceptions import InputError
+
+__all__ = ["FeatureRows", "feature_rows", "features"]
+
+BY_PRODUCT = ("euclidean", "l2", "sqeuclidean", "cosine", "normalized-euclidean")
+BY_SKLEARN = ("haversine", "nan_euclidean")
+ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
+BY_SCIPY = (
+    *("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "hamming"),
+    *("jensenshannon", "mahalanobis", "minkowski", "seuclidean", *ON_SETS),
+)
+ROUNDING = 1e-12
+ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
+
+Metric = str | Callable[..., float]
+
+
+def features(
+    X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
+) -> DissimilarityMatrix:
+    """Distances between the rows of a feature table: ``M[i, j] = metric(x_i, x_j)``.
+
+    ===========================  ==================================================================
+    ``"euclidean"``              ``||x - y||``; also ``"sqeuclidean"``, its square
+    ``"cosine"``                 ``1 - x.y / (||x|| ||y||)``; a row of zeros, which has no
+                                 direction, is at 1 from every other row, and at 0 from another
+                                 row of zeros, since equal rows are at 0
+    ``"normalized-euclidean"``   ``||x - y|| / sqrt(||x|| ||y||)``, the paper's; not a metric in
+                                 general, and not defined for a row of zeros
+    other names                  those of :func:`scipy.spatial.distance.cdist` and of
+                                 :func:`sklearn.metrics.pairwise_distances`; those that compare
+                                 sets (``"jaccard"``, ``"dice"``, ...) read X as ``X != 0``
+    a function                   called as ``metric(x, y, **metric_params)`` once per pair i < j
+    ===========================  ==================================================================
+
+    Parameters
+    ----------
+    X : array, scipy sparse or pandas DataFrame (n, d)
+        One row per item. Sparse tables stay sparse for the first three lines above and are made
+        dense for the other metrics.
+    metric : str or callable
+    **metric_params
+        Passed on, as ``p=3`` for ``"minkowski"``. The variances of ``"seuclidean"`` and the inverse
+        covariance of ``"mahalanobis"`` are those of X unless given.
+
+    Returns
+    -------
+    DissimilarityMatrix (n, n)
+        float64, exactly symmetric with zero diagonal, named after the metric. Takes n^2 d / 2
+        operations, at the speed of a matrix product for the first three lines, which are accurate
+        nevertheless: equal rows are at exactly 0 (:class:`~metricmix.dissimilarity.gram`).
+
+    Raises
+    ------
+    InputError
+        If X holds NaN or inf (NaN is welcome with ``"nan_euclidean"``), if the metric is unknown,
+        or if it is not defined for some pair, as the correlation with a constant row.
+
+    >>> features([[0, 0], [3, 4], [3, 4]])
+    DissimilarityMatrix([[0., 5., 5.],
+                         [5., 0., 0.],
+                         [5., 0., 0.]])
+    """
+    table = feature_rows(X, metric, **metric_params)
+    n = table.n
+    matrix = np.empty((n, n))
+    # A function is slow enough to be worth calling for exactly the pairs that are needed.
+    step = 1 if callable(metric) else max(1, (1 << 22) // n)
+    for start in range(0, n, step):
+        stop = min(n, start + step)
+        block = table.block(np.arange(start, stop), start)
+        within = np.triu(block[:, : stop - start], 1)
+        matrix[start:stop, start:stop] = within + within.T
+        matrix[start:stop, stop:] = block[:, stop - start :]
+        matrix[stop:, start:stop] = block[:, stop - start :].T
+    return as_dissimilarity(matrix, table.name)
+
+
+def feature_rows(
+    X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
+) -> FeatureRows:
+    """Return an object that computes rows of ``features(X, metric)`` when asked for them."""
+    known = {*BY_PRODUCT, *BY_SKLEARN, *BY_SCIPY, *ALIASES}
+    if not callable(metric) and metric not in known:
+        close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
+        raise InputError(f"metric: expected a known name or a function, got {metric!r}; {hint}?")
+    table = check_table(X, allow_nan=metric == "nan_euclidean")
+    return FeatureRows(table, metric, metric_params)
+
+
+class FeatureRows:
+    """``rows(indices)[k, j] = metric(x_indices[k], x_j)``, computed on demand.
+
+    Up to rounding in the last digits these are the rows of :func:`features`.
+
+    >>> feature_rows([[0, 0], [3, 4], [3, 4]]).rows(np.array([2]))
+    array([[5., 0., 0.]])
+    """
+
+    def __init__(self, X: Any, metric: Metric, params: dict[str, Any]) -> None:
+        self.n: int = X.shape[0]
+        self.metric: Metric = metric if callable(metric) else ALIASES.get(metric, metric)
+        self.name: str = (
+            getattr(metric, "__name__", "features") if callable(metric) else str(self.metric)
+        )
+        self._params = dict(params)
+        # Weighted forms of these metrics are rare: scipy computes them as it does the others.
+        self._by_product = self.metric in BY_PRODUCT and not params
+        if self._by_product:
+            self._prepare_product(X)
+            return
+        if self.metric == "normalized-euclidean":
+            raise InputError(f"metric 'normalized-euclidean': got parameters {sorted(params)}")
+        self._X = X if isinstance(X, np.ndarray) else X.toarray()
+        if self.metric in ON_SETS:  # scipy computes nonsense, even negative, from other numbers
+            self._X = self._X != 0
+        if self.metric == "seuclidean" and "V" not in params:
+            self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
+        if self.metric == "mahalanobis" and "VI" not in params:
+            self._params["VI"] = _inverse_covariance(self._X)
+
+    def rows(self, indices: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the distances from `indices` to all items, (len(indices), n)."""
+        return self.block(np.asarray(indices), 0)
+
+    def block(self, rows: NDArray[np.integer], first: int) -> NDArray[np.float64]:
+        """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self._by_product:
+                values = self._finished(self._squared.block(rows, first), rows, first)
+            else:
+                values = self._elementwise(rows, first)
+        here = np.flatnonzero(rows >= first)
+        values[here, rows[here] - first] = 0.0
+        if not np.all(values >= 0) or np.isinf(values).any():
+            k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
+            raise InputError(
+                f"metric {self.name!r}: expected a finite distance >= 0 between rows {rows[k]} and "
+                f"{first + j}, got {values[k, j]:g}; leave these rows out or choose another metric"
+            )
+        return values
+
+    def _prepare_product(self, X: Any) -> None:
+        self._norms = np.empty(0)
+        if self.metric in ("cosine", "normalized-euclidean"):
+            directions, self._norms = _split(X)
+        if self.metric == "cosine":
+            X = directions
+        if self.metric == "normalized-euclidean" and not self._norms.all():
+            i = int(np.argmin(self._norms))
+            raise InputError(
+                f"X: 'normalized-euclidean' divides by the norm of a row, and row {i} is all "
+                "zeros; leave it out, or shift the features so that no row is zero"
+            )
+        self._squared = SquaredDistances(X)
+
+    def _finished(
+        self, squared: NDArray[np.float64], rows: NDArray[np.integer], first: int
+    ) -> NDArray[np.float64]:
+        """Turn squared distances, divided by scale^2, into the metric."""
+        scale = self._squared.scale
+        if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
+            squared *= scale * scale / 2
+            np.minimum(squared, 2.0, out=squared)
+            zero = self._norms == 0
+            squared[zero[rows, None] != zero[None, first:]] = 1.0
+            return squared
+        if self.metric == "sqeuclidean":
+            squared *= scale
+            squared *= scale
+            return squared
+        np.sqrt(squared, out=squared)
+        if self.metric == "normalized-euclidean":
+            roots = np.sqrt(self._norms / scale)
+            squared /= roots[rows, None] * roots[None, first:]
+        else:
+            squared *= scale
+        return squared
+
+    def _elementwise(self, rows: NDArray[np.integer], first: int) -> NDArray[np.float64]:
+        try:
+            if self.metric in BY_SKLEARN:
+                from sklearn.metrics import pairwise_distances as compute
+            else:
+                from scipy.spatial.distance import cdist as compute
+            values = compute(self._X[rows], self._X[first:], metric=self.metric, **self._params)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"metric {self.name!r}: {error}") from error
+        distances = np.asarray(values, dtype=np.float64)
+        distances[(distances < 0) & (distances > -ROUNDING)] = 0.0  # correlation of equal rows
+        return distances
+
+
+def _split(X: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Return the rows of X at unit length (or zero), and their lengths."""
+    sparse = not isinstance(X, np.ndarray)
+    largest = np.abs(X).max(axis=1)
+    largest = np.asarray(largest.todense()).ravel() if sparse else largest
+    # Powers of two first, so that squares stay in range and no digit is lost.
+    powers = np.ldexp(1.0, np.frexp(largest)[1])
+    scaled = X.multiply(1 / powers[:, None]).tocsr() if sparse else X / powers[:, None]
+    squares = scaled.multiply(scaled).sum(axis=1) if sparse else (scaled * scaled).sum(axis=1)
+    lengths = np.sqrt(np.asarray(squares).ravel())
+    inverse = 1 / np.where(lengths > 0, lengths, 1.0)
+    directions = scaled.multiply(inverse[:, None]).tocsr() if sparse else scaled * inverse[:, None]
+    return directions, cast(NDArray[np.float64], lengths * powers)
+
+
+def _inverse_covariance(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((1, 1))
+    if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
+        raise InputError(
+            f"metric 'mahalanobis': the covariance of X, shape {X.shape}, has no inverse; "
+            "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of your own"
+        )
+    inverse: NDArray[np.float64] = np.linalg.inv(covariance).astype(np.float64)
+    return inverse

@@ -1,0 +1,59 @@
+"""An n x n dissimilarity that remembers where it came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DissimilarityMatrix", "as_dissimilarity"]
+
+
+class DissimilarityMatrix(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
+    """``M[i, j] >= 0``, ``M[i, i] = 0``: an array, and the name of its source.
+
+    Attributes
+    ----------
+    source_name : str or None
+        What the entries are ("cosine", "path_length"); the default name in a stack.
+    n_unreachable : int
+        Ordered pairs (i, j) that had no path between them and were given a value by a policy.
+
+    Both belong to this very array: slices and copies have None and 0, and whatever is computed
+    from it is a plain array, so that a note can never outlive what it describes.
+
+    >>> M = as_dissimilarity(np.array([[0.0, 2.0], [2.0, 0.0]]), "cosine")
+    >>> M.source_name, M.n_unreachable
+    ('cosine', 0)
+    >>> M[:1].source_name is None
+    True
+    >>> M / 2
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    source_name: str | None
+    n_unreachable: int
+
+    def __array_finalize__(self, obj: NDArray[Any] | None) -> None:
+        self.source_name = None
+        self.n_unreachable = 0
+
+    def __array_wrap__(
+        self, array: NDArray[Any], context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        if array is self:  # in place
+            return self
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+
+def as_dissimilarity(
+    array: NDArray[Any], name: str | None, n_unreachable: int = 0
+) -> DissimilarityMatrix:
+    """Return `array` as a :class:`DissimilarityMatrix`, sharing its memory."""
+    matrix = array.view(DissimilarityMatrix)
+    matrix.source_name = name
+    matrix.n_unreachable = int(n_unreachable)
+    return matrix

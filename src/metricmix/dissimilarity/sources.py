@@ -1,0 +1,220 @@
+"""What a stack is made of: anything that can give rows of a dissimilarity matrix.
+
+The one abstraction that makes the library scale is that nothing ever asks a source for its
+matrix, only for ``rows``, ``columns`` and the values of given ``pairs``. A dense array, a memory
+map, features with a distance, or a graph searched on demand can all answer that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.exceptions import InputError
+from metricmix.validation import check_square
+
+__all__ = ["ComputedSource", "DenseSource", "FeatureSource", "GraphSource", "Source"]
+
+Indices = NDArray[np.int64]
+Floats = NDArray[Any]
+
+
+class Source(ABC):
+    """One n × n dissimilarity matrix, asked for by rows.
+
+    Attributes
+    ----------
+    n : int
+        Number of items.
+    name : str or None
+        How a stack calls it unless told otherwise.
+    n_unreachable : int
+        Ordered pairs that had no path and were given a length (graph sources).
+    """
+
+    n: int
+    name: str | None = None
+    n_unreachable: int = 0
+
+    @abstractmethod
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``, of shape (len(indices), n)."""
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T``, of shape (len(indices), n); the rows, when symmetric."""
+        return self.rows(indices)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
+        unique, where = np.unique(i, return_inverse=True)
+        values = np.empty(len(i))
+        for start in range(0, len(unique), 64):  # a few rows at a time bound the memory
+            rows = self.rows(unique[start : start + 64])
+            here = (where >= start) & (where < start + 64)
+            values[here] = rows[where[here] - start, j[here]]
+        return values
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
+        return self.rows(i)[:, j]
+
+
+class DenseSource(Source):
+    """A source held as a matrix: an array in memory or a memory map, used uncopied."""
+
+    def __init__(self, matrix: ArrayLike, *, name: str | None = None, directed: bool = False):
+        self.matrix = matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix)
+        self.n = self.matrix.shape[0]
+        self.name = name or getattr(matrix, "source_name", None)
+        self.n_unreachable = getattr(matrix, "n_unreachable", 0)
+        self.directed = directed
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        return np.asarray(self.matrix[indices])
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T``."""
+        if not self.directed:
+            return self.rows(indices)
+        return np.ascontiguousarray(np.asarray(self.matrix[:, indices]).T)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise."""
+        return np.asarray(self.matrix[i, j])
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return np.asarray(self.matrix[np.ix_(i, j)])
+
+
+class ComputedSource(Source):
+    """A source whose rows are computed when they are asked for, by functions of your own.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    rows : callable
+        ``rows(indices) -> (len(indices), n)``.
+    columns : callable, optional
+        ``columns(indices) -> (len(indices), n)``, needed for directed stacks only.
+    pairs : callable, optional
+        ``pairs(i, j) -> (len(i),)``, where single values are cheaper than rows.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricmix.dissimilarity import ComputedSource
+    >>> time = np.array([0.0, 1.0, 5.0])
+    >>> lag = ComputedSource(3, lambda i: np.abs(time[i, None] - time), name="lag")
+    >>> lag.rows(np.array([2]))
+    array([[5., 4., 0.]])
+    """
+
+    def __init__(
+        self,
+        n: int,
+        rows: Callable[[Indices], Floats],
+        *,
+        columns: Callable[[Indices], Floats] | None = None,
+        pairs: Callable[[Indices, Indices], Floats] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.n = n
+        self.name = name
+        self._rows, self._columns, self._pairs = rows, columns, pairs
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``, checked for shape and sense."""
+        return self._checked(self._rows(indices), indices)
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T``, checked for shape and sense."""
+        if self._columns is None:
+            return self.rows(indices)
+        return self._checked(self._columns(indices), indices)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise."""
+        if self._pairs is None:
+            return super().pairs(i, j)
+        return np.asarray(self._pairs(i, j))
+
+    def _checked(self, rows: Floats, indices: Indices) -> Floats:
+        rows = np.asarray(rows)
+        label = f"source {self.name!r}" if self.name else "computed source"
+        if rows.shape != (len(indices), self.n):
+            raise InputError(
+                f"{label}: expected rows of shape {(len(indices), self.n)}, got {rows.shape}"
+            )
+        if not (np.isfinite(rows).all() and rows.min(initial=0.0) >= 0):
+            raise InputError(f"{label}: expected finite, non-negative rows, found others")
+        return rows
+
+
+class FeatureSource(ComputedSource):
+    """Distances between the rows of a feature table, computed on demand.
+
+    The values are those of :func:`metricmix.dissimilarity.features`; memory is that of the table.
+    """
+
+    def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
+        from metricmix.dissimilarity.features import feature_rows
+
+        self.X, self.metric = X, metric
+        compute = feature_rows(X, metric)
+        super().__init__(compute.n, compute.rows, name=name or metric)
+
+
+class GraphSource(ComputedSource):
+    """Path lengths of an unweighted graph, by one breadth-first search per row asked for.
+
+    Unreachable pairs need a stated length here, since the largest finite distance of the whole
+    graph is not known without searching all of it.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        unreachable: float,
+        nodes: Any = None,
+        directed: bool = False,
+        name: str | None = None,
+    ) -> None:
+        from metricmix.dissimilarity.graphs import as_graph
+        from metricmix.kernels.breadth_first import breadth_first
+
+        forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
+        backward = forward.T.tocsr() if directed else forward
+
+        def search(adjacency: Any) -> Callable[[Indices], Floats]:
+            indptr, indices = adjacency.indptr, adjacency.indices
+
+            def rows(sources: Indices) -> Floats:
+                hops = breadth_first(indptr, indices, sources).astype(np.float64)
+                hops[hops < 0] = unreachable
+                return hops
+
+            return rows
+
+        super().__init__(
+            forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
+        )
+
+
+def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:
+    """Return `source` as a checked :class:`Source`; `name` is what error messages call it."""
+    if isinstance(source, Source):
+        return source
+    matrix = check_square(source, name=name, directed=directed) if validate else source
+    dense = DenseSource(matrix, directed=directed)
+    dense.name = getattr(source, "source_name", None)
+    dense.n_unreachable = getattr(source, "n_unreachable", 0)
+    return dense

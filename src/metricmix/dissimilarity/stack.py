@@ -1,0 +1,396 @@
+"""The stack: R dissimilarities over the same n items, asked for by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.dissimilarity.sources import DenseSource, Source, as_source
+from metricmix.exceptions import InputError
+from metricmix.validation import check_choice, check_indices
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.diagnosis import StackDiagnosis
+
+__all__ = ["CrossDissimilarities", "DissimilarityStack"]
+
+Floats = NDArray[np.float64]
+SCALINGS = ("none", "norm", "mean", "max")
+ROWS_FOR_SCALE = 2048
+"""Computed sources with more items than this are scaled by a random sample of as many rows."""
+
+
+class DissimilarityStack:
+    r"""R dissimilarity matrices :math:`M_1 \dots M_R` over the same n items; immutable.
+
+    Parameters
+    ----------
+    sources : sequence of (n, n) arrays or Source, or an (n, n, R) array
+        Non-negative, zero diagonal, symmetric unless `directed`; they need not be metrics. Arrays
+        in memory are copied into one block; memory maps and computed sources are used as they are.
+    names : sequence of str, optional
+        Default: what the sources call themselves, else ``"source_0"``, ``"source_1"``, …
+    directed : bool
+        Whether :math:`M_r[i, j]` and :math:`M_r[j, i]` may differ.
+    scaling : {None, "none", "norm", "mean", "max"} or array of R numbers
+        What each source is divided by: its root mean square (so that all have the same Frobenius
+        norm), the mean of its off-diagonal entries, its largest entry, or the numbers given.
+        Everything the stack hands out is divided already.
+    validate : bool
+        Whether to check every entry at the door. Switch off only for memory maps known to be sound.
+
+    Notes ----- Whatever is handed out has the sources on its last axis: ``rows(i)`` is
+    ``np.asarray(stack)[i]``, of shape (len(i), n, R). Slicing with ``stack[np.ix_(a, a)]`` gives
+    a smaller stack with the *same* scales, so that weights keep their meaning; ``stack[np.ix_(a,
+    b)]`` with other columns gives :class:`CrossDissimilarities`.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> stack = mm.DissimilarityStack([abs(X - X.T), abs(X - X.T) ** 2], names=["line", "square"])
+    >>> stack
+    DissimilarityStack(n=3, sources=['line', 'square'])
+    >>> stack.pairs([0], [2])
+    array([[3., 9.]])
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ArrayLike | Source] | ArrayLike,
+        names: Sequence[str] | None = None,
+        directed: bool = False,
+        *,
+        scaling: str | ArrayLike | None = None,
+        validate: bool = True,
+    ) -> None:
+        listed = _as_list(sources)
+        parts = [
+            as_source(source, name=_label(r, names), directed=directed, validate=validate)
+            for r, source in enumerate(listed)
+        ]
+        n = parts[0].n
+        for r, part in enumerate(parts):
+            if part.n != n:
+                raise InputError(
+                    f"{_label(r, names)}: expected {n} items as in stack[0], got {part.n}"
+                )
+        self._n = n
+        self._directed = bool(directed)
+        self._names = _check_names(names, parts)
+        self._n_unreachable = tuple(part.n_unreachable for part in parts)
+        self._block = _as_block(parts)
+        self._sources: tuple[Source, ...] = tuple(parts)
+        if self._block is not None:
+            self._sources = tuple(
+                DenseSource(self._block[r], name=name, directed=directed)
+                for r, name in enumerate(self._names)
+            )
+        self._scaling, self._scales = self._resolve_scaling(scaling)
+        self._scales.flags.writeable = False
+
+    @classmethod
+    def from_block(
+        cls, block: NDArray[Any], names: Sequence[str] | None = None, directed: bool = False
+    ) -> DissimilarityStack:
+        """Return a stack over an (R, n, n) array that is known to be sound, without copying it.
+
+        The array may be a memory map; it must not change while the stack is in use.
+        """
+        view = block.view()
+        view.flags.writeable = False
+        stack = cls.__new__(cls)
+        stack._n = view.shape[1]
+        stack._directed = bool(directed)
+        stack._block = view
+        stack._sources = tuple(DenseSource(layer, directed=directed) for layer in view)
+        stack._names = _check_names(names, list(stack._sources))
+        stack._n_unreachable = (0,) * len(view)
+        stack._scaling, stack._scales = "none", np.ones(len(view))
+        stack._scales.flags.writeable = False
+        return stack
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, n)``, as scikit-learn expects of something pairwise."""
+        return (self._n, self._n)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items n."""
+        return self._n
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources R."""
+        return len(self._sources)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per source."""
+        return self._names
+
+    @property
+    def directed(self) -> bool:
+        """Whether the dissimilarities may be asymmetric."""
+        return self._directed
+
+    @property
+    def scaling(self) -> str:
+        """How the scales were chosen."""
+        return self._scaling
+
+    @property
+    def scales(self) -> Floats:
+        """The R numbers by which the raw sources are divided."""
+        return self._scales
+
+    @property
+    def block(self) -> NDArray[Any] | None:
+        """The raw sources as one read-only (R, n, n) array, or None if some are not in memory.
+
+        Not divided by `scales`: the kernels divide the weights instead.
+        """
+        return self._block
+
+    @property
+    def n_unreachable(self) -> tuple[int, ...]:
+        """Per source, the ordered pairs known to have had no path."""
+        return self._n_unreachable
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __repr__(self) -> str:
+        extra = ", directed=True" if self._directed else ""
+        extra += f", scaling={self._scaling!r}" if self._scaling != "none" else ""
+        return f"DissimilarityStack(n={self._n}, sources={list(self._names)}{extra})"
+
+    def __sklearn_clone__(self) -> DissimilarityStack:
+        return self  # immutable: a clone of an estimator may share it
+
+    # -- what it gives ---------------------------------------------------------------------------
+
+    def rows(self, indices: ArrayLike) -> Floats:
+        """Return ``M_r[i, :]`` for the items `indices`: shape (len(indices), n, R)."""
+        chosen = check_indices(indices, self._n)
+        return self._scaled([source.rows(chosen) for source in self._sources])
+
+    def columns(self, indices: ArrayLike) -> Floats:
+        """Return ``M_r[:, i]`` for the items `indices`: shape (len(indices), n, R)."""
+        chosen = check_indices(indices, self._n)
+        return self._scaled([source.columns(chosen) for source in self._sources])
+
+    def pairs(self, i: ArrayLike, j: ArrayLike) -> Floats:
+        """Return the R values of the pairs ``(i[k], j[k])``: shape (len(i), R)."""
+        first, second = check_indices(i, self._n, name="i"), check_indices(j, self._n, name="j")
+        if self._block is not None:
+            return np.asarray(self._block[:, first, second].T / self._scales)
+        return self._scaled([source.pairs(first, second) for source in self._sources])
+
+    def source(self, name: str | int) -> Floats:
+        """Return one source as an (n, n) array, by its name or number, divided by its scale."""
+        r = self._position(name)
+        return np.asarray(self._sources[r].rows(np.arange(self._n)) / self._scales[r])
+
+    def select(self, names: Sequence[str | int]) -> DissimilarityStack:
+        """Return a stack of some of the sources, in the order given."""
+        chosen = [self._position(name) for name in names]
+        return self._derived([self._sources[r] for r in chosen], chosen)
+
+    def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
+        rows, columns = self._parse_key(key)
+        if np.array_equal(rows, columns):
+            subset = [
+                DenseSource(source.block(rows, rows), directed=self._directed)
+                if isinstance(source, DenseSource)
+                else _Subset(source, rows)
+                for source in self._sources
+            ]
+            return self._derived(subset, range(self.n_sources))
+        values = np.stack([source.block(rows, columns) for source in self._sources])
+        return CrossDissimilarities(values, self._names, self._scales)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        everything = self.rows(np.arange(self._n))
+        return everything if dtype is None else everything.astype(dtype)
+
+    def diagnose(self, *, max_items: int = 2000, random_state: int = 0) -> StackDiagnosis:
+        """Look at every source: triangles broken, zeros, ties, unreachable pairs, coincidences.
+
+        See :func:`metricmix.dissimilarity.diagnosis.diagnose`.
+        """
+        from metricmix.dissimilarity.diagnosis import diagnose
+
+        return diagnose(self, max_items=max_items, random_state=random_state)
+
+    # -- how -------------------------------------------------------------------------------------
+
+    def _scaled(self, parts: list[NDArray[Any]]) -> Floats:
+        stacked = np.stack(parts).astype(np.float64, copy=False)
+        stacked /= self._scales.reshape(-1, *([1] * (stacked.ndim - 1)))
+        return np.moveaxis(stacked, 0, -1)
+
+    def _position(self, name: str | int) -> int:
+        if isinstance(name, str):
+            if name not in self._names:
+                raise InputError(f"source: expected one of {list(self._names)}, got {name!r}")
+            return self._names.index(name)
+        return int(check_indices(name, self.n_sources, name="source")[0])
+
+    def _parse_key(self, key: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if (
+            isinstance(key, tuple)
+            and len(key) == 2
+            and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in key)
+        ):
+            rows = check_indices(key[0].ravel(), self._n, name="rows")
+            return rows, check_indices(key[1].ravel(), self._n, name="columns")
+        raise InputError(
+            "stack[...]: expected stack[np.ix_(rows, columns)]; "
+            "use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values"
+        )
+
+    def _derived(self, sources: Sequence[Source], positions: Sequence[int]) -> DissimilarityStack:
+        """Return a stack of sources that are sound already, with their old names and scales."""
+        plain = [s.matrix if isinstance(s, DenseSource) else s for s in sources]
+        names = [self._names[r] for r in positions]
+        scales = self._scales[list(positions)]
+        stack = DissimilarityStack(plain, names, self._directed, scaling=scales, validate=False)
+        stack._scaling = self._scaling
+        if len(stack) == len(self):
+            stack._n_unreachable = tuple(self._n_unreachable[r] for r in positions)
+        return stack
+
+    def _resolve_scaling(self, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
+        if scaling is None:
+            scaling = "none"
+        if not isinstance(scaling, str):
+            scales = np.array(scaling, dtype=np.float64)
+            if scales.shape != (self.n_sources,) or not (scales > 0).all():
+                raise InputError(
+                    f"scaling: expected {self.n_sources} positive numbers, got {scaling!r}"
+                )
+            return "given", scales
+        check_choice(scaling, SCALINGS, name="scaling")
+        if scaling == "none" or self._n == 1:
+            return scaling, np.ones(self.n_sources)
+        return scaling, np.array([_scale(source, scaling) for source in self._sources])
+
+
+class CrossDissimilarities:
+    """R dissimilarities from some items (rows) to other items (columns).
+
+    What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
+    stack's `scales`.
+    """
+
+    def __init__(self, raw: NDArray[Any], names: tuple[str, ...], scales: Floats) -> None:
+        scaled = raw.astype(np.float64) / scales[:, None, None]
+        self.values = np.moveaxis(scaled, 0, -1)
+        self.names = names
+        self.scales = scales
+        self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
+        self.n_sources = raw.shape[0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CrossDissimilarities(shape={self.shape}, sources={list(self.names)})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+class _Subset(Source):
+    """Some of the items of a computed source."""
+
+    def __init__(self, source: Source, items: NDArray[np.int64]) -> None:
+        self.source, self.items = source, items
+        self.n = len(items)
+        self.name = source.name
+
+    def rows(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        return self.source.rows(self.items[indices])[:, self.items]
+
+    def columns(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        return self.source.columns(self.items[indices])[:, self.items]
+
+    def pairs(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
+        return self.source.pairs(self.items[i], self.items[j])
+
+
+def _label(r: int, names: Sequence[str] | None) -> str:
+    if names is None or r >= len(names):
+        return f"stack[{r}]"
+    return f"stack[{r}] ({names[r]!r})"
+
+
+def _as_list(sources: Any) -> list[Any]:
+    """Split whatever was given into a list of R sources."""
+    if isinstance(sources, Source):
+        return [sources]
+    if isinstance(sources, np.ndarray):
+        if sources.ndim == 2:
+            return [sources]
+        if sources.ndim == 3 and sources.shape[0] == sources.shape[1]:
+            return [sources[:, :, r] for r in range(sources.shape[2])] or _refuse_empty()
+        raise InputError(f"stack: expected an (n, n, R) array, got shape {sources.shape}")
+    listed = list(sources)
+    return listed or _refuse_empty()
+
+
+def _refuse_empty() -> list[Any]:
+    raise InputError("stack: expected at least one dissimilarity, got none")
+
+
+def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:
+    if names is None:
+        own = [part.name or f"source_{r}" for r, part in enumerate(parts)]
+        # Two sources of one kind are told apart by a number; names the user gave are not touched.
+        return tuple(
+            name if own.count(name) == 1 else f"{name}_{own[:r].count(name) + 1}"
+            for r, name in enumerate(own)
+        )
+    if isinstance(names, str) or len(names) != len(parts):
+        raise InputError(f"names: expected {len(parts)}, one per source, got {names!r}")
+    checked = tuple(str(name) for name in names)
+    repeated = sorted({name for name in checked if checked.count(name) > 1})
+    if repeated:
+        raise InputError(f"names: expected different names, found {repeated[0]!r} more than once")
+    return checked
+
+
+def _as_block(parts: list[Source]) -> NDArray[Any] | None:
+    """One (R, n, n) block for sources in memory: the kernels' fast path."""
+    matrices = [part.matrix for part in parts if isinstance(part, DenseSource)]
+    if len(matrices) < len(parts) or any(isinstance(m, np.memmap) for m in matrices):
+        return None
+    single = all(matrix.dtype == np.float32 for matrix in matrices)
+    block = np.empty((len(matrices), *matrices[0].shape), np.float32 if single else np.float64)
+    for layer, matrix in zip(block, matrices, strict=True):
+        layer[...] = matrix
+    block.flags.writeable = False
+    return block
+
+
+def _scale(source: Source, scaling: str) -> float:
+    """Return the number that brings `source` to unit root mean square, mean or maximum."""
+    n = source.n
+    chosen = np.arange(n)
+    if not isinstance(source, DenseSource) and n > ROWS_FOR_SCALE:
+        chosen = np.sort(np.random.default_rng(0).choice(n, ROWS_FOR_SCALE, replace=False))
+    total, largest = 0.0, 0.0
+    for start in range(0, len(chosen), 256):
+        rows = np.asarray(source.rows(chosen[start : start + 256]), dtype=np.float64)
+        total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
+        largest = max(largest, float(rows.max()))
+    pairs = len(chosen) * (n - 1)
+    scale = {"norm": np.sqrt(total / pairs), "mean": total / pairs, "max": largest}[scaling]
+    return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is

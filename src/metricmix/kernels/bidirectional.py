@@ -1,0 +1,183 @@
+r"""One shortest path between two items, searched from both ends.
+
+Let :math:`\mu` be the length of the best way found so far, at first the edge itself, and let
+:math:`\rho_F, \rho_B` be the distances of the nearest open items on either side. Rows are mixed
+only for items that get settled, and the search ends as soon as :math:`\rho_F + \rho_B \ge \mu`:
+any other way would have to leave both settled regions. An item v reached from one side at
+distance x is worth opening only if :math:`x + \min(d_{\text{other}}(v), \rho_{\text{other}}) <
+\mu`, for no way through v can be shorter than that; so mostly nothing but the two ends is ever
+settled, at a cost of O(R n).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.frontier import CHUNK, open_item, take_nearest
+from metricmix.kernels.mixing import length_of, mix_row
+
+__all__ = ["expand", "find_paths", "next_end", "start_pair", "trace_path"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@kernel
+def start_pair(
+    i: int, j: int, edge: float, dist: Floats, key: Floats, least: Floats, pred: Ints, best: Floats
+) -> None:
+    """Open i on side 0 and j on side 1. `best` is (length of the best way, where it meets)."""
+    dist[:] = np.inf
+    key[:] = np.inf
+    least[:] = np.inf
+    pred[:] = -1
+    open_item(i, 0.0, dist[0], key[0], least[0])
+    open_item(j, 0.0, dist[1], key[1], least[1])
+    best[0] = edge
+    best[1] = -1.0  # the edge itself: the two sides need not meet
+
+
+@kernel
+def next_end(least: Floats, best: Floats) -> int:
+    """Return the side whose nearest open item is nearer, or -1 when the search is over."""
+    forward, backward = least[0].min(), least[1].min()
+    if forward + backward >= best[0]:
+        return -1
+    return 0 if forward <= backward else 1
+
+
+@kernel
+def expand(
+    side: int,
+    u: int,
+    m: Floats,
+    beta: float,
+    link: int,
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    best: Floats,
+) -> None:
+    """Relax the edges of u, just settled on `side`; m is its row (side 0) or column (side 1)."""
+    n = dist.shape[1]
+    mine, other = dist[side], dist[1 - side]
+    du = mine[u]
+    radius = least[1 - side].min()
+    for c in range(least.shape[1]):
+        low = c * CHUNK
+        high = min(low + CHUNK, n)
+        part, bound, beyond = m[low:high], mine[low:high], other[low:high]
+        limit = best[0]
+        hopes = 0
+        for k in range(high - low):
+            reached = du + (part[k] if part[k] > 0.0 else 0.0)
+            rest = beyond[k] if beyond[k] < radius else radius
+            hopes += 1 if (reached < bound[k]) & (reached + rest < limit) else 0
+        if hopes == 0:
+            continue
+        for v in range(low, high):
+            floor = m[v] if m[v] > 0.0 else 0.0
+            if v == u or du + floor >= mine[v]:
+                continue
+            rest = min(other[v], radius)
+            if du + floor + rest >= best[0]:
+                continue
+            reached = du + length_of(m[v], beta, link)
+            if reached < mine[v] and reached + rest < best[0]:
+                pred[side, v] = u
+                open_item(v, reached, mine, key[side], least[side])
+                if reached + other[v] < best[0]:
+                    best[0] = reached + other[v]
+                    best[1] = v
+
+
+@kernel
+def trace_path(i: int, j: int, pred: Ints, best: Floats, path: Ints) -> int:
+    """Write the items on the path from i to j into `path`; return how many."""
+    if best[1] < 0:
+        path[0] = i
+        path[1] = j
+        return 2
+    meet = int(best[1])
+    count = 1
+    v = meet
+    while v != i:
+        v = pred[0, v]
+        count += 1
+    at = count
+    v = meet
+    while True:  # the first half was counted; now it is written from its end
+        at -= 1
+        path[at] = v
+        if v == i:
+            break
+        v = pred[0, v]
+    v = meet
+    while v != j:
+        v = pred[1, v]
+        path[count] = v
+        count += 1
+    return count
+
+
+@kernel
+def find_paths(
+    block: NDArray[Any],
+    weights: Floats,
+    beta: float,
+    link: int,
+    directed: bool,
+    i: NDArray[np.int64],
+    j: NDArray[np.int64],
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    m: Floats,
+    path: Ints,
+    lengths: Floats,
+    indptr: NDArray[np.int64],
+    touched: Ints,
+) -> Ints:
+    """Find the shortest path of every pair (i[p], j[p]); return all their items in one array.
+
+    Path p is ``nodes[indptr[p]:indptr[p + 1]]``; `touched` counts the rows mixed for it.
+    """
+    best = np.empty(2)
+    nodes = np.empty(4 * i.shape[0] + path.shape[0], np.int32)
+    indptr[0] = 0
+    for p in range(i.shape[0]):
+        touched[p] = 0
+        if i[p] == j[p]:
+            path[0] = i[p]
+            lengths[p] = 0.0
+            count = 1
+        else:
+            edge = 0.0
+            for r in range(block.shape[0]):
+                edge += weights[r] * block[r, i[p], j[p]]
+            edge = length_of(edge, beta, link)
+            start_pair(i[p], j[p], edge, dist, key, least, pred, best)
+            while True:
+                side = next_end(least, best)
+                if side < 0:
+                    break
+                u = take_nearest(key[side], least[side])
+                mix_row(block, weights, u, directed and side == 1, m)
+                expand(side, u, m, beta, link, dist, key, least, pred, best)
+                touched[p] += 1
+            lengths[p] = best[0]
+            count = trace_path(i[p], j[p], pred, best, path)
+        start = indptr[p]
+        if start + count > nodes.shape[0]:
+            larger = np.empty(2 * nodes.shape[0] + count, np.int32)
+            larger[:start] = nodes[:start]
+            nodes = larger
+        nodes[start : start + count] = path[:count]
+        indptr[p + 1] = start + count
+    return nodes[: indptr[i.shape[0]]]

@@ -1,0 +1,95 @@
+"""Shortest paths from a set of roots to everything: Dijkstra's algorithm on rows.
+
+One root gives a shortest-path tree, many roots give every item its nearest root, and a limit on the
+number of settled items gives the nearest items of a root without looking at the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.frontier import open_item, relax, take_nearest
+from metricmix.kernels.mixing import mix_row
+
+__all__ = ["cap_beyond", "grow_forest", "plant_roots"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@kernel
+def plant_roots(
+    roots: NDArray[np.int64],
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    root: Ints,
+) -> None:
+    """Start a search: everything unknown, every root at distance 0."""
+    dist[:] = np.inf
+    key[:] = np.inf
+    least[:] = np.inf
+    pred[:] = -1
+    root[:] = -1
+    for r in roots:
+        root[r] = r
+        open_item(r, 0.0, dist, key, least)
+
+
+@kernel
+def cap_beyond(limit: int, dist: Floats, key: Floats, least: Floats) -> None:
+    """Forget items that cannot be among the `limit` nearest, once one row has been relaxed."""
+    cap = np.partition(dist, limit - 1)[limit - 1]
+    if cap == np.inf:
+        return
+    for v in range(dist.shape[0]):
+        if dist[v] > cap:
+            dist[v] = cap  # only a way strictly shorter than the cap can bring the item back
+            key[v] = np.inf
+    for c in range(least.shape[0]):
+        if least[c] > cap:
+            least[c] = np.inf
+
+
+@kernel
+def grow_forest(
+    block: NDArray[Any],
+    weights: Floats,
+    beta: float,
+    link: int,
+    reverse: bool,
+    limit: int,
+    roots: NDArray[np.int64],
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    root: Ints,
+    order: Ints,
+    m: Floats,
+) -> int:
+    """Settle up to `limit` items, nearest first; return how many.
+
+    `order` receives them as they are settled, `pred` the item before each on its shortest path
+    (after it, when `reverse`), `root` the root it belongs to. The last item is not expanded.
+    """
+    n = dist.shape[0]
+    plant_roots(roots, dist, key, least, pred, root)
+    settled = 0
+    while settled < limit:
+        u = take_nearest(key, least)
+        if u < 0:
+            break
+        order[settled] = u
+        settled += 1
+        if settled < limit:
+            mix_row(block, weights, u, reverse, m)
+            relax(u, m, beta, link, dist, key, least, pred, root)
+            if settled == 1 and limit < n and roots.shape[0] == 1:
+                cap_beyond(limit, dist, key, least)
+    return settled

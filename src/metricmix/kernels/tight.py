@@ -1,0 +1,61 @@
+r"""Shortest-path trees read off a closure.
+
+Once all distances d are known, the last edge (k, j) of a shortest path from i to j is one with
+:math:`d_{ik} + w_{kj} = d_{ij}`. On learned metrics the edge (i, j) itself is that for all but a
+few per cent of the pairs, so only these few are searched: the trees cost little more than the
+closure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.compile import kernel
+
+__all__ = ["push_flow", "tight_tree"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@kernel
+def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
+    """Fill pred with the tree of root i; return False if zero-length edges leave it in doubt.
+
+    d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
+    symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
+    following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
+    """
+    n = d.shape[0]
+    sound = True
+    for j in range(n):
+        pred[j] = i
+        if w_into[j, i] <= d[j]:
+            continue
+        row = w_into[j]
+        least = np.inf
+        before = -1
+        for k in range(n):
+            through = d[k] + row[k]
+            if through < least and d[k] < d[j]:
+                least = through
+                before = k
+        pred[j] = before
+        if not least <= d[j] * (1.0 + tol):
+            sound = False
+    pred[i] = -1
+    return sound
+
+
+@kernel
+def push_flow(i: int, pred: Ints, order: NDArray[np.int64], flow: Floats) -> None:
+    """Turn demands at the items into flow on the edges (pred[j], j) of the tree of root i.
+
+    `order` lists items by increasing distance from the root (items next to the root may be left
+    out); the flow of a farther item is added to that of its predecessor.
+    """
+    for t in range(order.shape[0] - 1, -1, -1):
+        j = order[t]
+        if pred[j] >= 0 and pred[j] != i:
+            flow[pred[j]] += flow[j]

@@ -1,0 +1,363 @@
+r"""What a metric is, and how far a matrix is from being one.
+
+A matrix `D` over n items is a metric when
+
+.. math:: D_{ii} = 0, \qquad D_{ij} \ge 0, \qquad D_{ij} = D_{ji}, \qquad D_{ij} \le D_{ik} + D_{kj}
+
+for all i, j, k (without the third when directed). Distance 0 between different items is allowed
+(strictly speaking a pseudo-metric) unless ``strict=True``. The triangles are checked by one
+min-plus product of `D` with itself, with half of the work for a symmetric `D`.
+
+Tolerances are relative to the largest entry, and never below what rounding alone does: eight units
+in the last place, since a shortest path adds up several numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.exceptions import NotAMetricError
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.minplus import (
+    STRIP,
+    Packed,
+    pack_columns,
+    pack_rows,
+    panel_width,
+    tile_maxima,
+    update,
+)
+from metricmix.kernels.threads import in_threads
+from metricmix.validation import check_number, check_square
+
+__all__ = ["MetricViolations", "check_metric", "is_metric", "metric_violations"]
+
+ROWS = 64 * STRIP
+"""Rows that are checked together: their part of the product is all that is kept of it."""
+
+DEPTH = 128
+"""Intermediate items per round of the product."""
+
+
+@dataclass(frozen=True)
+class MetricViolations:
+    """How far a matrix is from being a metric; every amount is >= 0, and 0 means fine.
+
+    Attributes
+    ----------
+    asymmetry : float
+        Largest ``|D[i, j] - D[j, i]|``, at `worst_asymmetry` (0 if directed: not looked at).
+    diagonal : float
+        Largest ``|D[i, i]|``, at item `worst_diagonal`.
+    negativity : float
+        Largest ``-D[i, j]``, at `worst_negative`.
+    triangle : float
+        Largest ``D[i, j] - (D[i, k] + D[k, j])``, at `worst_triangle`.
+    worst_triangle : (i, k, j) or None
+        The triangle behind `triangle`, with the lengths ``(D[i, j], D[i, k], D[k, j])`` in
+        `triangle_lengths`; None if there is none.
+    n_triangle_violations : int
+        Number of pairs with a shorter way over some third item, beyond the tolerance: unordered
+        pairs, or ordered ones if `D` is directed (or asymmetric beyond the tolerance).
+    zero_pairs : int
+        Number of pairs of different items at distance 0 (ordered if directed).
+    n, scale, tolerance : int, float, float
+        Number of items, largest absolute entry, and the amount up to which nothing counts.
+    directed : bool
+        Whether symmetry was left out.
+    """
+
+    asymmetry: float
+    diagonal: float
+    negativity: float
+    triangle: float
+    worst_triangle: tuple[int, int, int] | None
+    n_triangle_violations: int
+    zero_pairs: int
+    n: int
+    scale: float
+    tolerance: float
+    directed: bool
+    worst_asymmetry: tuple[int, int] | None
+    worst_diagonal: int | None
+    worst_negative: tuple[int, int] | None
+    triangle_lengths: tuple[float, float, float] | None
+
+    def is_metric(self, strict: bool = False) -> bool:
+        """Return whether no law is broken beyond the tolerance."""
+        amounts = (self.asymmetry, self.diagonal, self.negativity, self.triangle)
+        return max(amounts) <= self.tolerance and not (strict and self.zero_pairs)
+
+    def worst(self, strict: bool = False) -> str | None:
+        """Return the worst offence in words, or None for a metric."""
+        if self.is_metric(strict):
+            return None
+        # In this order, since the earlier ones break triangles too: a tie goes to the cause.
+        offences = [
+            (
+                self.negativity,
+                f"the negative entry {-self.negativity:.6g} at {self.worst_negative}",
+            ),
+            (self.diagonal, f"{self.diagonal:.6g} on the diagonal, at item {self.worst_diagonal}"),
+            (self.asymmetry, f"asymmetry {self.asymmetry:.6g} at {self.worst_asymmetry}"),
+            (self.triangle, f"a broken triangle: {self._triangle_in_words()}"),
+        ]
+        amount, words = max(offences, key=lambda offence: offence[0])
+        if amount > self.tolerance:
+            return words
+        return f"{self.zero_pairs} pairs of different items at distance 0"
+
+    def describe(self) -> str:
+        """Return a short summary, one line per law."""
+        kind = "directed" if self.directed else "symmetric"
+        verdict = "a metric" if self.is_metric() else "not a metric"
+        if self.is_metric() and self.zero_pairs:
+            verdict = "a pseudo-metric"
+        pairs = "ordered pairs" if self._counts_ordered() else "pairs"
+        lines = [
+            f"{verdict}: n = {self.n}, {kind}, entries up to {self.scale:.6g}, "
+            f"tolerance {self.tolerance:.2g}",
+            f"  triangle    {self.triangle:.6g}"
+            + (f" in {self._triangle_in_words()}" if self.worst_triangle else "")
+            + f"; {self.n_triangle_violations} {pairs} beyond the tolerance",
+            f"  asymmetry   {self.asymmetry:.6g}" + _at(self.worst_asymmetry),
+            f"  diagonal    {self.diagonal:.6g}" + _at(self.worst_diagonal),
+            f"  negativity  {self.negativity:.6g}" + _at(self.worst_negative),
+            f"  zero pairs  {self.zero_pairs}",
+        ]
+        return "\n".join(lines)
+
+    __str__ = describe
+
+    def _counts_ordered(self) -> bool:
+        return self.directed or self.asymmetry > self.tolerance
+
+    def _triangle_in_words(self) -> str:
+        if self.worst_triangle is None or self.triangle_lengths is None:
+            return "none"
+        (i, k, j), (direct, first, second) = self.worst_triangle, self.triangle_lengths
+        return (
+            f"d({i}, {j}) = {direct:.6g} > d({i}, {k}) + d({k}, {j}) = {first:.6g} + {second:.6g}"
+        )
+
+
+def _at(place: tuple[int, int] | int | None) -> str:
+    return "" if place is None else f" at {place}"
+
+
+def metric_violations(
+    D: ArrayLike, directed: bool = False, *, tol: float = 1e-9, n_jobs: int | None = None
+) -> MetricViolations:
+    r"""Measure how far `D` is from being a metric, law by law.
+
+    .. math:: \max_{ij} |D_{ij} - D_{ji}|, \quad \max_i |D_{ii}|, \quad \max_{ij} -D_{ij}, \quad
+              \max_{ijk} D_{ij} - (D_{ik} + D_{kj})
+
+    Parameters
+    ----------
+    D : array of shape (n, n)
+        Finite numbers; everything else about them is reported, not refused.
+    directed : bool
+        Leave symmetry out.
+    tol : float
+        Tolerance relative to the largest entry, for counting broken triangles.
+    n_jobs : int or None
+        Threads; None means all cores. The report does not depend on it.
+
+    Returns
+    -------
+    MetricViolations
+
+    Raises
+    ------
+    InputError
+        If `D` is not square, or has entries that are NaN or infinite.
+
+    Notes
+    -----
+    n^3 / 2 additions and minima (n^3 if directed); no second n x n array unless `D` is not
+    contiguous or its diagonal is not 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricmix.metric import metric_violations
+    >>> report = metric_violations(np.array([[0.0, 1, 5], [1, 0, 1], [5, 1, 0]]))
+    >>> report.triangle, report.worst_triangle
+    (3.0, (0, 1, 2))
+    """
+    checked = check_square(
+        D, name="D", directed=True, allow_negative=True, require_zero_diagonal=False
+    )
+    matrix = np.ascontiguousarray(checked)
+    n = len(matrix)
+    rows = [(low, min(low + ROWS, n)) for low in range(0, n, ROWS)][::-1]
+    surveys = in_threads(lambda r: _survey(matrix, *r), rows, n_jobs)
+    on_diagonal = np.abs(np.diagonal(matrix))
+    scale = max(float(on_diagonal.max()), *(float(s[0]) for s in surveys))
+    tolerance = max(check_number(tol, name="tol", low=0.0), 8 * float(np.finfo(matrix.dtype).eps))
+    tolerance *= scale
+    asymmetry, *asymmetric = max(((s[1], s[2], s[3]) for s in surveys), key=_amount)
+    negativity, *negative = max(((s[4], s[5], s[6]) for s in surveys), key=_amount)
+    lowest = float(np.diagonal(matrix).min())
+    if -lowest > negativity:
+        negativity, negative = -lowest, [int(np.diagonal(matrix).argmin())] * 2
+
+    # A diagonal of zeros makes k = i and k = j harmless: they give D[i, j] itself.
+    if on_diagonal.any():
+        matrix = matrix.copy()
+        np.fill_diagonal(matrix, 0)
+    lower = not directed and asymmetry <= tolerance
+    scans = in_threads(lambda r: _check_rows(matrix, *r, lower, tolerance), rows, n_jobs)
+    triangle, i, j = max(((s[0], s[1], s[2]) for s in scans), key=_amount)
+    worst_triangle, lengths = None, None
+    if triangle > 0:
+        i, j = (min(i, j), max(i, j)) if lower else (i, j)
+        detours = matrix[i] + matrix[:, j]
+        detours[[i, j]] = np.inf
+        k = int(detours.argmin())
+        worst_triangle = (int(i), k, int(j))
+        lengths = (float(matrix[i, j]), float(matrix[i, k]), float(matrix[k, j]))
+    either, both = (sum(s[c] for s in surveys) for c in (7, 8))
+    return MetricViolations(
+        asymmetry=0.0 if directed else float(asymmetry),
+        diagonal=float(on_diagonal.max()),
+        negativity=max(0.0, float(negativity)),
+        triangle=float(triangle),
+        worst_triangle=worst_triangle,
+        n_triangle_violations=sum(int(s[3]) for s in scans),
+        zero_pairs=int(either + both if directed else either),
+        n=n,
+        scale=scale,
+        tolerance=tolerance,
+        directed=directed,
+        worst_asymmetry=_pair(asymmetric) if asymmetry > 0 and not directed else None,
+        worst_diagonal=int(on_diagonal.argmax()) if on_diagonal.any() else None,
+        worst_negative=_pair(negative) if negativity > 0 else None,
+        triangle_lengths=lengths,
+    )
+
+
+def is_metric(
+    D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
+) -> bool:
+    """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
+
+    Distance 0 between different items is accepted unless `strict`. NaN, infinite entries and
+    matrices that are not square raise an :class:`~metricmix.exceptions.InputError`.
+
+    Examples
+    --------
+    >>> from metricmix.metric import is_metric
+    >>> is_metric([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    True
+    >>> is_metric([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    False
+    """
+    return metric_violations(D, directed, tol=tol).is_metric(strict)
+
+
+def check_metric(
+    D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
+) -> None:
+    """Raise :class:`~metricmix.exceptions.NotAMetricError`, naming the worst offence, or return.
+
+    Examples
+    --------
+    >>> from metricmix.metric import check_metric
+    >>> check_metric([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    Traceback (most recent call last):
+    ...
+    metricmix.exceptions.NotAMetricError: D: expected a metric, found a broken triangle: d(0, 2) = 5
+    > d(0, 1) + d(1, 2) = 1 + 1; metricmix.project gives the largest metric below D
+    """
+    report = metric_violations(D, directed, tol=tol)
+    offence = report.worst(strict)
+    if offence is not None:
+        remedy = "metricmix.project gives the largest metric below D"
+        if report.triangle <= report.tolerance:
+            remedy = "set it right before asking for a metric"
+        raise NotAMetricError(f"D: expected a metric, found {offence}; {remedy}", report)
+
+
+def _amount(found: tuple[float, int, int]) -> float:
+    return found[0]
+
+
+def _pair(place: list[int]) -> tuple[int, int]:
+    return int(place[0]), int(place[1])
+
+
+def _check_rows(
+    matrix: NDArray[Any], low: int, high: int, lower: bool, tolerance: float
+) -> tuple[float, int, int, int]:
+    """Return the worst broken triangle over pairs (i, j), low <= i < high, and their number."""
+    n, dtype = len(matrix), matrix.dtype
+    columns = high if lower else n
+    shortest = matrix[low:high, :columns].copy()
+    count, width = high - low, panel_width(dtype)
+    highs = np.empty((-(-count // STRIP), -(-columns // width)), dtype)
+    tile_maxima(shortest, 0, count, highs)
+    depth = 0
+    for first in range(0, n, DEPTH):
+        last = min(first + DEPTH, n)
+        if last - first != depth:
+            depth = last - first
+            left = Packed.empty(count, depth, STRIP, dtype)
+            right = Packed.empty(columns, depth, width, dtype)
+        pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
+        pack_columns(matrix[first:last], 0, columns, right)
+        update(shortest, 0, count, left, right, highs, low if lower else None)
+    found: tuple[float, int, int, int] = _compare(matrix, shortest, low, lower, tolerance)
+    return found
+
+
+@kernel
+def _compare(
+    matrix: NDArray[Any], shortest: NDArray[Any], low: int, lower: bool, tolerance: float
+) -> tuple[float, int, int, int]:
+    worst, worst_i, worst_j, count = 0.0, 0, 0, 0
+    rows, columns = shortest.shape
+    for r in range(rows):
+        i = low + r
+        row, reached = matrix[i], shortest[r]
+        for j in range(i if lower else columns):
+            excess = float(row[j] - reached[j])
+            if excess > 0 and i != j:
+                if excess > tolerance:
+                    count += 1
+                if excess > worst:
+                    worst, worst_i, worst_j = excess, i, j
+    return worst, worst_i, worst_j, count
+
+
+@kernel
+def _survey(
+    matrix: NDArray[Any], low: int, high: int
+) -> tuple[float, float, int, int, float, int, int, int, int]:
+    """Look at all pairs j < i, low <= i < high: scale, asymmetry, negativity, zeros (any, both)."""
+    scale, asymmetry, a_i, a_j = 0.0, 0.0, 0, 0
+    negativity, n_i, n_j, either, both = 0.0, 0, 0, 0, 0
+    for first in range(low, high, 64):  # squares of 64 keep both mirrored parts in the cache
+        last = min(first + 64, high)
+        for column in range(0, last, 64):
+            for j in range(column, min(column + 64, last)):
+                row = matrix[j]
+                for i in range(max(first, j + 1), last):
+                    there, back = float(matrix[i, j]), float(row[i])
+                    if abs(there - back) > asymmetry:
+                        asymmetry, a_i, a_j = abs(there - back), i, j
+                    if there < 0 and -there > negativity:
+                        negativity, n_i, n_j = -there, i, j
+                    if back < 0 and -back > negativity:
+                        negativity, n_i, n_j = -back, j, i
+                    scale = max(scale, max(abs(there), abs(back)))
+                    if there == 0 or back == 0:
+                        either += 1
+                        if there == back:
+                            both += 1
+    return scale, asymmetry, a_i, a_j, negativity, n_i, n_j, either, both

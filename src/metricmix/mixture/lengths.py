@@ -1,0 +1,141 @@
+r"""Edge lengths: what shortest paths are searched on.
+
+.. math:: w_{uv} = \mathrm{link}_\beta\Big(\sum_r \alpha_r M_r[u, v]\Big), \qquad w_{uu} = 0
+
+:class:`EdgeLengths` gives them by rows, and never forms the matrix unless asked to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import form_lengths
+from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.mixture.linear import Mixture, as_mixture
+from metricmix.mixture.link import link, link_code, link_derivative
+from metricmix.validation import check_square
+
+__all__ = ["EdgeLengths", "edge_lengths"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class EdgeLengths:
+    """Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
+
+    Attributes
+    ----------
+    stack : DissimilarityStack
+    mixture : Mixture
+    raw_weights : (R,) array
+        Weights of the raw sources, scales divided in.
+    block : (R, n, n) array or None
+        The raw sources, where the kernels can mix rows themselves.
+    """
+
+    def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
+        self.stack = stack
+        self.mixture = mixture
+        self.raw_weights = mixture.raw_weights(stack)
+        self._weights = self.raw_weights * stack.scales  # of what the stack hands out
+        self.block = stack.block
+        self.n = stack.n_items
+        self.directed = stack.directed
+        self.beta = mixture.beta
+        self.link = link_code(mixture.link)
+
+    def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
+        """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
+        ask = self.stack.columns if reverse else self.stack.rows
+        return ask(items) @ self._weights
+
+    def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
+        """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n)."""
+        w = link(self.mixed_rows(items, reverse=reverse), self.beta, self.mixture.link)
+        w[np.arange(len(items)), items] = 0.0
+        return np.asarray(w)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return w[i, j] elementwise."""
+        m = self.stack.pairs(i, j) @ self._weights
+        return np.where(i == j, 0.0, link(m, self.beta, self.mixture.link))
+
+    def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
+        r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight."""
+        sources = self.stack.pairs(u, v)
+        slope = link_derivative(sources @ self._weights, self.beta, self.mixture.link)
+        gradient = (flow * slope) @ sources
+        return self.in_mixture_order(gradient)
+
+    def in_mixture_order(self, gradient: Floats) -> Floats:
+        """Return derivatives by (scaled) source as derivatives by the mixture's own weights."""
+        mixture, stack = self.mixture, self.stack
+        scales = stack.scales
+        if mixture.names is not None and mixture.names != stack.names:
+            order = [stack.names.index(name) for name in mixture.names]
+            gradient, scales = gradient[order], scales[order]
+        return gradient if mixture.scaling is None else gradient * scales / mixture.scaling
+
+    def matrix(self, *, n_jobs: int | None = None) -> Floats:
+        """Return all lengths as an (n, n) array; symmetric ones exactly so."""
+        w = np.empty((self.n, self.n))
+        step = max(1, min(256, -(-self.n // effective_threads(n_jobs))))
+        starts = range(0, self.n, step)
+
+        def fill(start: int) -> None:
+            stop = min(self.n, start + step)
+            if self.block is not None:
+                form_lengths(
+                    self.block, self.raw_weights, self.beta, self.link, start, w[start:stop]
+                )
+            else:
+                w[start:stop] = self.rows(np.arange(start, stop))
+
+        # Computed sources may not be safe to call from several threads at once.
+        in_threads(fill, starts, n_jobs if self.block is not None else 1)
+        if not self.directed:  # rows and columns of a source may differ by rounding
+            np.minimum(w, w.T, out=w)
+        return w
+
+
+def edge_lengths(
+    lengths: EdgeLengths | DissimilarityStack | ArrayLike,
+    mixture: Mixture | ArrayLike | None = None,
+    *,
+    directed: bool = False,
+) -> EdgeLengths:
+    """Return edge lengths from what people have: a stack with weights, or a matrix of lengths.
+
+    Parameters
+    ----------
+    lengths : DissimilarityStack, (n, n) array, or EdgeLengths
+    mixture : Mixture or array of R weights
+        Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
+        entries are the lengths.
+    directed : bool
+        For a matrix only; a stack knows.
+    """
+    if isinstance(lengths, EdgeLengths):
+        return lengths
+    if isinstance(lengths, DissimilarityStack):
+        if mixture is None:
+            raise InputError("mixture: expected a Mixture or weights for the stack, got None")
+        return EdgeLengths(lengths, as_mixture(mixture, lengths))
+    if mixture is not None:
+        raise InputError(
+            "mixture: weights go with a DissimilarityStack; a matrix of edge lengths takes none"
+        )
+    w = np.ascontiguousarray(check_square(lengths, name="lengths", directed=directed))
+    return lengths_of(w, directed=directed)
+
+
+def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:
+    """Return a matrix of lengths, known to be sound, as :class:`EdgeLengths`, uncopied."""
+    stack = DissimilarityStack.from_block(w[None], ["length"], directed)
+    return EdgeLengths(stack, Mixture([1.0], link="identity"))

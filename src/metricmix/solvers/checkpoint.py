@@ -1,0 +1,64 @@
+"""Checkpoints: the whole state of a run in one npz file, without pickles, written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.exceptions import CheckpointError
+
+__all__ = ["read_checkpoint", "write_checkpoint"]
+
+FORMAT = "metricmix checkpoint 1"
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a checkpoint beside its final name and move it there: never half a file.
+
+    `header` holds what JSON can; numbers come back exactly as they were.
+    """
+    target = Path(path)
+    content: dict[str, Any] = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    content.update(arrays)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **content)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_checkpoint(
+    path: str | os.PathLike[str], fingerprint: str
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what :func:`write_checkpoint` wrote for the problem with this fingerprint."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise KeyError
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        raise CheckpointError(
+            f"{os.fspath(path)}: not a metricmix checkpoint, or a damaged one; "
+            "delete it to start anew"
+        ) from None
+    if header["fingerprint"] != fingerprint:
+        raise CheckpointError(
+            f"{os.fspath(path)}: belongs to another problem or other settings; "
+            "delete it or choose another file"
+        )
+    return header, arrays

@@ -1,0 +1,228 @@
+r"""The full sub-gradient, driven by L-BFGS.
+
+All shortest-path trees give the exact objective and an exact sub-gradient; a limited-memory
+quasi-Newton method with a weak Wolfe line search then needs a few dozen of them. At a kink, where
+shortest paths tie, the line search fails: the sub-gradients it met on both sides are gathered, and
+the shortest vector in their convex hull,
+
+.. math:: p = -\arg\min \{ \lVert v \rVert : v \in \mathrm{conv}(g_1, \dots, g_k) \},
+
+is the direction of steepest descent that takes all of them into account. If it vanishes, the point
+is stationary. Constrained weights take spectral projected-gradient steps instead,
+:math:`P_C(\alpha - t g) - \alpha`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.solvers.constraint import project_weights
+from metricmix.solvers.problem import Problem
+from metricmix.solvers.result import Status
+from metricmix.validation import check_number
+
+__all__ = ["Full", "FullState"]
+
+Floats = NDArray[np.float64]
+ARMIJO, CURVATURE = 1e-4, 0.9
+LINE_SEARCH_STEPS = 30
+
+
+@dataclass
+class FullState:
+    """Weights, objective, sub-gradient; the memory of L-BFGS; the sub-gradients met at a kink."""
+
+    weights: Floats
+    objective: float
+    gradient: Floats
+    moves: Floats
+    changes: Floats
+    bundle: Floats
+    spectral: float
+    gain: float
+    failures: int
+
+
+@dataclass(frozen=True)
+class Full:
+    """Full sub-gradient descent.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : (R,) array
+    tol : float
+        Stop when no descent direction is longer than this times max(1, |objective|), or when an
+        iteration gains less than ``tol²`` of it.
+    memory : int
+        Pairs of moves and gradient changes that L-BFGS remembers.
+    temperature : float, optional
+        Use the soft distances at this temperature instead of shortest paths: a smooth objective.
+    """
+
+    problem: Problem
+    start: Floats
+    tol: float = 1e-6
+    memory: int = 10
+    temperature: float | None = None
+
+    state_type = FullState
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, name="tol", low=0)
+        check_number(self.memory, name="memory", low=1)
+
+    def init(self, rng: np.random.Generator) -> FullState:
+        """Evaluate the start."""
+        start = project_weights(self.start, self.problem.constraint)
+        objective, gradient = self._evaluate(start)
+        nothing = np.empty((0, len(start)))
+        longest = max(1.0, float(np.abs(gradient).max()))
+        return FullState(
+            *(start, objective, gradient, nothing, nothing, nothing), 1.0 / longest, np.inf, 0
+        )
+
+    def step(self, state: FullState, iteration: int, rng: np.random.Generator) -> FullState:
+        """Search along a descent direction."""
+        if self.problem.constraint != "none":
+            return self._projected_step(state)
+        if len(state.bundle):
+            direction = -shortest_in_hull(state.bundle)
+        else:
+            direction = -inverse_hessian_times(state.gradient, state.moves, state.changes)
+            if direction @ state.gradient >= 0:
+                direction = -state.gradient
+        first = 1.0 if len(state.moves) else state.spectral
+        reached, met = self._line_search(state, direction, first)
+        if reached is None:
+            # A kink lies ahead. Next time, look for a direction that descends on all sides of it.
+            known = state.bundle if len(state.bundle) else state.gradient[None]
+            bundle = np.concatenate([known, met])[-4 * len(direction) - 8 :]
+            nothing = state.moves[:0]
+            return replace(
+                state, bundle=bundle, moves=nothing, changes=nothing, failures=state.failures + 1
+            )
+        return self._remember(state, reached)
+
+    def _line_search(
+        self, state: FullState, direction: Floats, first: float
+    ) -> tuple[FullState | None, Floats]:
+        """Find a weak Wolfe point by bisection; also return sub-gradients met near the start."""
+        slope = float(direction @ state.gradient)
+        if len(state.bundle):  # the bundle's direction descends by its own length
+            slope = -float(direction @ direction)
+        low, high, t = 0.0, np.inf, first
+        best: FullState | None = None
+        met = []
+        for _ in range(LINE_SEARCH_STEPS):
+            weights = state.weights + t * direction
+            objective, gradient = self._evaluate(weights)
+            if not np.isfinite(objective) or objective > state.objective + ARMIJO * t * slope:
+                high = t
+                met.append(gradient)
+            else:
+                best = replace(state, weights=weights, objective=objective, gradient=gradient)
+                if gradient @ direction >= CURVATURE * slope:
+                    break
+                low = t
+            t = (low + high) / 2.0 if np.isfinite(high) else 2.0 * t
+        last = np.array(met[-3:]).reshape(-1, len(direction))
+        return best, last[np.isfinite(last).all(axis=1)]
+
+    def _projected_step(self, state: FullState) -> FullState:
+        """Take a spectral projected-gradient step, backtracking until the objective falls."""
+        constraint = self.problem.constraint
+        target = project_weights(state.weights - state.spectral * state.gradient, constraint)
+        direction = target - state.weights
+        slope = float(direction @ state.gradient)
+        t = 1.0
+        for _ in range(LINE_SEARCH_STEPS):
+            weights = state.weights + t * direction
+            objective, gradient = self._evaluate(weights)
+            if objective <= state.objective + ARMIJO * t * slope and slope < 0:
+                reached = replace(state, weights=weights, objective=objective, gradient=gradient)
+                return self._remember(state, reached)
+            t *= 0.5
+        return replace(state, spectral=0.1 * state.spectral, failures=state.failures + 1)
+
+    def _remember(self, before: FullState, after: FullState) -> FullState:
+        move, change = after.weights - before.weights, after.gradient - before.gradient
+        curvature = float(move @ change)
+        moves, changes, spectral = before.moves, before.changes, before.spectral
+        if curvature > 1e-12 * float(np.linalg.norm(move) * np.linalg.norm(change)):
+            moves = np.concatenate([moves, move[None]])[-self.memory :]
+            changes = np.concatenate([changes, change[None]])[-self.memory :]
+            spectral = float(np.clip((move @ move) / curvature, 1e-10, 1e10))
+        return replace(
+            after,
+            moves=moves,
+            changes=changes,
+            spectral=spectral,
+            bundle=before.bundle[:0],
+            gain=before.objective - after.objective,
+            failures=0,
+        )
+
+    def _evaluate(self, weights: Floats) -> tuple[float, Floats]:
+        return self.problem.value_and_gradient(weights, self.temperature)
+
+    def check(self, state: FullState) -> tuple[FullState, float]:
+        """Return the objective, which is exact."""
+        return state, state.objective
+
+    def status(self, state: FullState) -> Status | None:
+        """Stop at a stationary point, at a negligible gain, or when a kink resists."""
+        scale = max(1.0, abs(state.objective))
+        constraint = self.problem.constraint
+        if constraint != "none":
+            descent = project_weights(state.weights - state.gradient, constraint) - state.weights
+        else:
+            descent = shortest_in_hull(state.bundle) if len(state.bundle) else state.gradient
+        if np.abs(descent).max() <= self.tol * scale:
+            return Status.CONVERGED
+        if state.failures == 0 and state.gain <= self.tol**2 * scale:
+            return Status.CONVERGED
+        return Status.STALLED if state.failures >= 5 else None
+
+    def is_finite(self, state: FullState) -> bool:
+        """Return whether objective and gradient are finite."""
+        return bool(np.isfinite(state.objective) and np.isfinite(state.gradient).all())
+
+    def weights(self, state: FullState) -> Floats:
+        """Return the weights."""
+        return state.weights
+
+    def fingerprint(self) -> str:
+        """Return a digest of problem and settings."""
+        settings = ("full", self.tol, self.memory, self.temperature, self.start.tolist())
+        return hashlib.sha256((self.problem.fingerprint() + repr(settings)).encode()).hexdigest()
+
+
+def inverse_hessian_times(gradient: Floats, moves: Floats, changes: Floats) -> Floats:
+    """Return H g by the two-loop recursion over past moves and gradient changes."""
+    q = gradient.copy()
+    along = np.empty(len(moves))
+    for k in reversed(range(len(moves))):
+        along[k] = (moves[k] @ q) / (moves[k] @ changes[k])
+        q -= along[k] * changes[k]
+    if len(moves):
+        q *= (moves[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for k in range(len(moves)):
+        q += moves[k] * (along[k] - (changes[k] @ q) / (moves[k] @ changes[k]))
+    return q
+
+
+def shortest_in_hull(vectors: Floats) -> Floats:
+    """Return the shortest vector in the convex hull of the rows, by non-negative least squares."""
+    from scipy.optimize import nnls
+
+    size = float(np.abs(vectors).max()) or 1.0
+    # Minimise ||V^T c||² + (sum c - 1)²; its solution is the sought combination times a number.
+    system = np.vstack([vectors.T / size, np.ones(len(vectors))])
+    shares, _ = nnls(system, np.concatenate([np.zeros(vectors.shape[1]), [1.0]]))
+    total = float(shares.sum())
+    return (shares / total) @ vectors if total > 0 else vectors[-1]

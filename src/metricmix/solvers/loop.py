@@ -1,0 +1,302 @@
+"""The one loop that runs every solver.
+
+A solver is only its state and its step. Everything around that lives here, once: limits, progress,
+trace, callback, the guard against values that are not finite, Ctrl-C, checkpoint and resume.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.exceptions import ConvergenceWarning
+from metricmix.solvers.checkpoint import read_checkpoint, write_checkpoint
+from metricmix.solvers.result import Status, Trace
+
+__all__ = ["Limits", "Outcome", "Progress", "Solver", "run"]
+
+Floats = NDArray[np.float64]
+State = TypeVar("State")
+
+
+class Solver(Protocol[State]):
+    """What the loop needs of a solver. States are dataclasses of arrays and numbers."""
+
+    @property
+    def state_type(self) -> type[State]:
+        """The dataclass that holds the state."""
+        ...
+
+    def init(self, rng: np.random.Generator) -> State:
+        """Return the first state."""
+        ...
+
+    def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
+        """Return the next state, a pure function of this one and the random numbers drawn."""
+        ...
+
+    def check(self, state: State) -> tuple[State, float]:
+        """Return the objective as the solver knows it; called every `check_every` steps."""
+        ...
+
+    def status(self, state: State) -> Status | None:
+        """Return why to stop, or None to go on; asked after every check."""
+        ...
+
+    def is_finite(self, state: State) -> bool:
+        """Return whether the state is still sound; asked after every step."""
+        ...
+
+    def weights(self, state: State) -> Floats | None:
+        """Return the weights, for the trace and the callback."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return a digest of problem and settings, to recognise a checkpoint by."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop and how often to look.
+
+    Parameters
+    ----------
+    max_iter : int
+    time_limit : float, optional
+        Seconds.
+    check_every : int
+        Steps between checks: a trace entry, the callback, the tests for stopping.
+    tested : bool
+        Whether the solver tests convergence; if so, ending at `max_iter` means it did not converge.
+    keep_best : bool
+        Whether the objective of a check is good enough to choose the best state by.
+    """
+
+    max_iter: int
+    time_limit: float | None = None
+    check_every: int = 1
+    tested: bool = True
+    keep_best: bool = True
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told; it may return True to stop the solver."""
+
+    iteration: int
+    objective: float
+    weights: Floats | None
+    seconds: float
+
+
+@dataclass
+class Outcome:
+    """How the loop ended: the state to use, and what is known of it."""
+
+    state: Any
+    objective: float
+    status: Status
+    n_iter: int
+    trace: Trace
+
+
+@dataclass
+class _Run:
+    """All that must survive an interruption."""
+
+    state: Any
+    iteration: int = 0
+    best: Any = None
+    best_objective: float = math.inf
+    seconds: float = 0.0
+
+
+def run(
+    solver: Solver[Any],
+    limits: Limits,
+    rng: np.random.Generator,
+    *,
+    callback: Callable[[Progress], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+    verbose: bool = False,
+) -> Outcome:
+    """Run a solver to its end.
+
+    Parameters
+    ----------
+    solver, limits, rng
+    callback : callable, optional
+        Called with a :class:`Progress` at every check; a true return value stops the solver.
+    checkpoint : path, optional
+        Written every `checkpoint_every` checks and at the end, however it comes. If the file is
+        there already and belongs to the same problem, the run goes on from it, to the very same
+        result.
+    verbose : bool
+        Show a progress bar on a terminal.
+    """
+    trace = Trace()
+    if checkpoint is not None and Path(checkpoint).exists():
+        current = _restore(checkpoint, solver, rng, trace)
+    else:
+        current = _Run(solver.init(rng))
+        _look(solver, current, trace, limits)
+    started = time.perf_counter() - current.seconds
+    status: Status | None = None
+    checks = 0
+    with _progress_bar(verbose, limits.max_iter) as show:
+        try:
+            while status is None:
+                if current.iteration >= limits.max_iter:
+                    status = Status.MAX_ITER if limits.tested else Status.COMPLETED
+                    break
+                after = solver.step(current.state, current.iteration, rng)
+                current.iteration += 1
+                if not solver.is_finite(after):
+                    status = Status.DIVERGED
+                    break
+                current.state = after
+                current.seconds = time.perf_counter() - started
+                at_end = current.iteration == limits.max_iter
+                if current.iteration % limits.check_every == 0 or at_end:
+                    checks += 1
+                    status = _look(solver, current, trace, limits, callback)
+                    show(current.iteration, trace.objective[-1])
+                    if checkpoint is not None and checks % checkpoint_every == 0:
+                        _save(checkpoint, solver, rng, trace, current)
+                if status is None and limits.time_limit is not None:
+                    status = Status.TIME_LIMIT if current.seconds >= limits.time_limit else None
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+    assert status is not None
+    if checkpoint is not None and status is not Status.DIVERGED:
+        _save(checkpoint, solver, rng, trace, current)
+    if not status.is_success:
+        warnings.warn(status.value, ConvergenceWarning, stacklevel=3)
+    use_best = limits.keep_best or status is Status.DIVERGED
+    state = current.best if use_best else current.state
+    objective = current.best_objective if use_best else trace.objective[-1]
+    return Outcome(state, objective, status, current.iteration, trace)
+
+
+def _look(
+    solver: Solver[Any],
+    current: _Run,
+    trace: Trace,
+    limits: Limits,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Status | None:
+    """Check the state: trace, best so far, callback, reasons to stop."""
+    current.state, objective = solver.check(current.state)
+    if not math.isfinite(objective):
+        if current.iteration == 0:
+            current.best = current.state
+        return Status.DIVERGED
+    weights = solver.weights(current.state)
+    trace.iteration.append(current.iteration)
+    trace.objective.append(objective)
+    trace.time.append(current.seconds)
+    if weights is not None:
+        trace.weights.append(weights.copy())
+    if objective < current.best_objective or not limits.keep_best:
+        current.best, current.best_objective = _copy(current.state), objective
+    progress = Progress(current.iteration, objective, weights, current.seconds)
+    if callback is not None and callback(progress):
+        return Status.STOPPED
+    return solver.status(current.state)
+
+
+# -- checkpoints: any dataclass of arrays and numbers --------------------------------------------
+
+
+def _copy(state: Any) -> Any:
+    """Copy a state, so that solvers may work in place."""
+    fields = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+    return type(state)(
+        **{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
+    )
+
+
+def _save(
+    path: str | os.PathLike[str],
+    solver: Solver[Any],
+    rng: np.random.Generator,
+    trace: Trace,
+    current: _Run,
+) -> None:
+    arrays: dict[str, NDArray[Any]] = {
+        f"{which}.{f.name}": np.asarray(getattr(state, f.name))
+        for which, state in (("state", current.state), ("best", current.best))
+        for f in dataclasses.fields(state)
+    }
+    arrays["trace.weights"] = np.array(trace.weights)
+    header = {
+        "fingerprint": solver.fingerprint(),
+        "iteration": current.iteration,
+        "seconds": current.seconds,
+        "best_objective": current.best_objective,
+        "rng": rng.bit_generator.state,
+        "trace": [trace.iteration, trace.objective, trace.time],
+    }
+    write_checkpoint(path, header, arrays)
+
+
+def _restore(
+    path: str | os.PathLike[str], solver: Solver[Any], rng: np.random.Generator, trace: Trace
+) -> _Run:
+    header, arrays = read_checkpoint(path, solver.fingerprint())
+    kind = solver.state_type
+    states = {
+        which: kind(
+            **{
+                f.name: value.copy()
+                if (value := arrays[f"{which}.{f.name}"]).ndim
+                else value.item()
+                for f in dataclasses.fields(kind)
+            }
+        )
+        for which in ("state", "best")
+    }
+    rng.bit_generator.state = header["rng"]
+    trace.iteration, trace.objective, trace.time = header["trace"]
+    trace.weights = list(arrays["trace.weights"])
+    return _Run(
+        states["state"],
+        header["iteration"],
+        states["best"],
+        header["best_objective"],
+        header["seconds"],
+    )
+
+
+@contextmanager
+def _progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
+    """Show a bar with the time left on a terminal; nothing in a pipe or when not verbose."""
+    if not verbose:
+        yield lambda iteration, objective: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bar(
+        *columns, TextColumn("{task.description}"), console=console, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda iteration, objective: bar.update(
+            task, completed=iteration, description=f"objective {objective:.6g}"
+        )

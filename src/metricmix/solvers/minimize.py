@@ -1,0 +1,185 @@
+"""The front door: minimise an objective over the weights of a mixture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import InputError
+from metricmix.mixture.linear import Mixture
+from metricmix.mixture.link import link_code
+from metricmix.objectives.base import Objective
+from metricmix.solvers.constraint import CONSTRAINTS
+from metricmix.solvers.full import Full
+from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.problem import Problem
+from metricmix.solvers.result import SolveResult
+from metricmix.solvers.stochastic import Stochastic
+from metricmix.validation import check_choice, check_number
+
+__all__ = ["minimize"]
+
+METHODS: dict[str, type[Stochastic] | type[Full]] = {"stochastic": Stochastic, "full": Full}
+PAPER = {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1}
+EXACT_UP_TO = 2000
+"""Up to this many items, the objective of the result is evaluated over all terms."""
+
+
+def minimize(
+    objective: Objective,
+    stack: DissimilarityStack | ArrayLike,
+    method: str = "stochastic",
+    *,
+    link: str = "softplus",
+    beta: float = 1.0,
+    start: Mixture | ArrayLike | None = None,
+    constraint: str | None = None,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    check_every: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Progress], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> SolveResult:
+    r"""Learn the weights of a mixture of dissimilarities.
+
+    .. math:: \min_{\alpha \in C} \; \sum_t p_t \, g_t(d(\alpha)) + \rho \lVert\alpha\rVert^2,
+              \qquad d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
+
+    Parameters
+    ----------
+    objective : Objective
+        What to minimise: see :mod:`metricmix.objectives`.
+    stack : DissimilarityStack
+        The sources (or what makes one: an (n, n, R) array, a list of matrices).
+    method : {"stochastic", "full"}
+        "stochastic" is Algorithm 1: each step draws a few pairs, and needs one shortest path each,
+        O(R n) per pair. "full" computes all shortest paths in each step and an exact sub-gradient,
+        O(n³) but few steps; the choice up to a few thousand items.
+    link, beta : str, float
+        The link and its sharpness.
+    start : Mixture or array of R weights, optional
+        Default: 1/R each.
+    constraint : {None, "nonnegative", "simplex"}
+        Weights of any sign, non-negative, or non-negative with sum 1.
+    max_iter : int, optional
+        Steps; default 2000 (500 with ``scaling="paper"``) or 200 ("full").
+    time_limit : float, optional
+        Seconds after which to stop with what there is.
+    check_every : int, optional
+        Steps between checks (a trace entry each); default a hundredth of `max_iter`, or 1 ("full").
+    random_state : int or Generator, optional
+        Seed; the same seed gives the same result, bit for bit, on one machine.
+    callback : callable, optional
+        Called with a :class:`~metricmix.solvers.Progress` at every check; returning True stops.
+    checkpoint : path, optional
+        File to save the run to, again and again. If it is there already and belongs to this
+        problem, the run goes on from it, to the result it would have had.
+    verbose : bool
+        Show a progress bar with the time left, on a terminal.
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+    **options
+        Of the method: see :class:`~metricmix.solvers.Stochastic` (optimizer, learning_rate,
+        schedule, batch_size, scaling, averaging, n_validation, checked, tol, patience) and
+        :class:`~metricmix.solvers.Full` (tol, memory, temperature). ``scaling="paper"`` also sets
+        the paper's own settings where none are given: plain steps of size 1, one pair each.
+
+    Returns
+    -------
+    SolveResult
+        `mixture`, `weights`, `objective`, `status`, `message`, `n_iter`, `trace`. A solver that
+        stopped before it was done warns, and its message says what to try.
+
+    Examples
+    --------
+    Recover the weights of a known mixture of two sources, one of them negative:
+
+    >>> import numpy as np, metricmix as mm
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(size=(2, 40, 3))
+    >>> near, far = mm.dissimilarity.features(X), mm.dissimilarity.features(Y)
+    >>> stack = mm.DissimilarityStack([near, far], names=["near", "far"])
+    >>> truth = mm.Mixture([1.5, -0.4])
+    >>> target = mm.project(mm.mixture.edge_lengths(stack, truth).matrix())
+    >>> result = mm.minimize(mm.objectives.LeastSquares(target), stack, method="full")
+    >>> result.weights.round(3)
+    array([ 1.5, -0.4])
+    """
+    check_choice(method, tuple(METHODS), name="method")
+    if not isinstance(stack, DissimilarityStack):
+        stack = DissimilarityStack(stack)
+    if not isinstance(objective, Objective):
+        raise InputError(f"objective: expected an Objective, got {type(objective).__name__}")
+    objective.check(stack.n_items)
+    link_code(link)
+    problem = Problem(
+        objective,
+        stack,
+        link,
+        check_number(beta, name="beta", low=0, open_low=True),
+        check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
+        n_jobs,
+    )
+    paper = method == "stochastic" and options.get("scaling") == "paper"
+    solver = _make_solver(
+        method, problem, _start(start, stack), {**(PAPER if paper else {}), **options}
+    )
+    default_steps = 200 if method == "full" else 500 if paper else 2000
+    steps = int(
+        check_number(default_steps if max_iter is None else max_iter, name="max_iter", low=0)
+    )
+    every = check_every or (1 if method == "full" else max(1, steps // 100))
+    judged = isinstance(solver, Full) or solver.n_validation > 0
+    tested = isinstance(solver, Full) or solver.tol is not None
+    outcome = run(
+        solver,
+        Limits(steps, time_limit, every, tested=tested, keep_best=judged),
+        np.random.default_rng(random_state),
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+    )
+    weights = solver.weights(outcome.state)
+    value, kind = outcome.objective, "held-out" if judged else "running mean"
+    if isinstance(solver, Full):
+        kind = "exact"
+    elif stack.n_items <= EXACT_UP_TO:
+        value, kind = problem.value(weights), "exact"
+    return SolveResult(
+        objective=value,
+        objective_kind=kind,
+        status=outcome.status,
+        n_iter=outcome.n_iter,
+        trace=outcome.trace,
+        mixture=problem.mixture(weights),
+    )
+
+
+def _start(start: Mixture | ArrayLike | None, stack: DissimilarityStack) -> Any:
+    if start is None:
+        return np.full(stack.n_sources, 1.0 / stack.n_sources)
+    mixture = start if isinstance(start, Mixture) else Mixture(start)
+    return mixture.raw_weights(stack) * stack.scales
+
+
+def _make_solver(
+    method: str, problem: Problem, start: Any, options: dict[str, Any]
+) -> Stochastic | Full:
+    kind = METHODS[method]
+    known = [field.name for field in fields(kind) if field.name not in ("problem", "start")]
+    for name in options:
+        if name not in known:
+            raise InputError(
+                f"{name}: not an option of method={method!r}, which takes {', '.join(known)}"
+            )
+    return kind(problem=problem, start=start, **options)

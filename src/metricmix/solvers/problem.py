@@ -1,0 +1,186 @@
+r"""The problem all weight solvers share: an objective over the metric of a mixture.
+
+.. math:: f(\alpha) = \sum_t p_t \, g_t\big(d(\alpha)\big) + \rho \lVert\alpha\rVert^2, \qquad
+          d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
+
+Where the shortest path of a pair is unique, the envelope theorem gives the derivative
+
+.. math:: \frac{\partial d_{ij}}{\partial \alpha_r}
+          = \sum_{(u, v) \in \gamma_{ij}} \sigma(\beta m_{uv}) \, M_r[u, v]
+
+and any of the shortest paths gives an element of the generalised differential at ties.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.kernels.gradient import dense_edge_gradient
+from metricmix.kernels.threads import in_threads
+from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.linear import Mixture
+from metricmix.objectives.base import Objective
+from metricmix.paths.pair import bundle_paths
+from metricmix.paths.soft import soft_paths
+from metricmix.paths.trees import grow_trees
+
+__all__ = ["Problem"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+TERMS_AT_ONCE = 1 << 22
+"""Full evaluations go through the terms in pieces of this many."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective, a stack, and how weights become edge lengths."""
+
+    objective: Objective
+    stack: DissimilarityStack
+    link: str = "softplus"
+    beta: float = 1.0
+    constraint: str = "none"
+    n_jobs: int | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return self.stack.n_items
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms of the objective."""
+        return self.objective.n_terms(self.n)
+
+    def mixture(self, weights: Floats) -> Mixture:
+        """Return weights as a mixture that means the same on any stack of these sources."""
+        stack = self.stack
+        scaling = None if stack.scaling == "none" else stack.scales
+        return Mixture(weights, stack.names, self.link, self.beta, scaling)
+
+    def lengths(self, weights: Floats) -> EdgeLengths:
+        """Return the edge lengths under `weights`."""
+        return EdgeLengths(self.stack, Mixture(weights, None, self.link, self.beta))
+
+    def ridge(self, weights: Floats) -> float:
+        """Return rho ||weights||²."""
+        return self.objective.rho * float(weights @ weights)
+
+    # -- a few terms: Algorithm 1 ----------------------------------------------------------------
+
+    def sampled(self, weights: Floats, terms: Indices) -> tuple[float, Floats]:
+        """Return the mean of some terms and its gradient by the weights, without the ridge.
+
+        One bidirectional search per pair: O(R n) each.
+        """
+        lengths = self.lengths(weights)
+        i, j = self.objective.pairs(terms, self.n)
+        paths = bundle_paths(lengths, i.ravel(), j.ravel(), n_jobs=self.n_jobs)
+        value, slope = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
+        number, u, v = paths.edges()
+        gradient = lengths.edge_gradient(u, v, slope.ravel()[number] / len(terms))
+        return float(value.mean()), gradient
+
+    def estimate(self, weights: Floats, terms: Indices) -> float:
+        """Return the objective with only `terms` in the mean, each by its probability."""
+        i, j = self.objective.pairs(terms, self.n)
+        paths = bundle_paths(self.lengths(weights), i.ravel(), j.ravel(), n_jobs=self.n_jobs)
+        value, _ = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
+        p = self.objective.probabilities(terms, self.n)
+        return float(value @ p / p.sum()) + self.ridge(weights)
+
+    # -- all terms: the full sub-gradient --------------------------------------------------------
+
+    def value(self, weights: Floats) -> float:
+        """Return the objective over all terms."""
+        roots = self._roots()
+        trees = grow_trees(self.lengths(weights), roots, n_jobs=self.n_jobs)
+        return self._demand(roots, trees.distances)[0] + self.ridge(weights)
+
+    def value_and_gradient(
+        self, weights: Floats, temperature: float | None = None
+    ) -> tuple[float, Floats]:
+        """Return the objective and a sub-gradient: all paths, then flows down their trees.
+
+        With a `temperature`, distances are the soft ones of :mod:`metricmix.paths.soft` and the
+        gradient is that of a smooth function.
+        """
+        lengths = self.lengths(weights)
+        roots = self._roots()
+        if temperature is None:
+            trees = grow_trees(lengths, roots, n_jobs=self.n_jobs)
+            value, demand = self._demand(roots, trees.distances)
+            flow = trees.edge_flow(demand, n_jobs=self.n_jobs)
+            heads = np.flatnonzero(flow)
+            tails = trees.predecessors.ravel()[heads].astype(np.int64)
+            on_edge = tails * self.n + heads % self.n
+            flows = np.bincount(on_edge, flow.ravel()[heads], minlength=self.n**2)
+            edge_flow: Floats = np.asarray(flows, dtype=np.float64).reshape(self.n, self.n)
+        else:
+            soft = soft_paths(
+                lengths.matrix(n_jobs=self.n_jobs), temperature, directed=self.stack.directed
+            )
+            value, demand = self._demand(roots, soft.distances[roots])
+            spread = np.zeros((self.n, self.n))
+            spread[roots] = demand
+            edge_flow = soft.gradient(spread)
+        gradient = self._through_link(lengths, edge_flow)
+        return value + self.ridge(weights), gradient + 2.0 * self.objective.rho * weights
+
+    def _roots(self) -> Indices:
+        """Return the items that pairs start from."""
+        used = np.zeros(self.n, dtype=bool)
+        for start in range(0, self.n_terms, TERMS_AT_ONCE):
+            terms = np.arange(start, min(self.n_terms, start + TERMS_AT_ONCE))
+            used[self.objective.pairs(terms, self.n)[0].ravel()] = True
+        return np.flatnonzero(used)
+
+    def _demand(self, roots: Indices, d: Floats) -> tuple[float, Floats]:
+        """Return the mean over terms, and its derivatives by the (roots, n) distances `d`."""
+        position = np.full(self.n, -1)
+        position[roots] = np.arange(len(roots))
+        value, demand = 0.0, np.zeros(d.size)
+        for start in range(0, self.n_terms, TERMS_AT_ONCE):
+            terms = np.arange(start, min(self.n_terms, start + TERMS_AT_ONCE))
+            i, j = self.objective.pairs(terms, self.n)
+            row = position[i]
+            values, slopes = self.objective.evaluate(terms, d[row, j], self.n)
+            p = self.objective.probabilities(terms, self.n)
+            value += float(values @ p)
+            where = (row * self.n + j).ravel()
+            demand += np.bincount(where, (slopes * p[:, None]).ravel(), minlength=d.size)
+        return value, demand.reshape(d.shape)
+
+    def _through_link(self, lengths: EdgeLengths, flow: Floats) -> Floats:
+        """Return the derivatives by the weights of sum_e flow_e w_e."""
+        if lengths.block is None:
+            u, v = np.nonzero(flow)
+            return lengths.edge_gradient(u, v, flow[u, v])
+        by_row = np.zeros((self.n, self.stack.n_sources))
+        shares = np.array_split(np.arange(self.n), 16)
+
+        def fill(share: Indices) -> None:
+            dense_edge_gradient(
+                *(lengths.block, lengths.raw_weights, lengths.beta, lengths.link),
+                *(share, flow, by_row),
+            )
+
+        in_threads(fill, shares, self.n_jobs)
+        return lengths.in_mixture_order(by_row.sum(axis=0) / self.stack.scales)
+
+    def fingerprint(self) -> str:
+        """Return a digest that tells this problem from another, to recognise a checkpoint by."""
+        digest = hashlib.sha256(self.objective.fingerprint())
+        stack = self.stack
+        for part in (stack.names, stack.shape, stack.directed, self.link, self.beta):
+            digest.update(repr(part).encode())
+        digest.update(self.constraint.encode() + stack.scales.tobytes())
+        some = np.unique(np.linspace(0, self.n - 1, 3).astype(np.int64))
+        digest.update(np.ascontiguousarray(stack.rows(some)).tobytes())
+        return digest.hexdigest()

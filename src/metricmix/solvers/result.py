@@ -1,0 +1,119 @@
+"""What a solver returns: one result type, one set of statuses, one trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.mixture.linear import Mixture
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SolveResult", "Status", "Trace"]
+
+
+class Status(Enum):
+    """Why a solver stopped; the value says it in words, with what to try next."""
+
+    CONVERGED = "converged: no further improvement within tol"
+    COMPLETED = "did all the steps asked for (no tol was given, so convergence was not tested)"
+    MAX_ITER = "reached max_iter before tol; try more iterations, a larger step or a larger tol"
+    TIME_LIMIT = "reached time_limit; give it more time, or resume from the checkpoint"
+    STALLED = (
+        "no descent found at a kink of the objective; the weights are as good as this solver gets, "
+        "try method='stochastic' from here or a larger rho"
+    )
+    STOPPED = "stopped by the callback"
+    INTERRUPTED = "interrupted; this is the best so far"
+    DIVERGED = (
+        "met a value that is not finite and went back to the best so far; reduce the step size"
+    )
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the solver did what was asked of it."""
+        return self in (Status.CONVERGED, Status.COMPLETED, Status.STOPPED)
+
+
+@dataclass
+class Trace:
+    """What happened, one entry per check: iteration, objective, seconds, weights."""
+
+    iteration: list[int] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    time: list[float] = field(default_factory=list)
+    weights: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the trace as a table, with a column per weight."""
+        import pandas as pd
+
+        table: dict[str, Any] = {
+            "iteration": self.iteration,
+            "objective": self.objective,
+            "time": self.time,
+        }
+        if self.weights:
+            for r, column in enumerate(np.array(self.weights).T):
+                table[f"weight_{r}"] = column
+        return pd.DataFrame(table)
+
+
+@dataclass(frozen=True)
+class SolveResult:
+    """What a solver found.
+
+    Attributes
+    ----------
+    objective : float
+        Value at the result.
+    objective_kind : str
+        ``"exact"`` (over all terms), ``"held-out"`` (over the validation terms) or ``"running
+        mean"`` (of the terms drawn since the last check).
+    status, message : Status, str
+        Why it stopped, and the same in words.
+    n_iter : int
+    trace : Trace
+    mixture, weights : Mixture, array
+        What was learned (None when the whole matrix was the variable).
+    metric : (n, n) array
+        The learned metric, when the whole matrix was the variable.
+    """
+
+    objective: float
+    objective_kind: str
+    status: Status
+    n_iter: int
+    trace: Trace
+    mixture: Mixture | None = None
+    metric: NDArray[np.float64] | None = None
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The learned weights."""
+        return None if self.mixture is None else self.mixture.weights
+
+    @property
+    def message(self) -> str:
+        """Why the solver stopped, in words."""
+        return self.status.value
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver did what was asked of it."""
+        return self.status.is_success
+
+    def __repr__(self) -> str:
+        what = f"mixture={str(self.mixture)!r}" if self.mixture else "metric=..."
+        return (
+            f"SolveResult(objective={self.objective:.6g} ({self.objective_kind}), "
+            f"status={self.status.name}, n_iter={self.n_iter}, {what})"
+        )

@@ -1,0 +1,673 @@
+"""One grid, solvers x problems: what the loop promises must hold for every cell of it.
+
+A new solver or problem is one more line in a table and inherits every test.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.instances import random_sources
+from reference.paths import all_distances
+
+import metricmix as mm
+from metricmix.mixture import edge_lengths
+from metricmix.solvers import Status
+from metricmix.solvers.checkpoint import FORMAT
+
+N, R = 14, 3
+
+
+def make_stack(seed=0, **options):
+    names = ["first", "second", "third"]
+    return mm.DissimilarityStack(random_sources(np.random.default_rng(seed), N, R), names, **options)
+
+
+STACK = make_stack()
+LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, -1, -1, -1])
+
+
+def least_squares():
+    target = all_distances(edge_lengths(STACK, [1.5, -0.5, 0.8]).matrix())
+    return mm.objectives.LeastSquares(target, rho=1e-3)
+
+
+def label_contrast():
+    return mm.objectives.LabelContrast(LABELS, rho=0.05)
+
+
+def balanced_contrast():
+    return mm.objectives.LabelContrast(LABELS, rho=0.05, balanced=True)
+
+
+def triplets():
+    rng = np.random.default_rng(4)
+    triples = np.array([rng.choice(N, 3, replace=False) for _ in range(40)])
+    return mm.objectives.Triplets(triples, rho=0.02, margin=0.5)
+
+
+def robust():
+    """Not convex: a bounded loss around distance 2."""
+    return mm.objectives.Separable(
+        value=lambda d, i, j: 1.0 - np.exp(-((d - 2.0) ** 2)),
+        derivative=lambda d, i, j: 2.0 * (d - 2.0) * np.exp(-((d - 2.0) ** 2)),
+        rho=1e-3,
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to call a solver, and how many steps make a short run of it."""
+
+    steps: int
+    every: int
+    options: dict[str, Any]
+    whole: bool = False
+
+    def __call__(self, objective, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mm.ConvergenceWarning)
+            return self.run(objective, **options)
+
+    def run(self, objective, **options):
+        settings = {
+            "max_iter": self.steps,
+            "check_every": self.every,
+            "random_state": 5,
+            **self.options,
+            **options,
+        }
+        if self.whole:
+            return mm.minimize_metric(objective, np.ones((N, N)), **settings)
+        return mm.minimize(objective, STACK, **settings)
+
+
+SOLVERS = {
+    "stochastic": Method(120, 7, {"batch_size": 16, "learning_rate": 0.05}),
+    "sgd": Method(120, 8, {"optimizer": "sgd", "batch_size": 16, "learning_rate": 0.1}),
+    "averaged": Method(120, 7, {"batch_size": 16, "averaging": True}),
+    "checked": Method(80, 8, {"batch_size": 8, "n_validation": 20, "checked": True}),
+    "early": Method(120, 6, {"batch_size": 16, "n_validation": 20, "tol": 1e-3, "patience": 3}),
+    "full": Method(30, 1, {"method": "full"}),
+    "full-soft": Method(15, 1, {"method": "full", "temperature": 9.0}),
+    "full-simplex": Method(30, 1, {"method": "full", "constraint": "simplex", "start": [0, 0, 1]}),
+    "whole": Method(150, 9, {"batch_size": 12, "learning_rate": 0.05}, whole=True),
+    "whole-tol": Method(150, 9, {"learning_rate": 0.05, "tol": 1e-3, "patience": 3}, whole=True),
+}
+PROBLEMS = {
+    "least-squares": least_squares,
+    "label-contrast": label_contrast,
+    "balanced-contrast": balanced_contrast,
+    "triplets": triplets,
+    "robust": robust,
+}
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request):
+    return SOLVERS[request.param]
+
+
+@pytest.fixture(params=PROBLEMS)
+def objective(request):
+    return PROBLEMS[request.param]()
+
+
+def answer(result):
+    """What was learned, as one array."""
+    return result.metric if result.metric is not None else result.weights
+
+
+def assert_same_run(one, other):
+    assert answer(one).tobytes() == answer(other).tobytes()
+    assert one.objective == other.objective
+    assert (one.status, one.n_iter) == (other.status, other.n_iter)
+    assert one.trace.iteration == other.trace.iteration
+    assert one.trace.objective == other.trace.objective
+    assert np.array_equal(one.trace.weights, other.trace.weights)
+
+
+def mean_over_terms(objective, d):
+    """The objective without its ridge, by its definition."""
+    terms = np.arange(objective.n_terms(len(d)))
+    i, j = objective.pairs(terms, len(d))
+    value, _ = objective.evaluate(terms, d[i, j], len(d))
+    return float(value @ objective.probabilities(terms, len(d)))
+
+
+# -- the grid ------------------------------------------------------------------------------------
+
+
+def test_objective_falls(solver, objective):
+    before = solver(objective, max_iter=0)
+    after = solver(objective)
+    assert after.objective < before.objective - 1e-4
+
+
+def test_result_is_what_it_says(solver, objective):
+    result = solver(objective)
+    assert result.objective_kind == "exact"
+    assert result.message == result.status.value
+    if result.metric is not None:
+        assert mm.is_metric(result.metric)
+        assert result.weights is None
+        assert result.mixture is None
+        return
+    assert result.metric is None
+    assert result.mixture.names == STACK.names
+    if "temperature" in solver.options:
+        return
+    d = all_distances(edge_lengths(STACK, result.mixture).matrix())
+    ridge = objective.rho * float(result.weights @ result.weights)
+    assert result.objective == pytest.approx(mean_over_terms(objective, d) + ridge, rel=1e-10)
+
+
+def test_same_seed_same_run(solver, objective):
+    assert_same_run(solver(objective), solver(objective))
+
+
+def test_threads_change_nothing(solver, objective):
+    assert_same_run(solver(objective, n_jobs=1), solver(objective, n_jobs=2))
+
+
+def test_trace_has_one_entry_per_check(solver, objective):
+    result = solver(objective)
+    trace = result.trace
+    checks = list(range(0, result.n_iter + 1, solver.every))
+    if result.n_iter % solver.every and result.n_iter == solver.steps:
+        checks.append(result.n_iter)  # the last step is always looked at
+    assert trace.iteration == checks
+    assert len(trace) == len(checks) == len(trace.objective) == len(trace.time)
+    assert len(trace.weights) == (0 if solver.whole else len(checks))
+    assert np.isfinite(trace.objective).all()
+    assert trace.time == sorted(trace.time)
+
+
+def test_callback_sees_every_check(solver, objective):
+    seen = []
+    result = solver(objective, callback=lambda progress: seen.append(progress))
+    assert [p.iteration for p in seen] == result.trace.iteration
+    assert [p.objective for p in seen] == result.trace.objective
+    if not solver.whole:
+        assert np.array_equal([p.weights for p in seen], result.trace.weights)
+
+
+def test_callback_can_stop(solver, objective):
+    stop_at = 3 * solver.every
+    result = solver.run(objective, callback=lambda progress: progress.iteration >= stop_at)
+    assert result.status is Status.STOPPED
+    assert result.n_iter == result.trace.iteration[-1] == stop_at
+    assert result.converged
+
+
+def test_callback_changes_nothing(solver, objective):
+    assert_same_run(solver(objective), solver(objective, callback=lambda progress: False))
+
+
+def test_no_iterations_give_the_start(solver, objective):
+    result = solver(objective, max_iter=0)
+    assert result.n_iter == 0
+    assert result.trace.iteration == [0]
+    if solver.whole:
+        length = np.log1p(np.exp(1.0))
+        assert result.metric == pytest.approx(length * (1 - np.eye(N)), abs=1e-15)
+        expected = mean_over_terms(objective, result.metric)
+        n_terms = objective.n_terms(N)
+        i, j = objective.pairs(np.arange(n_terms), N)
+        shares = objective.probabilities(np.arange(n_terms), N)
+        assert result.objective == pytest.approx(
+            expected + objective.rho * float((i != j).mean(axis=1) @ shares), rel=1e-12
+        )
+    else:
+        start = solver.options.get("start", [1 / 3, 1 / 3, 1 / 3])
+        assert result.weights.tolist() == start
+
+
+def test_time_limit(solver, objective):
+    with pytest.warns(mm.ConvergenceWarning, match="time_limit"):
+        result = solver.run(objective, time_limit=0.0)
+    assert result.status is Status.TIME_LIMIT
+    assert result.n_iter == 1
+    assert not result.converged
+
+
+def test_interrupt_returns_the_best_so_far(solver, objective):
+    def interrupt(progress):
+        if progress.iteration >= 2 * solver.every:
+            raise KeyboardInterrupt
+
+    with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
+        result = solver.run(objective, callback=interrupt)
+    assert result.status is Status.INTERRUPTED
+    assert result.trace.iteration[-1] == 2 * solver.every
+    assert np.isfinite(answer(result)).all()
+    if solver.whole:
+        assert mm.is_metric(result.metric)
+    elif solver.options.get("method") == "full" or "n_validation" in solver.options:
+        best = int(np.argmin(result.trace.objective))
+        assert np.array_equal(result.weights, result.trace.weights[best])
+    else:
+        assert np.array_equal(result.weights, result.trace.weights[-1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_resumed_run_is_the_same_run(solver, objective, seed, tmp_path):
+    whole = solver(objective)
+    moment = int(np.random.default_rng(seed).choice(whole.trace.iteration[1:]))
+
+    def interrupt(progress):
+        if progress.iteration == moment:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "run.npz"
+    with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
+        first = solver.run(objective, callback=interrupt, checkpoint=file)
+    assert first.n_iter == moment
+    second = solver(objective, checkpoint=file, random_state=99)  # the file knows the seed
+    assert_same_run(whole, second)
+    assert [f.name for f in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_resumed_again_and_again(solver, objective, tmp_path):
+    file = tmp_path / "run.npz"
+    whole = solver(objective)
+    for _ in range(4):
+        before = [0]
+
+        def interrupt(progress, before=before):
+            before[0] += 1
+            if before[0] == 2:
+                raise KeyboardInterrupt
+
+        solver(objective, callback=interrupt, checkpoint=file)
+    assert_same_run(whole, solver(objective, checkpoint=file))
+
+
+def test_finished_run_stays_finished(solver, objective, tmp_path):
+    file = tmp_path / "run.npz"
+    first = solver(objective, checkpoint=file)
+    assert_same_run(first, solver(objective, checkpoint=file))
+
+
+def test_checkpoint_changes_nothing(solver, objective, tmp_path):
+    assert_same_run(solver(objective), solver(objective, checkpoint=tmp_path / "run.npz"))
+
+
+# -- at any moment: inside a step ----------------------------------------------------------------
+
+
+class Fused(mm.objectives.LeastSquares):
+    """Least squares that presses Ctrl-C at its `fuse`-th evaluation."""
+
+    def __init__(self, target, fuse=None):
+        super().__init__(target, rho=1e-3)
+        self.fuse = fuse
+
+    def evaluate(self, terms, d, n):
+        if self.fuse is not None:
+            self.fuse -= 1
+            if self.fuse == 0:
+                raise KeyboardInterrupt
+        return super().evaluate(terms, d, n)
+
+
+@pytest.mark.parametrize("fuse", [12, 13, 21])
+def test_interrupt_inside_a_step_loses_nothing(solver, fuse, tmp_path):
+    target = all_distances(edge_lengths(STACK, [1.5, -0.5, 0.8]).matrix())
+    whole = solver(Fused(target))
+    with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
+        solver.run(Fused(target, fuse), checkpoint=tmp_path / "run.npz")
+    assert_same_run(whole, solver(Fused(target), checkpoint=tmp_path / "run.npz"))
+
+
+# -- values that are not finite ------------------------------------------------------------------
+
+
+def falling_until(cliff):
+    """The objective -d, which is NaN beyond the cliff."""
+    return mm.objectives.Separable(
+        value=lambda d, i, j: np.where(d > cliff, np.nan, -d),
+        derivative=lambda d, i, j: np.where(d > cliff, np.nan, -1.0),
+    )
+
+
+CONSTANT = mm.DissimilarityStack([1 - np.eye(6), 2 - 2 * np.eye(6)])
+
+
+@pytest.mark.parametrize("constraint", [None, "nonnegative"])
+@pytest.mark.parametrize("n_validation", [0, 5])
+def test_stochastic_goes_back_from_nan(constraint, n_validation):
+    # All distances are equal here, so they fall off the cliff together.
+    options = {"constraint": constraint, "n_validation": n_validation, "check_every": 1}
+    with pytest.warns(mm.ConvergenceWarning, match="not finite"):
+        result = mm.minimize(falling_until(4.0), CONSTANT, random_state=0, **options)
+    assert result.status is Status.DIVERGED
+    assert np.isfinite(result.weights).all()
+    assert np.isfinite(result.objective)
+    assert result.objective < -1.0
+
+
+def test_nan_under_the_simplex_constraint():
+    # Weight moves towards the second source until the distance softplus(2) is near.
+    options = {"constraint": "simplex", "check_every": 1, "random_state": 0}
+    with pytest.warns(mm.ConvergenceWarning, match="not finite"):
+        result = mm.minimize(falling_until(1.9), CONSTANT, **options)
+    assert result.status is Status.DIVERGED
+    assert result.weights.sum() == pytest.approx(1.0)
+    assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize("constraint", [None, "nonnegative"])
+def test_full_stays_below_the_cliff(constraint):
+    result = SOLVERS["full"].__class__(60, 1, {})(  # any status will do, as long as it is finite
+        falling_until(4.0), method="full", constraint=constraint, max_iter=60
+    )
+    assert np.isfinite(result.objective)
+    assert np.isfinite(result.weights).all()
+
+
+def test_whole_matrix_goes_back_from_nan():
+    with pytest.warns(mm.ConvergenceWarning, match="not finite"):
+        result = mm.minimize_metric(falling_until(4.0), np.ones((6, 6)), random_state=0)
+    assert result.status is Status.DIVERGED
+    assert mm.is_metric(result.metric)
+    assert np.isfinite(result.metric).all()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nan_from_the_start(name):
+    solver = SOLVERS[name]
+    with pytest.warns(mm.ConvergenceWarning, match="not finite"):
+        result = solver.run(falling_until(0.01))
+    assert result.status is Status.DIVERGED
+    assert np.isfinite(answer(result)).all()
+    if not solver.whole:
+        assert result.weights.tolist() == solver.options.get("start", [1 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nan_from_the_start_without_a_step(name):
+    result = SOLVERS[name](falling_until(0.01), max_iter=0)
+    assert np.isfinite(answer(result)).all()
+
+
+def test_steps_that_overflow_are_undone():
+    with pytest.warns(mm.ConvergenceWarning, match="not finite"):
+        result = mm.minimize(
+            least_squares(), STACK, optimizer="sgd", learning_rate=1e200, random_state=0
+        )
+    assert result.status is Status.DIVERGED
+    assert np.isfinite(result.weights).all()
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+
+def test_warning_points_at_the_caller():
+    with pytest.warns(mm.ConvergenceWarning) as caught:
+        mm.minimize(least_squares(), STACK, method="full", max_iter=1)
+    assert [w.filename for w in caught] == [__file__]
+    with pytest.warns(mm.ConvergenceWarning) as caught:
+        mm.minimize_metric(least_squares(), np.ones((N, N)), max_iter=1, tol=1e-9)
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_reaching_max_iter_warns_only_where_convergence_was_tested():
+    assert mm.minimize(robust(), STACK, max_iter=3, random_state=0).status is Status.COMPLETED
+    for options in ({"method": "full"}, {"n_validation": 10, "tol": 1e-6}):
+        with pytest.warns(mm.ConvergenceWarning, match="max_iter"):
+            result = mm.minimize(robust(), STACK, max_iter=3, random_state=0, **options)
+        assert result.status is Status.MAX_ITER
+
+
+def test_every_status_advises():
+    assert all(status.value for status in Status)
+    good = {status for status in Status if status.is_success}
+    assert good == {Status.CONVERGED, Status.COMPLETED, Status.STOPPED}
+
+
+def test_verbose_is_silent_in_a_pipe(capfd):
+    mm.minimize(robust(), STACK, max_iter=3, random_state=0, verbose=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_trace_as_a_table():
+    result = mm.minimize(robust(), STACK, max_iter=20, random_state=0)
+    frame = result.trace.to_frame()
+    assert list(frame.columns) == ["iteration", "objective", "time", *(f"weight_{r}" for r in range(R))]
+    assert frame["objective"].tolist() == result.trace.objective
+    assert np.array_equal(frame[[f"weight_{r}" for r in range(R)]], result.trace.weights)
+    assert "weight_0" not in SOLVERS["whole"](robust(), max_iter=9).trace.to_frame()
+
+
+# -- checkpoints: which are refused --------------------------------------------------------------
+
+
+def triple_hinge(margin):
+    return mm.objectives.Triplets([[0, 1, 2], [3, 4, 5], [6, 7, 8]], margin=margin)
+
+
+def power(p):
+    return mm.objectives.Separable(lambda d, i, j: d**p, lambda d, i, j: p * d ** (p - 1))
+
+
+TARGET = np.ones((N, N)) - np.eye(N)
+OTHER_OBJECTIVES = {
+    "target": (mm.objectives.LeastSquares(TARGET), mm.objectives.LeastSquares(2 * TARGET)),
+    "rho": (mm.objectives.LeastSquares(TARGET), mm.objectives.LeastSquares(TARGET, rho=0.1)),
+    "missing": (
+        mm.objectives.LeastSquares(TARGET),
+        mm.objectives.LeastSquares(np.where(np.tri(N, k=-1) > 0, np.nan, TARGET)),
+    ),
+    "kind": (mm.objectives.LeastSquares(TARGET), label_contrast()),
+    "labels": (label_contrast(), mm.objectives.LabelContrast(LABELS[::-1], rho=0.05)),
+    "balance": (label_contrast(), balanced_contrast()),
+    "margin": (triple_hinge(1.0), triple_hinge(2.0)),
+    "items": (
+        mm.objectives.Separable(np.add, np.add, items=[0, 1, 2]),
+        mm.objectives.Separable(np.add, np.add, items=[0, 1, 3]),
+    ),
+    "function": (power(2), power(3)),
+}
+
+
+@pytest.mark.parametrize("which", OTHER_OBJECTIVES)
+@pytest.mark.parametrize("name", ["stochastic", "full", "whole"])
+def test_checkpoint_of_another_objective_is_refused(name, which, tmp_path):
+    solver = SOLVERS[name]
+    one, other = OTHER_OBJECTIVES[which]
+    if which == "items":
+        one, other = (
+            mm.objectives.Separable(lambda d, i, j: d, lambda d, i, j: 1.0, items=o.items)
+            for o in (one, other)
+        )
+    file = tmp_path / "run.npz"
+    solver(one, checkpoint=file, max_iter=3)
+    with pytest.raises(mm.CheckpointError, match="another problem"):
+        solver(other, checkpoint=file, max_iter=3)
+
+
+OTHER_SETTINGS = [
+    {"beta": 2.0},
+    {"link": "identity"},
+    {"constraint": "nonnegative"},
+    {"start": [1.0, 0.0, 0.0]},
+    {"learning_rate": 0.01},
+    {"schedule": "inverse"},
+    {"decay": 7.0},
+    {"batch_size": 5},
+    {"optimizer": "sgd"},
+    {"averaging": True},
+    {"n_validation": 9},
+    {"method": "full"},
+]
+
+
+@pytest.mark.parametrize("change", OTHER_SETTINGS, ids=lambda change: next(iter(change)))
+def test_checkpoint_of_other_settings_is_refused(change, tmp_path):
+    file = tmp_path / "run.npz"
+    solver = SOLVERS["stochastic"]
+    solver(least_squares(), checkpoint=file, max_iter=3)
+    options = {**solver.options, **change}
+    if "method" in change:
+        options = change
+    with pytest.raises(mm.CheckpointError, match="other settings"):
+        mm.minimize(least_squares(), STACK, max_iter=3, checkpoint=file, **options)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"directed": True},
+        {"link": "identity"},
+        {"beta": 3.0},
+        {"learning_rate": 0.5},
+        {"schedule": "sqrt"},
+        {"batch_size": 3},
+        {"tol": 1e-3},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_checkpoint_of_another_matrix_problem_is_refused(change, tmp_path):
+    file = tmp_path / "run.npz"
+    SOLVERS["whole"](least_squares(), checkpoint=file, max_iter=3)
+    with pytest.raises(mm.CheckpointError, match="another problem"):
+        SOLVERS["whole"](least_squares(), checkpoint=file, max_iter=3, **change)
+    with pytest.raises(mm.CheckpointError, match="another problem"):
+        mm.minimize_metric(
+            least_squares(), 2 * np.ones((N, N)), checkpoint=file, **SOLVERS["whole"].options
+        )
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [make_stack(1), make_stack(scaling="mean"), STACK.select(["second", "first", "third"])],
+    ids=["entries", "scaling", "order"],
+)
+def test_checkpoint_of_another_stack_is_refused(stack, tmp_path):
+    file = tmp_path / "run.npz"
+    mm.minimize(robust(), STACK, max_iter=3, checkpoint=file)
+    with pytest.raises(mm.CheckpointError, match="another problem"):
+        mm.minimize(robust(), stack, max_iter=3, checkpoint=file)
+
+
+def test_longer_run_goes_on_from_a_shorter_one(tmp_path):
+    file = tmp_path / "run.npz"
+    solver = SOLVERS["stochastic"]
+    solver(least_squares(), checkpoint=file, max_iter=49)
+    assert solver(least_squares(), checkpoint=file, max_iter=49).n_iter == 49
+    longer = solver(least_squares(), checkpoint=file, max_iter=120)
+    assert longer.n_iter == 120
+    assert np.array_equal(longer.weights, solver(least_squares(), max_iter=120).weights)
+
+
+def damage(kind, file):
+    if kind == "truncated":
+        file.write_bytes(file.read_bytes()[:-200])
+    elif kind == "bit":
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        file.write_bytes(data)
+    elif kind == "empty":
+        file.write_bytes(b"")
+    elif kind == "text":
+        file.write_text("weights: 1, 2, 3\n")
+    elif kind == "npy":
+        with file.open("wb") as handle:
+            np.save(handle, np.arange(3.0))
+    elif kind == "npz":
+        with file.open("wb") as handle:
+            np.savez(handle, weights=np.arange(3.0))
+    elif kind == "no fingerprint":
+        with file.open("wb") as handle:
+            np.savez(handle, header=np.array(json.dumps({"format": FORMAT})))
+    elif kind == "no arrays":
+        with np.load(file) as old:
+            header = old["header"]
+        with file.open("wb") as handle:
+            np.savez(handle, header=header)
+    elif kind == "older format":
+        with file.open("wb") as handle:
+            np.savez(handle, header=np.array(json.dumps({"format": "metricmix checkpoint 0"})))
+    elif kind == "folder":
+        file.unlink()
+        file.mkdir()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("truncated", "bit", "empty", "text", "npy", "npz"),
+        *("no fingerprint", "no arrays", "older format", "folder"),
+    ],
+)
+def test_damaged_checkpoint_is_refused(kind, tmp_path):
+    file = tmp_path / "run.npz"
+    solver = SOLVERS["stochastic"]
+    solver(least_squares(), checkpoint=file, max_iter=3)
+    damage(kind, file)
+    with pytest.raises(mm.CheckpointError, match=r"run\.npz: not a metricmix checkpoint"):
+        solver(least_squares(), checkpoint=file, max_iter=3)
+
+
+# -- checkpoints: writing them -------------------------------------------------------------------
+
+
+def test_disk_error_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "run.npz"
+    solver = SOLVERS["stochastic"]
+    solver(least_squares(), checkpoint=file, max_iter=14)
+    before = file.read_bytes()
+
+    def full_disk(handle, **arrays):
+        handle.write(b"PK half a file")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            solver(least_squares(), checkpoint=file, max_iter=21)
+    assert [f.name for f in tmp_path.iterdir()] == ["run.npz"]
+    assert file.read_bytes() == before
+    assert_same_run(
+        solver(least_squares(), max_iter=21), solver(least_squares(), checkpoint=file, max_iter=21)
+    )
+
+
+def test_file_written_during_the_run_can_be_resumed_from(tmp_path):
+    # A killed process leaves what was written last: copy the file while the run goes on.
+    file, copy = tmp_path / "run.npz", tmp_path / "copy.npz"
+    solver = SOLVERS["stochastic"]
+
+    def keep(progress):
+        if file.exists() and not copy.exists():
+            copy.write_bytes(file.read_bytes())
+
+    whole = solver(least_squares(), checkpoint=file, callback=keep)
+    assert copy.exists()
+    with np.load(copy) as saved:
+        assert 0 < json.loads(str(saved["header"]))["iteration"] < solver.steps
+    assert_same_run(whole, solver(least_squares(), checkpoint=copy))
+
+
+def test_checkpoint_in_a_folder_that_is_not_there_yet(tmp_path):
+    file = tmp_path / "a" / "b" / "run.npz"
+    SOLVERS["full"](least_squares(), checkpoint=file, max_iter=2)
+    assert file.exists()
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
+def test_any_generator_can_be_saved(kind, tmp_path):
+    def generator():
+        return np.random.Generator(getattr(np.random, kind)(3))
+
+    solver = SOLVERS["stochastic"]
+    whole = solver(least_squares(), random_state=generator())
+    file = tmp_path / "run.npz"
+    solver(least_squares(), random_state=generator(), checkpoint=file, max_iter=42)
+    assert_same_run(whole, solver(least_squares(), random_state=generator(), checkpoint=file))

@@ -1,0 +1,100 @@
+"""The promised public names exist, are documented, and cost nothing to import."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import metricmix as mm
+
+PROMISED = [
+    "is_metric",
+    "metric_violations",
+    "check_metric",
+    "NotAMetricError",
+    "project",
+    "DissimilarityStack",
+    "Mixture",
+    "shortest_path",
+    "dissimilarity.features",
+    "dissimilarity.path_length",
+    "dissimilarity.threshold_graphs",
+    "dissimilarity.knn_path_length",
+    "dissimilarity.jaccard",
+    "dissimilarity.resource_allocation",
+    "dissimilarity.diffusion",
+    "dissimilarity.mahalanobis",
+    "objectives.LabelContrast",
+    "objectives.LeastSquares",
+    "objectives.Separable",
+    "objectives.Triplets",
+    "minimize",
+    "minimize_metric",
+    "SolveResult",
+]
+ROOMS = ("dissimilarity", "mixture", "objectives", "paths", "solvers")
+
+
+def lookup(dotted: str) -> object:
+    value: object = mm
+    for part in dotted.split("."):
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_promised_name_exists_and_is_documented(name: str) -> None:
+    doc = inspect.getdoc(lookup(name))
+    assert doc is not None
+    assert len(doc) > 20
+
+
+def test_every_exported_name_resolves_and_is_documented() -> None:
+    for name in mm.__all__:
+        assert inspect.getdoc(getattr(mm, name)), name
+    for room in ROOMS:
+        module = getattr(mm, room)
+        for name in module.__all__:
+            assert inspect.getdoc(getattr(module, name)), f"{room}.{name}"
+
+
+def test_lazy_table_matches_the_exports() -> None:
+    assert sorted([*mm._HOME, *mm._ROOMS]) == sorted(mm.__all__)
+    assert set(mm.__all__) <= set(dir(mm))
+
+
+def test_unknown_attribute() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        mm.nonsense  # noqa: B018
+
+
+def test_version() -> None:
+    assert mm.__version__.count(".") == 2
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("statement", ["import metricmix", "import metricmix.cli"])
+def test_import_is_light(statement: str) -> None:
+    heavy = "{'numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'rich', 'pandas'}"
+    assert run_python(f"import sys; {statement}; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+def test_exceptions_do_not_load_numba() -> None:
+    code = "import sys, metricmix as mm; mm.NotAMetricError; print('numba' in sys.modules)"
+    assert run_python(code) == "False"
+
+
+def test_graph_packages_are_not_imported_unasked() -> None:
+    code = (
+        "import sys, numpy as np, metricmix as mm;"
+        "mm.dissimilarity.path_length(np.array([[0, 1], [1, 0]]));"
+        "print(sorted({'networkx', 'igraph', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    assert run_python(code) == "[]"
