@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
-    from metricmix.paths.all_pairs import project
+    from metricmix.paths.all_pairs import path_metric, project
     from metricmix.paths.nearest import nearest_labelled
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph
     from metricmix.paths.pair import Path, shortest_path
@@ -57,6 +57,7 @@ _HOME = {
     "minimize": "solvers.minimize",
     "minimize_metric": "solvers.whole_matrix",
     "nearest_labelled": "paths.nearest",
+    "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
     "shortest_path": "paths.pair",
 }
@@ -84,6 +85,7 @@ __all__ = [
     "mixture",
     "nearest_labelled",
     "objectives",
+    "path_metric",
     "paths",
     "project",
     "shortest_path",

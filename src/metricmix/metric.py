@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import NotAMetricError
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.laws import compare, survey_pairs
 from metricmix.kernels.minplus import (
     STRIP,
     Packed,
@@ -196,7 +196,7 @@ def metric_violations(
     matrix = np.ascontiguousarray(checked)
     n = len(matrix)
     rows = [(low, min(low + ROWS, n)) for low in range(0, n, ROWS)][::-1]
-    surveys = in_threads(lambda r: _survey(matrix, *r), rows, n_jobs)
+    surveys = in_threads(lambda r: survey_pairs(matrix, *r), rows, n_jobs)
     on_diagonal = np.abs(np.diagonal(matrix))
     scale = max(float(on_diagonal.max()), *(float(s[0]) for s in surveys))
     tolerance = max(check_number(tol, name="tol", low=0.0), 8 * float(np.finfo(matrix.dtype).eps))
@@ -312,52 +312,5 @@ def _check_rows(
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
         update(shortest, 0, count, left, right, highs, low if lower else None)
-    found: tuple[float, int, int, int] = _compare(matrix, shortest, low, lower, tolerance)
+    found: tuple[float, int, int, int] = compare(matrix, shortest, low, lower, tolerance)
     return found
-
-
-@kernel
-def _compare(
-    matrix: NDArray[Any], shortest: NDArray[Any], low: int, lower: bool, tolerance: float
-) -> tuple[float, int, int, int]:
-    worst, worst_i, worst_j, count = 0.0, 0, 0, 0
-    rows, columns = shortest.shape
-    for r in range(rows):
-        i = low + r
-        row, reached = matrix[i], shortest[r]
-        for j in range(i if lower else columns):
-            excess = float(row[j] - reached[j])
-            if excess > 0 and i != j:
-                if excess > tolerance:
-                    count += 1
-                if excess > worst:
-                    worst, worst_i, worst_j = excess, i, j
-    return worst, worst_i, worst_j, count
-
-
-@kernel
-def _survey(
-    matrix: NDArray[Any], low: int, high: int
-) -> tuple[float, float, int, int, float, int, int, int, int]:
-    """Look at all pairs j < i, low <= i < high: scale, asymmetry, negativity, zeros (any, both)."""
-    scale, asymmetry, a_i, a_j = 0.0, 0.0, 0, 0
-    negativity, n_i, n_j, either, both = 0.0, 0, 0, 0, 0
-    for first in range(low, high, 64):  # squares of 64 keep both mirrored parts in the cache
-        last = min(first + 64, high)
-        for column in range(0, last, 64):
-            for j in range(column, min(column + 64, last)):
-                row = matrix[j]
-                for i in range(max(first, j + 1), last):
-                    there, back = float(matrix[i, j]), float(row[i])
-                    if abs(there - back) > asymmetry:
-                        asymmetry, a_i, a_j = abs(there - back), i, j
-                    if there < 0 and -there > negativity:
-                        negativity, n_i, n_j = -there, i, j
-                    if back < 0 and -back > negativity:
-                        negativity, n_i, n_j = -back, j, i
-                    scale = max(scale, max(abs(there), abs(back)))
-                    if there == 0 or back == 0:
-                        either += 1
-                        if there == back:
-                            both += 1
-    return scale, asymmetry, a_i, a_j, negativity, n_i, n_j, either, both

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 
@@ -19,7 +21,7 @@ def algorithm_1(metrics, y, start, step, rho, pairs):
         sign = -1 if y[i] != y[j] else 1
         grad = np.zeros(len(alpha))
         for r in range(len(alpha)):
-            for u, v in zip(path[:-1], path[1:], strict=True):
+            for u, v in pairwise(path):
                 grad[r] += D**-2 * sign * metrics[r][u, v] / (1 + np.exp(-m[u, v]))
         alpha = alpha - step * (grad + 2 * D**-2 * rho * alpha)
     return alpha

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def simple_paths(n, i, j):
 
 def path_length(w, nodes):
     """Return the length of a path: the sum of its edges."""
-    return float(sum(w[u, v] for u, v in zip(nodes[:-1], nodes[1:], strict=True)))
+    return float(sum(w[u, v] for u, v in pairwise(nodes)))
 
 
 def by_enumeration(w, i, j, rounding=1e-12):

@@ -23,8 +23,8 @@ WORDS = 8
 """Words of 64 targets that travel together: a cache line, and one vector register where wide."""
 
 SPARSE = 3
-"""Up to this many edges per node the graph may be chain-like: many levels that touch few nodes each,
-where following a list of nodes beats sweeping over all of them."""
+"""Up to this many edges per node the graph may be chain-like: many levels that touch few nodes
+each, where following a list of nodes beats sweeping over all of them."""
 
 
 def breadth_first_all_pairs(

@@ -40,7 +40,7 @@ def link(m: NDArray[Any], beta: float = 1.0, name: str = "softplus") -> NDArray[
     --------
     >>> import numpy as np
     >>> link(np.array([-2000.0, 0.0, 2000.0])).round(4)
-    array([0.0000e+00, 6.9310e-01, 2.0000e+03])
+    array([0.000e+00, 6.931e-01, 2.000e+03])
     """
     if link_code(name) == 0:
         return np.asarray(np.maximum(m, 0))  # rounding may leave a hair below 0

@@ -1,6 +1,6 @@
 """Shortest paths over edge lengths: one pair, nearest, from some, all pairs; soft paths."""
 
-from metricmix.paths.all_pairs import project
+from metricmix.paths.all_pairs import path_metric, project
 from metricmix.paths.nearest import nearest_labelled
 from metricmix.paths.neighbours import kneighbors, kneighbors_graph
 from metricmix.paths.pair import Path, PathBundle, shortest_path, shortest_paths
@@ -15,6 +15,7 @@ __all__ = [
     "kneighbors",
     "kneighbors_graph",
     "nearest_labelled",
+    "path_metric",
     "project",
     "shortest_path",
     "shortest_path_trees",

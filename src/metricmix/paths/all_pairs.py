@@ -18,17 +18,16 @@ item not yet seen, where a sample says that this saves more than moving the matr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
-    CHUNK,
-    STRIP,
     Packed,
     pack_columns,
     pack_rows,
@@ -37,9 +36,13 @@ from metricmix.kernels.minplus import (
     update,
 )
 from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.kernels.tile import STRIP
+from metricmix.kernels.triangle import close_block, fold, mirror, take_columns, take_rows
+from metricmix.mixture.lengths import edge_lengths
+from metricmix.paths.ordering import reorder, saving_order
 from metricmix.validation import check_square
 
-__all__ = ["close_in_place", "project"]
+__all__ = ["close_in_place", "path_metric", "project"]
 
 Range = tuple[int, int]
 Task = Callable[[Range], None]
@@ -50,12 +53,6 @@ BLOCK = 64
 
 SMALL = 512
 """Below this many items neither threads nor another order of the items pay."""
-
-WORTHWHILE = 250
-"""Items times the share of the work saved from which another order pays.
-
-The saving grows with n^3, walking and moving with n^2; measured where the two meet.
-"""
 
 
 def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> NDArray[Any]:
@@ -102,8 +99,35 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
     d = np.array(lengths, order="C", copy=True, subok=False)
     if not directed:  # what validation took for rounding: the smaller one counts
-        in_threads(lambda r: _fold(d, *r), _ranges(len(d), STRIP, 8, triangle=True), n_jobs)
+        in_threads(lambda r: fold(d, *r), _ranges(len(d), STRIP, 8, triangle=True), n_jobs)
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
+
+
+def path_metric(stack: Any, mixture: Any = None, *, n_jobs: int | None = None) -> NDArray[Any]:
+    r"""Return the metric of a mixture of sources, as an (n, n) array.
+
+    .. math:: d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
+
+    Parameters
+    ----------
+    stack : DissimilarityStack
+    mixture : Mixture or array of R weights
+    n_jobs : int or None
+        Threads; None means all cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> x = np.array([0.0, 1.0, 4.0])
+    >>> stack = mm.DissimilarityStack([abs(x[:, None] - x), (x[:, None] - x) ** 2])
+    >>> mm.path_metric(stack, [0.5, 0.1]).round(3)
+    array([[0.   , 1.037, 3.524],
+           [1.037, 0.   , 2.487],
+           [3.524, 2.487, 0.   ]])
+    """
+    lengths = edge_lengths(stack, mixture)
+    w = lengths.matrix(n_jobs=n_jobs)
+    return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 
 
 def close_in_place(
@@ -118,23 +142,37 @@ def close_in_place(
     np.fill_diagonal(matrix, 0)
     threads = effective_threads(n_jobs) if n >= SMALL else 1
     # One pool for all rounds: starting threads anew would cost as much as a round.
-    with ThreadPoolExecutor(threads) as pool:
-
-        def run(task: Task, ranges: list[Range]) -> None:
-            for _ in pool.map(task, ranges) if threads > 1 else map(task, ranges):
-                pass
-
-        order = _saving_order(matrix) if n >= SMALL else None
+    with ThreadPoolExecutor(max(1, threads - 1)) as pool:
+        run = partial(_share_out, pool, threads - 1)
+        order = saving_order(matrix) if n >= SMALL else None
         if order is None:
             _Closure(matrix, symmetric, run, threads).close()
             return matrix
         rows = _ranges(n, 1, 4 * threads)
         ordered = np.empty_like(matrix)
-        run(lambda r: _reorder(matrix, order, *r, ordered), rows)
+        run(lambda r: reorder(matrix, order, *r, ordered), rows)
         _Closure(ordered, symmetric, run, threads).close()
         back = np.argsort(order)
-        run(lambda r: _reorder(ordered, back, *r, matrix), rows)
+        run(lambda r: reorder(ordered, back, *r, matrix), rows)
     return matrix
+
+
+def _share_out(pool: ThreadPoolExecutor, helpers: int, task: Task, ranges: list[Range]) -> None:
+    """Do a task on every range, on this thread and on helpers, whoever is free taking the next."""
+    left = deque(ranges)
+
+    def work() -> None:
+        while True:
+            try:
+                chosen = left.popleft()
+            except IndexError:
+                return
+            task(chosen)
+
+    others = [pool.submit(work) for _ in range(min(helpers, len(ranges) - 1))]
+    work()
+    for other in others:
+        other.result()
 
 
 class _Closure:
@@ -157,7 +195,7 @@ class _Closure:
             self.run(self._find_legs, self.legs_rows)
             self.run(self._go_through, self.rows)
         if self.symmetric:
-            self.run(lambda r: _mirror(self.matrix, *r), self.rows)
+            self.run(lambda r: mirror(self.matrix, *r), self.rows)
 
     def _bound(self, r: Range) -> None:
         tile_maxima(self.matrix, *r, self.highs[r[0] // STRIP : -(-r[1] // STRIP)])
@@ -177,7 +215,7 @@ class _Closure:
         if self.symmetric:
             block = np.tril(block)
             block = np.maximum(block, block.T)
-        _close_block(block)
+        close_block(block)
         self.block = block
         pack_columns(block, 0, depth, self.inner)
         if not self.symmetric:
@@ -188,15 +226,15 @@ class _Closure:
         low, high = r
         start, stop = self.start, self.stop
         if self.symmetric:
-            _take_rows(self.matrix, start, low, min(high, start), self.legs)
-            _take_columns(self.matrix, start, max(low, stop), high, self.legs)
+            take_rows(self.matrix, start, low, min(high, start), self.legs)
+            take_columns(self.matrix, start, max(low, stop), high, self.legs)
             inside = slice(max(low, start), max(low, start, min(high, stop)))
             self.legs[inside] = self.block[inside.start - start : inside.stop - start]
         else:
-            _take_rows(self.matrix, start, low, high, self.legs)
+            take_rows(self.matrix, start, low, high, self.legs)
             self._shorten(r, self.inner_reversed)
             pack_rows(self.legs, low, high, self.panels.between(low, high))
-            _take_columns(self.matrix, start, low, high, self.legs)
+            take_columns(self.matrix, start, low, high, self.legs)
         self._shorten(r, self.inner)
         pack_rows(self.legs, low, high, self.strips.between(low, high))
         if self.symmetric:
@@ -224,114 +262,3 @@ def _ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[Range
     starts = np.unique((n * (np.sqrt(shares) if triangle else shares)).astype(int) // unit * unit)
     stops = [*starts[1:].tolist(), n]
     return list(zip(starts.tolist(), stops, strict=True))[::-1]
-
-
-def _saving_order(matrix: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return an order of the items in which the closure takes less time, if that pays."""
-    n = len(matrix)
-    as_given = _share_done(matrix, np.arange(n))
-    if n * as_given < WORTHWHILE:
-        return None
-    order: NDArray[np.int64] = _walk(matrix)
-    return order if n * (as_given - _share_done(matrix, order)) > WORTHWHILE else None
-
-
-def _share_done(matrix: NDArray[Any], order: NDArray[np.int64]) -> float:
-    """Estimate from a few tiles which share of the product cannot be left out in this order."""
-    n, width = len(matrix), panel_width(matrix.dtype)
-    strips = np.linspace(0, n - STRIP, 8).astype(int)[:, None] + np.arange(STRIP)
-    panels = np.linspace(0, n - width, 2).astype(int)[:, None] + np.arange(width)
-    chosen = order[np.concatenate([strips.ravel(), panels.ravel()])]
-    rows = np.take(matrix[chosen], order, axis=1)
-    lows = np.minimum.reduceat(rows, np.arange(0, n, CHUNK), axis=1)
-    strip_lows = lows[: strips.size].reshape(*strips.shape, -1).min(axis=1)
-    panel_lows = lows[strips.size :].reshape(*panels.shape, -1).min(axis=1)
-    tiles = rows[: strips.size, panels.ravel()].reshape(*strips.shape, *panels.shape)
-    highs = tiles.max(axis=(1, 3))
-    return float(np.mean(strip_lows[:, None] + panel_lows[None] < highs[:, :, None]))
-
-
-@kernel
-def _walk(matrix: NDArray[Any]) -> NDArray[np.int64]:
-    n = matrix.shape[0]
-    order = np.empty(n, np.int64)
-    left = np.arange(n)
-    current = 0
-    for step in range(n):
-        order[step] = left[current]
-        row = matrix[left[current]]
-        last = n - 1 - step
-        left[current] = left[last]
-        current, nearest = 0, np.inf
-        for place in range(last):
-            length = row[left[place]]
-            if length < nearest:
-                current, nearest = place, length
-    return order
-
-
-@kernel
-def _reorder(
-    matrix: NDArray[Any], order: NDArray[np.int64], low: int, high: int, out: NDArray[Any]
-) -> None:
-    for i in range(low, high):
-        row = matrix[order[i]]
-        target = out[i]
-        for j in range(len(order)):
-            target[j] = row[order[j]]
-
-
-@kernel
-def _close_block(block: NDArray[Any]) -> None:
-    n = block.shape[0]
-    for k in range(n):
-        # A copy: LLVM does not vectorise what might overlap.
-        pivot = block[k].copy()
-        for i in range(n):
-            row = block[i]
-            first = row[k]
-            for j in range(n):
-                row[j] = min(row[j], first + pivot[j])
-
-
-@kernel
-def _take_columns(
-    matrix: NDArray[Any], start: int, low: int, high: int, legs: NDArray[Any]
-) -> None:
-    for i in range(low, high):
-        row = matrix[i]
-        leg = legs[i]
-        for k in range(legs.shape[1]):
-            leg[k] = row[start + k]
-
-
-@kernel
-def _take_rows(matrix: NDArray[Any], start: int, low: int, high: int, legs: NDArray[Any]) -> None:
-    for k in range(legs.shape[1]):
-        row = matrix[start + k]
-        for i in range(low, high):
-            legs[i, k] = row[i]
-
-
-@kernel
-def _fold(matrix: NDArray[Any], low: int, high: int) -> None:
-    """Take the smaller of two mirrored entries into the lower triangle, in cached squares."""
-    for first in range(low, high, 64):
-        last = min(first + 64, high)
-        for column in range(0, last, 64):
-            for j in range(column, min(column + 64, last)):
-                row = matrix[j]
-                for i in range(max(first, j + 1), last):
-                    matrix[i, j] = min(matrix[i, j], row[i])
-
-
-@kernel
-def _mirror(matrix: NDArray[Any], low: int, high: int) -> None:
-    """Copy the lower triangle to the upper one, in squares that stay in the cache."""
-    for first in range(low, high, 64):
-        last = min(first + 64, high)
-        for column in range(0, last, 64):
-            for j in range(column, min(column + 64, last)):
-                row = matrix[j]
-                for i in range(max(first, j + 1), last):
-                    row[i] = matrix[i, j]

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import ConvergenceWarning
+from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.solvers.checkpoint import read_checkpoint, write_checkpoint
 from metricmix.solvers.result import Status, Trace
 
@@ -150,11 +150,11 @@ def run(
     trace = Trace()
     if checkpoint is not None and Path(checkpoint).exists():
         current = _restore(checkpoint, solver, rng, trace)
+        status = solver.status(current.state)
     else:
         current = _Run(solver.init(rng))
-        _look(solver, current, trace, limits)
+        status = _look(solver, current, trace, limits)
     started = time.perf_counter() - current.seconds
-    status: Status | None = None
     checks = 0
     with _progress_bar(verbose, limits.max_iter) as show:
         try:
@@ -287,9 +287,14 @@ def _progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], 
     if not verbose:
         yield lambda iteration, objective: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        raise InputError(
+            "verbose: the progress bar needs rich: pip install 'metricmix[cli]'"
+        ) from None
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)

@@ -1,0 +1,247 @@
+"""All shortest paths and the metric check, against scipy and against the processor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import floyd_warshall, shortest_path
+from scipy.spatial.distance import squareform
+from sklearn.datasets import load_digits
+from sklearn.metrics import pairwise_distances
+
+from benchmarks.measure import best_time, real_data, table
+from metricmix.kernels import minplus
+from metricmix.kernels.threads import effective_threads
+from metricmix.metric import metric_violations
+from metricmix.paths import all_pairs
+
+TITLE = "All shortest paths and the metric check, n = 2000"
+N = 2000
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def run() -> str:
+    return f"{closures()}\n\n{checks()}\n\n{left_out()}"
+
+
+def random_lengths(n: int) -> np.ndarray:
+    """Symmetric lengths, all of them positive: scipy reads a dense 0 as no edge."""
+    W = np.random.default_rng(0).random((n, n)) + 0.01
+    W = (W + W.T) / 2
+    np.fill_diagonal(W, 0.0)
+    return W
+
+
+def closing(W: np.ndarray, n_jobs: int | None = None) -> Callable[[], np.ndarray]:
+    """Return a job that closes a copy of `W`, in memory that is there already."""
+    d = np.empty_like(W)
+
+    def job() -> np.ndarray:
+        d[...] = W
+        return all_pairs.close_in_place(d, symmetric=True, n_jobs=n_jobs)
+
+    return job
+
+
+def closures() -> str:
+    W = random_lengths(N)
+    expected = floyd_warshall(W)
+    theirs = best_time(lambda: floyd_warshall(W), repeats=2)
+    rows = [["scipy `floyd_warshall`", f"{theirs:.2f} s", "1", f"{N**3 / theirs / 1e9:.1f}", ""]]
+    notes = []
+    for dtype in DTYPES:
+        lengths = W.astype(dtype)
+        if not np.allclose(all_pairs.project(lengths), expected, rtol=1e-5):
+            raise AssertionError("the two disagree")
+        plain, fused = ceiling(dtype, fused=False), ceiling(dtype, fused=True)
+        for threads in sorted({1, effective_threads()}):
+            ours = best_time(closing(lengths, threads), repeats=9)
+            done = N**3 / 2 / threads / ours
+            rows.append(
+                [
+                    f"metricmix, {dtype}, {threads} thread{'s' if threads > 1 else ''}",
+                    f"{1e3 * ours:.0f} ms",
+                    f"{theirs / ours:.0f}",
+                    f"{N**3 / ours / 1e9:.0f}",
+                    f"{100 * done / max(plain, fused):.0f} %",
+                ]
+            )
+        whole = best_time(lambda lengths=lengths: all_pairs.project(lengths), repeats=5)
+        notes.append(
+            f"{dtype}: {plain / 1e9:.1f} G pairs/s with a plain addition, {fused / 1e9:.1f} with "
+            f"the fused a · 1 + b; `project`, which also validates and copies: {1e3 * whole:.0f} ms"
+        )
+    return (
+        "Random symmetric lengths: the worst case, hardly anything can be left out. G pairs/s "
+        "count n³ sums with their minima, as scipy does them; the last column counts the n³ / 2 of "
+        "the symmetric form, per core, against what a core does on registers alone.\n\n"
+        + table(["", "time", "ratio", "G pairs/s", "of the ceiling"], rows)
+        + "\n\nThat ceiling, in "
+        + ". In ".join(notes)
+        + ". Additions and minima compete for the same units; the fused form runs on others."
+    )
+
+
+def checks() -> str:
+    X = np.random.default_rng(0).normal(size=(N, 10))
+    rows = []
+    for name, D in {
+        "Euclidean distances in 10 dimensions": pairwise_distances(X),
+        "random numbers": random_lengths(N),
+    }.items():
+        for dtype in DTYPES:
+            given = D.astype(dtype)
+            taken = best_time(lambda given=given: metric_violations(given), repeats=5)
+            broken = metric_violations(given).n_triangle_violations
+            rows.append([name, str(dtype), f"{1e3 * taken:.0f} ms", str(broken)])
+    header = ["matrix", "dtype", "`metric_violations`", "pairs with a shorter way"]
+    return f"The metric check, n = {N}, all threads.\n\n" + table(header, rows)
+
+
+def left_out() -> str:
+    """Measure what the bounds, and an order of the items, add on a real metric."""
+    name, W = real_lengths()
+    n = len(W)
+
+    def unbounded(*args: Any) -> None:
+        *before, highs = args[:6]
+        minplus.update(*before, np.full_like(highs, np.inf), *args[6:])
+
+    def share(order: np.ndarray) -> str:
+        return f"{100 * all_pairs._share_done(W, order):.0f} %"
+
+    def in_leaf_order() -> np.ndarray:
+        order = leaf_order(W)
+        d = W[np.ix_(order, order)]
+        all_pairs.close_in_place(d, symmetric=True)
+        back = np.argsort(order)
+        return d[np.ix_(back, back)]
+
+    given, walk = np.arange(n), all_pairs._walk(W)
+    started = time.perf_counter()
+    leaves = leaf_order(W)
+    ordering = time.perf_counter() - started
+    close = closing(W)
+    expected = close().copy()
+    rows = []
+    with mock.patch.object(all_pairs, "WORTHWHILE", np.inf):  # the order stays as it is
+        with mock.patch.object(all_pairs, "update", unbounded):
+            everything = best_time(close)
+        rows.append(["everything computed", "100 %", everything])
+        rows.append(["bounds, items as given", share(given), best_time(close)])
+        rows.append(
+            ["bounds, leaf order of average linkage", share(leaves), best_time(in_leaf_order)]
+        )
+    with mock.patch.object(all_pairs, "WORTHWHILE", -np.inf):
+        rows.append(["bounds, walk to the nearest item", share(walk), best_time(close)])
+    rows.append(["`close_in_place` as it decides", "", best_time(close)])
+    if not np.allclose(in_leaf_order(), expected, rtol=1e-5):
+        raise AssertionError("the orders disagree")
+    cells = [[what, done, f"{1e3 * t:.0f} ms", f"{everything / t:.1f}"] for what, done, t in rows]
+    return (
+        f"What need not be computed: {name}, n = {n}, float32, all threads. A chunk of the product "
+        "is left out when the smallest entries of its two factors add up to no less than the "
+        "largest entry of its tile; exact. Times include ordering and moving the matrix there and "
+        f"back (average linkage alone: {1e3 * ordering:.0f} ms).\n\n"
+        + table(["", "tiles computed (sample)", "time", "ratio"], cells)
+        + "\n\nSo the bounds are always on; items are put in the order of the walk where a sample "
+        "of tiles says that it pays."
+    )
+
+
+def leaf_order(W: np.ndarray) -> np.ndarray:
+    return leaves_list(linkage(squareform(W, checks=False), "average"))
+
+
+def real_lengths() -> tuple[str, np.ndarray]:
+    """Return the name and the edge lengths of Citeseer, or of digits where it is not at hand."""
+    path = real_data("citeseer.npz")
+    if path is None:
+        return "Euclidean distances of digits", pairwise_distances(load_digits().data).astype("f4")
+    with np.load(path, allow_pickle=False) as data:
+        X = csr_array(
+            (data["features_data"], data["features_indices"], data["features_indptr"]),
+            shape=tuple(data["features_shape"]),
+        )
+        u, v = data["edges"].T
+        n = len(data["labels"])
+    words = pairwise_distances(X, metric="cosine")
+    steps = shortest_path(coo_array((np.ones(len(u)), (u, v)), shape=(n, n)), directed=False)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
+    w = np.logaddexp(0.0, words / words.mean() + steps / steps.mean()).astype("f4")
+    np.fill_diagonal(w, 0)
+    return "softplus(cosine + path length) on Citeseer", np.minimum(w, w.T)
+
+
+def ceiling(dtype: np.dtype, fused: bool) -> float:
+    """Return the pairs per second of one core whose operands never leave the registers."""
+    chains, steps = 24, 2_000_000
+    lanes = minplus._VECTOR_BYTES // dtype.itemsize
+
+    def chained(context: Any, one: Any, step: Any, count: Any) -> tuple[Any, Any]:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            element, index = context.get_value_type(one), ir.IntType(64)
+            vector = ir.VectorType(element, lanes)
+            multiply_add = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(vector, [vector] * 3),
+                f"llvm.fmuladd.v{lanes}f{one.bitwidth}",
+            )
+            zero = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            undefined = ir.Constant(vector, ir.Undefined)
+            first = ir.Constant(ir.IntType(32), 0)
+            ones, by = (
+                builder.shuffle_vector(
+                    builder.insert_element(undefined, scalar, first), undefined, zero
+                )
+                for scalar in args[:2]
+            )
+            entry = builder.block
+            loop, done = (builder.append_basic_block(name) for name in ("loop", "done"))
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            k = builder.phi(index)
+            k.add_incoming(ir.Constant(index, 0), entry)
+            now = [builder.phi(vector) for _ in range(chains)]
+            after = []
+            for value in now:
+                total = (
+                    builder.call(multiply_add, [value, ones, by])
+                    if fused
+                    else builder.fadd(value, by)
+                )
+                below = builder.fcmp_ordered("<", total, ones)
+                after.append(builder.select(below, total, ones))
+            following = builder.add(k, ir.Constant(index, 1))
+            k.add_incoming(following, loop)
+            for phi, value in zip(now, after, strict=True):
+                phi.add_incoming(by, entry)
+                phi.add_incoming(value, loop)
+            builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, done)
+            builder.position_at_end(done)
+            total = after[0]
+            for value in after[1:]:
+                total = builder.fadd(total, value)
+            return builder.extract_element(total, first)
+
+        return one(one, step, count), generate
+
+    chain = intrinsic(chained)
+
+    @numba.njit(nogil=True)
+    def work(one: Any, step: Any, count: int) -> Any:
+        return chain(one, step, types.int64(count))
+
+    one, step = dtype.type(1), dtype.type(1e-3)
+    return chains * lanes * steps / best_time(lambda: work(one, step, steps), repeats=7)

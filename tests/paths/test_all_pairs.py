@@ -1,0 +1,156 @@
+"""All shortest paths: against the textbook, scipy and networkx, at every awkward size."""
+
+from __future__ import annotations
+
+import networkx
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import floyd_warshall
+
+from metricmix.exceptions import InputError
+from metricmix.paths import all_pairs, ordering
+from metricmix.paths.all_pairs import close_in_place, project
+from reference.closure import closure, closure_by_rows
+
+DTYPES = (np.float32, np.float64)
+SIZES = (1, 2, 3, 6, 7, 63, 64, 65, 127, 128, 129, 300, 513)
+
+
+def lengths(n, kind, directed, dtype=np.float64, seed=0):
+    """Lengths with zeros, with missing edges, or squared distances in clusters."""
+    rng = np.random.default_rng([n, seed])
+    if kind == "clusters":
+        X = rng.normal(size=(n, 2)) + 8 * rng.integers(0, 5, size=(n, 1))
+        W = ((X[:, None] - X) ** 2).sum(axis=-1)
+        W *= 1 + rng.random((n, n)) if directed else 1.0
+    else:
+        W = rng.random((n, n))
+        W[rng.random((n, n)) < 0.03] = 0.0
+        if kind == "sparse":
+            W[rng.random((n, n)) > 3 / n] = np.inf
+    if not directed:
+        W = np.minimum(W, W.T)
+    np.fill_diagonal(W, 0.0)
+    return W.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "clusters"])
+@pytest.mark.parametrize("n", SIZES)
+def test_agrees_with_the_textbook(n, kind, directed, dtype):
+    W = lengths(n, kind, directed, dtype)
+    given = W.copy()
+    d = project(W, directed=directed)
+    want = closure(W) if n < 10 else closure_by_rows(W)
+    assert d.dtype == dtype
+    np.testing.assert_array_equal(W, given)
+    np.testing.assert_array_equal(np.isinf(d), np.isinf(want))
+    np.testing.assert_allclose(d, want, rtol=20 * np.finfo(dtype).eps)
+    assert (d <= W).all()
+    assert (np.diagonal(d) == 0).all()
+    if not directed:
+        np.testing.assert_array_equal(d, d.T)
+    np.testing.assert_array_equal(project(W, directed=directed, n_jobs=1), d)
+    np.testing.assert_array_equal(project(W, directed=directed, n_jobs=2), d)
+
+
+def test_the_two_references_agree():
+    W = lengths(12, "sparse", True)
+    np.testing.assert_allclose(closure(W), closure_by_rows(W))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_agrees_with_scipy(directed):
+    W = lengths(200, "dense", directed) + 0.01  # scipy reads a dense 0 as no edge
+    np.fill_diagonal(W, 0.0)
+    np.testing.assert_allclose(project(W, directed), floyd_warshall(W), rtol=1e-12)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_agrees_with_networkx_where_edges_are_missing(directed):
+    W = lengths(40, "sparse", directed)
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(40))
+    graph.add_weighted_edges_from((i, j, W[i, j]) for i, j in np.argwhere(np.isfinite(W)) if i != j)
+    want = np.full((40, 40), np.inf)
+    for i, row in networkx.all_pairs_dijkstra_path_length(graph):
+        want[i, list(row)] = list(row.values())
+    np.testing.assert_allclose(project(W, directed), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("saving", [True, False])
+def test_the_order_of_the_items_changes_nothing(saving, directed, monkeypatch):
+    monkeypatch.setattr(ordering, "WORTHWHILE", -np.inf if saving else np.inf)
+    taken = []
+    order_of = ordering.saving_order
+    monkeypatch.setattr(
+        all_pairs, "saving_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
+    )
+    W = lengths(700, "clusters", directed)[:, ::-1][::-1]  # not contiguous either
+    np.testing.assert_allclose(project(W, directed), closure_by_rows(W), rtol=1e-13)
+    assert (taken[0] is not None) == saving
+    if saving:
+        np.testing.assert_array_equal(np.sort(taken[0]), np.arange(700))
+
+
+def test_an_order_is_found_for_clusters_and_not_for_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3)) + 20 * rng.normal(size=(12, 3))[rng.integers(0, 12, 1200)]
+    near = np.sqrt(((X[:, None] - X) ** 2).sum(axis=-1))
+    noise = lengths(1200, "dense", False)
+    assert ordering.saving_order(near) is not None
+    assert ordering.saving_order(noise) is None
+
+
+def test_zero_is_an_edge_and_infinity_is_none():
+    W = np.array([[0, 0, np.inf, 3], [0, 0, 2, np.inf], [np.inf, 2, 0, 0], [3, np.inf, 0, 0]])
+    want = np.array([[0, 0, 2, 2], [0, 0, 2, 2], [2, 2, 0, 0], [2, 2, 0, 0]])
+    np.testing.assert_array_equal(project(W), want)
+    apart = np.full((3, 3), np.inf)
+    np.fill_diagonal(apart, 0.0)
+    np.testing.assert_array_equal(project(apart), apart)
+
+
+def test_asymmetry_by_rounding_takes_the_smaller_one():
+    W = lengths(100, "dense", False)
+    noisy = W * (1 + 1e-12 * np.random.default_rng(0).random(W.shape))
+    d = project(noisy)
+    assert (d <= noisy).all()
+    np.testing.assert_array_equal(d, d.T)
+
+
+def test_other_input_becomes_float64():
+    d = project([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    assert d.dtype == np.float64
+    assert d[0, 2] == 2
+    W = lengths(70, "dense", False)
+    np.testing.assert_array_equal(project(np.asfortranarray(W)), project(W))
+    W.setflags(write=False)
+    assert project(W).flags.writeable
+
+
+def test_in_place():
+    W = lengths(150, "sparse", False)
+    want = project(W)
+    same = close_in_place(W, symmetric=True)
+    assert same is W
+    np.testing.assert_array_equal(W, want)
+
+
+@pytest.mark.parametrize(
+    ("W", "message"),
+    [
+        (np.zeros((2, 3)), r"W: expected a square matrix"),
+        (np.zeros((0, 0)), r"W: expected at least one item"),
+        ([[0.0, np.nan], [np.nan, 0.0]], r"W: expected finite entries, found nan at \(0, 1\)"),
+        ([[0.0, -1.0], [-1.0, 0.0]], r"W: expected non-negative entries, found -1 at \(0, 1\)"),
+        ([[0.0, 1.0], [1.0, 2.0]], r"W: expected a zero diagonal, found 2 at \(1, 1\)"),
+        ([[0.0, 1.0], [3.0, 0.0]], r"W: expected symmetric, largest asymmetry 2 at \(0, 1\)"),
+        ([["a", "b"], ["c", "d"]], r"W: expected real numbers"),
+    ],
+)
+def test_refuses_what_is_no_dissimilarity(W, message):
+    with pytest.raises(InputError, match=message):
+        project(W)
