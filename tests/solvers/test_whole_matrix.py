@@ -180,7 +180,7 @@ def test_a_batch_is_that_many_steps_at_one_point():
 def test_ridge_pulls_entries_to_zero():
     nothing = mm.objectives.Separable(lambda d, i, j: 0.0, lambda d, i, j: 0.0, rho=0.5)
     result = mm.minimize_metric(
-        nothing, 3 * start(5), learning_rate=0.1, max_iter=400, random_state=0
+        nothing, 3 * start(5), learning_rate=0.1, max_iter=400, schedule="constant", random_state=0
     )
     off = ~np.eye(5, dtype=bool)
     assert result.metric[off] == pytest.approx(np.log(2.0), abs=1e-3)

@@ -78,7 +78,19 @@ class Objective(ABC):
         return np.full(len(terms), 1.0 / self.n_terms(n))
 
     def fingerprint(self) -> bytes:
-        """Return bytes that differ for different objectives, to recognise a checkpoint by."""
-        parts = [type(self).__qualname__.encode(), np.float64(self.rho).tobytes()]
-        parts += [v.tobytes() for _, v in sorted(vars(self).items()) if isinstance(v, np.ndarray)]
+        """Return bytes that differ for different objectives, to recognise a checkpoint by.
+
+        Made from the public attributes: arrays, numbers, the code of functions.
+        """
+        parts = [type(self).__qualname__.encode()]
+        for name, value in sorted(vars(self).items()):
+            if name.startswith("_"):
+                continue
+            if isinstance(value, np.ndarray):
+                parts.append(value.tobytes())
+            elif code := getattr(value, "__code__", None):
+                held = [cell.cell_contents for cell in value.__closure__ or ()]
+                parts.append(repr((name, code.co_code, code.co_consts, held)).encode())
+            else:
+                parts.append(repr((name, value)).encode())
         return b"|".join(parts)

@@ -67,12 +67,13 @@ class LabelContrast(Objective):
             raise InputError(f"y: expected {n} labels, one per item, got {len(self.y)}")
 
     def n_terms(self, n: int) -> int:
-        """Return L²: all ordered pairs of labelled items."""
-        return len(self.labelled) ** 2
+        """Return L², all ordered pairs of labelled items; L (L - 1), without i = j, if balanced."""
+        count = len(self.labelled)
+        return count * (count - 1 if self.balanced else count)
 
     def pairs(self, terms: Indices, n: int) -> tuple[Indices, Indices]:
-        """Return term t as the pair (t div L, t mod L) of labelled items."""
-        i, j = np.divmod(terms, len(self.labelled))
+        """Return the pairs in the order of their rows."""
+        i, j = self._positions(terms)
         return self.labelled[i][:, None], self.labelled[j][:, None]
 
     def evaluate(self, terms: Indices, d: Floats, n: int) -> tuple[Floats, Floats]:
@@ -92,12 +93,22 @@ class LabelContrast(Objective):
         """Return equal probabilities, or one half for either kind of pair when balanced."""
         if not self.balanced:
             return super().probabilities(terms, n)
-        i, j = np.divmod(terms, len(self.labelled))
-        p = np.where(self._sign(terms) > 0, 0.5 / self._same, 0.5 / self._different)
-        return np.where(i == j, 0.0, p)
+        return np.where(self._sign(terms) > 0, 0.5 / self._same, 0.5 / self._different)
+
+    def _positions(self, terms: Indices) -> tuple[Indices, Indices]:
+        """Return the pairs as positions among the labelled items."""
+        count = len(self.labelled)
+        if not self.balanced:
+            return np.divmod(terms, count)
+        i, j = np.divmod(terms, count - 1)
+        return i, j + (j >= i)  # step over i itself
+
+    def _term(self, i: Indices, j: Indices) -> Indices:
+        """Return the numbers of pairs, i ≠ j, when balanced."""
+        return np.asarray(i * (len(self.labelled) - 1) + j - (j > i))
 
     def _sign(self, terms: Indices) -> Floats:
-        i, j = np.divmod(terms, len(self.labelled))
+        i, j = self._positions(terms)
         codes = self.y[self.labelled]
         return np.where(codes[i] == codes[j], 1.0, -1.0)
 
@@ -109,7 +120,7 @@ class LabelContrast(Objective):
         c = np.searchsorted(ends, drawn, side="right")
         a, b = np.divmod(drawn - (ends[c] - sizes[c] * (sizes[c] - 1)), sizes[c] - 1)
         b = b + (b >= a)  # step over i itself
-        return np.asarray(members[starts[c] + a] * len(members) + members[starts[c] + b])
+        return self._term(members[starts[c] + a], members[starts[c] + b])
 
     def _draw_between(self, rng: np.random.Generator, size: int) -> Indices:
         """Draw ordered pairs of two classes uniformly."""
@@ -120,4 +131,4 @@ class LabelContrast(Objective):
         c = np.searchsorted(ends, drawn, side="right")
         a, b = np.divmod(drawn - (ends[c] - sizes[c] * others[c]), others[c])
         b = b + np.where(b >= starts[c], sizes[c], 0)  # step over the class of i
-        return np.asarray(members[starts[c] + a] * len(members) + members[b])
+        return self._term(members[starts[c] + a], members[b])

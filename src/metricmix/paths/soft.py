@@ -125,14 +125,15 @@ def _sum_over_walks(K: Floats, T: float) -> Floats:
     power = K
     radius = np.inf
     for doubling in range(1, MAX_DOUBLINGS):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             power = power @ power
+            longer = walks @ power
             norm = float(power.sum(axis=1).max())
-        # The norm of a power bounds that of the spectral radius; below 1 once, the sum exists.
-        radius = norm ** (0.5**doubling) if np.isfinite(norm) else np.inf
-        if radius == np.inf:
+        if not np.isfinite(longer).all():
+            radius = np.inf
             break
-        longer = walks @ power
+        # The norm of a power bounds that of the spectral radius; below 1 once, the sum exists.
+        radius = norm ** (0.5**doubling)
         walks = walks + longer
         if norm < 1.0 and (longer <= np.finfo(np.float64).eps * walks).all():
             return walks

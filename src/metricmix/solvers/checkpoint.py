@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import CheckpointError
 
-__all__ = ["read_checkpoint", "write_checkpoint"]
+__all__ = ["damaged", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "metricmix checkpoint 1"
+KEYS = {"fingerprint", "iteration", "seconds", "best_objective", "rng", "trace"}
 
 
 def write_checkpoint(
@@ -28,7 +29,9 @@ def write_checkpoint(
     `header` holds what JSON can; numbers come back exactly as they were.
     """
     target = Path(path)
-    content: dict[str, Any] = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    # The states of some random generators hold arrays.
+    text = json.dumps({"format": FORMAT, **header}, default=np.ndarray.tolist)
+    content: dict[str, Any] = {"header": np.array(text)}
     content.update(arrays)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
@@ -46,19 +49,23 @@ def read_checkpoint(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what :func:`write_checkpoint` wrote for the problem with this fingerprint."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
         header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
+        if header["format"] != FORMAT or not header.keys() >= KEYS:
             raise KeyError
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
-        raise CheckpointError(
-            f"{os.fspath(path)}: not a metricmix checkpoint, or a damaged one; "
-            "delete it to start anew"
-        ) from None
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, EOFError, BadZipFile):
+        raise damaged(path) from None
     if header["fingerprint"] != fingerprint:
         raise CheckpointError(
             f"{os.fspath(path)}: belongs to another problem or other settings; "
             "delete it or choose another file"
         )
     return header, arrays
+
+
+def damaged(path: str | os.PathLike[str]) -> CheckpointError:
+    """Return the error for a file that is no checkpoint, or no longer one."""
+    return CheckpointError(
+        f"{os.fspath(path)}: not a metricmix checkpoint, or a damaged one; delete it to start anew"
+    )

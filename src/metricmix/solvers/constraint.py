@@ -26,8 +26,8 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
     array([0.75, 0.25, 0.  ])
     """
     check_choice(constraint, CONSTRAINTS, name="constraint")
-    if constraint == "none":
-        return weights
+    if constraint == "none" or not np.isfinite(weights).all():
+        return weights  # what is not finite is the business of the loop
     if constraint == "nonnegative":
         return np.maximum(weights, 0.0)
     # The simplex: shift all weights by the same amount and cut at 0.

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.exceptions import InputError
 from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import Status
@@ -120,7 +121,7 @@ class Full:
         met = []
         for _ in range(LINE_SEARCH_STEPS):
             weights = state.weights + t * direction
-            objective, gradient = self._evaluate(weights)
+            objective, gradient = self._try(weights)
             if not np.isfinite(objective) or objective > state.objective + ARMIJO * t * slope:
                 high = t
                 met.append(gradient)
@@ -142,7 +143,7 @@ class Full:
         t = 1.0
         for _ in range(LINE_SEARCH_STEPS):
             weights = state.weights + t * direction
-            objective, gradient = self._evaluate(weights)
+            objective, gradient = self._try(weights)
             if objective <= state.objective + ARMIJO * t * slope and slope < 0:
                 reached = replace(state, weights=weights, objective=objective, gradient=gradient)
                 return self._remember(state, reached)
@@ -169,6 +170,13 @@ class Full:
 
     def _evaluate(self, weights: Floats) -> tuple[float, Floats]:
         return self.problem.value_and_gradient(weights, self.temperature)
+
+    def _try(self, weights: Floats) -> tuple[float, Floats]:
+        """Evaluate a point on the way; where soft distances do not exist, it is infinitely bad."""
+        try:
+            return self._evaluate(weights)
+        except InputError:
+            return np.inf, np.full(len(weights), np.nan)
 
     def check(self, state: FullState) -> tuple[FullState, float]:
         """Return the objective, which is exact."""

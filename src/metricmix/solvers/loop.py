@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import ConvergenceWarning, InputError
-from metricmix.solvers.checkpoint import read_checkpoint, write_checkpoint
+from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
 from metricmix.solvers.result import Status, Trace
 
 __all__ = ["Limits", "Outcome", "Progress", "Solver", "run"]
@@ -153,21 +153,24 @@ def run(
         status = solver.status(current.state)
     else:
         current = _Run(solver.init(rng))
-        status = _look(solver, current, trace, limits)
+        status = _look(solver, current, trace, limits, callback)
     started = time.perf_counter() - current.seconds
     checks = 0
+    before_step: Any = None
     with _progress_bar(verbose, limits.max_iter) as show:
         try:
             while status is None:
                 if current.iteration >= limits.max_iter:
                     status = Status.MAX_ITER if limits.tested else Status.COMPLETED
                     break
-                after = solver.step(current.state, current.iteration, rng)
+                before_step = rng.bit_generator.state
+                with np.errstate(all="ignore"):  # what is not finite is caught below
+                    after = solver.step(current.state, current.iteration, rng)
                 current.iteration += 1
                 if not solver.is_finite(after):
                     status = Status.DIVERGED
                     break
-                current.state = after
+                current.state, before_step = after, None
                 current.seconds = time.perf_counter() - started
                 at_end = current.iteration == limits.max_iter
                 if current.iteration % limits.check_every == 0 or at_end:
@@ -180,6 +183,8 @@ def run(
                     status = Status.TIME_LIMIT if current.seconds >= limits.time_limit else None
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+            if before_step is not None:  # the step in progress will be taken again
+                rng.bit_generator.state = before_step
     assert status is not None
     if checkpoint is not None and status is not Status.DIVERGED:
         _save(checkpoint, solver, rng, trace, current)
@@ -196,7 +201,7 @@ def _look(
     current: _Run,
     trace: Trace,
     limits: Limits,
-    callback: Callable[[Progress], Any] | None = None,
+    callback: Callable[[Progress], Any] | None,
 ) -> Status | None:
     """Check the state: trace, best so far, callback, reasons to stop."""
     current.state, objective = solver.check(current.state)
@@ -258,6 +263,9 @@ def _restore(
 ) -> _Run:
     header, arrays = read_checkpoint(path, solver.fingerprint())
     kind = solver.state_type
+    needed = {f"{w}.{f.name}" for w in ("state", "best") for f in dataclasses.fields(kind)}
+    if not needed | {"trace.weights"} <= arrays.keys():
+        raise damaged(path)
     states = {
         which: kind(
             **{

@@ -154,7 +154,9 @@ def minimize(
     if isinstance(solver, Full):
         kind = "exact"
     elif stack.n_items <= EXACT_UP_TO:
-        value, kind = problem.value(weights), "exact"
+        exact = problem.value(weights)
+        if np.isfinite(exact):
+            value, kind = exact, "exact"
     return SolveResult(
         objective=value,
         objective_kind=kind,

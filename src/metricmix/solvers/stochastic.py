@@ -29,6 +29,7 @@ __all__ = ["Stochastic", "StochasticState", "step_size"]
 
 Floats = NDArray[np.float64]
 SCHEDULES = ("constant", "sqrt", "inverse")
+MAX_REDRAWS = 10_000
 
 
 def step_size(learning_rate: float, schedule: str, decay: float, iteration: int) -> float:
@@ -187,9 +188,17 @@ class Stochastic:
         """Draw the terms of a step, none of them held out."""
         objective, n = self.problem.objective, self.problem.n
         terms = objective.sample(rng, self.batch_size, n)
-        while len(state.validation) and (clash := np.isin(terms, state.validation)).any():
+        if self.n_validation == 0:
+            return terms
+        for _ in range(MAX_REDRAWS):
+            clash = np.isin(terms, state.validation)
+            if not clash.any():
+                return terms
             terms[clash] = objective.sample(rng, int(clash.sum()), n)
-        return terms
+        raise InputError(
+            f"n_validation: {self.n_validation} of {self.problem.n_terms} terms are held out, "
+            "and hardly any are left to draw; hold out fewer"
+        )
 
     def check(self, state: StochasticState) -> tuple[StochasticState, float]:
         """Return the held-out objective, or the mean of what was drawn since the last check."""

@@ -106,7 +106,7 @@ class WholeMatrix:
             entries = state.X[first, second]
             u, v = np.concatenate([u, first]), np.concatenate([v, second])
             move = np.concatenate([move, -rate * 2.0 * self.objective.rho * entries])
-            seen += self.objective.rho * float(np.mean(entries**2))
+            seen += self.objective.rho * float(np.sum(entries**2)) / i.size
         if not (np.isfinite(move).all() and np.isfinite(seen)):
             return MatrixState(state.X, np.nan, state.count + 1, state.best, state.waited)
         move_edges(*(state.X, w, u, v, move, self.beta, link_code(self.link), not self.directed))
@@ -230,7 +230,8 @@ def minimize_metric(
     n = len(X)
     objective.check(n)
     batch = n if batch_size is None else int(check_number(batch_size, name="batch_size", low=1))
-    steps = -(-50 * objective.n_terms(n) // batch) if max_iter is None else max_iter
+    enough = -(-50 * objective.n_terms(n) // batch)
+    steps = int(check_number(enough if max_iter is None else max_iter, name="max_iter", low=0))
     solver = WholeMatrix(
         objective,
         X,

@@ -1,0 +1,132 @@
+"""What every objective promises, from one table: slopes, probabilities, sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metricmix as mm
+
+N = 7
+Y = np.array([0, 1, -1, 1, 0, 2, 1])
+TARGET = np.random.default_rng(0).uniform(0, 3, (N, N))
+HOLES = np.where(np.random.default_rng(1).random((N, N)) < 0.4, np.nan, TARGET)
+TRIPLES = np.random.default_rng(2).integers(0, N, (12, 3))
+
+OBJECTIVES = {
+    "least squares": lambda: mm.objectives.LeastSquares(TARGET),
+    "least squares with holes": lambda: mm.objectives.LeastSquares(HOLES),
+    "label contrast": lambda: mm.objectives.LabelContrast(Y),
+    "label contrast, balanced": lambda: mm.objectives.LabelContrast(Y, balanced=True),
+    "separable": lambda: mm.objectives.Separable(
+        lambda d, i, j: np.sin(d) * (i + 1) + j * d, lambda d, i, j: np.cos(d) * (i + 1) + j
+    ),
+    "separable, some items": lambda: mm.objectives.Separable(
+        lambda d, i, j: d**3, lambda d, i, j: 3 * d**2, items=[1, 4, 6]
+    ),
+    "triplets": lambda: mm.objectives.Triplets(TRIPLES, margin=0.7),
+}
+
+
+@pytest.fixture(params=OBJECTIVES)
+def objective(request):
+    made = OBJECTIVES[request.param]()
+    made.check(N)
+    return made
+
+
+def test_slopes_against_central_differences(objective):
+    terms = np.arange(objective.n_terms(N))
+    i, j = objective.pairs(terms, N)
+    rng = np.random.default_rng(3)
+    d = rng.uniform(0.5, 2.5, i.shape)
+    value, slope = objective.evaluate(terms, d, N)
+    assert value.shape == terms.shape
+    assert slope.shape == i.shape == j.shape
+    for q in range(i.shape[1]):
+        step = np.zeros_like(d)
+        step[:, q] = 1e-6
+        ahead, behind = (objective.evaluate(terms, d + s * step, N)[0] for s in (1, -1))
+        assert slope[:, q] == pytest.approx((ahead - behind) / 2e-6, rel=1e-6, abs=1e-7)
+
+
+def test_terms_are_looked_at_one_by_one(objective):
+    terms = np.arange(objective.n_terms(N))
+    i, _ = objective.pairs(terms, N)
+    d = np.random.default_rng(4).uniform(0, 2, i.shape)
+    value, slope = objective.evaluate(terms, d, N)
+    order = np.random.default_rng(5).permutation(terms)
+    shuffled = objective.evaluate(order, d[order], N)
+    assert np.array_equal(shuffled[0], value[order])
+    assert np.array_equal(shuffled[1], slope[order])
+    given = d.copy()
+    objective.evaluate(terms, d, N)
+    assert np.array_equal(d, given)
+
+
+def test_pairs_are_items(objective):
+    i, j = objective.pairs(np.arange(objective.n_terms(N)), N)
+    for side in (i, j):
+        assert side.dtype.kind == "i"
+        assert side.min() >= 0
+        assert side.max() < N
+
+
+def test_probabilities_sum_to_one(objective):
+    p = objective.probabilities(np.arange(objective.n_terms(N)), N)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (p >= 0).all()
+
+
+def test_terms_are_drawn_by_their_probabilities(objective):
+    draws = 40_000
+    count = objective.n_terms(N)
+    p = objective.probabilities(np.arange(count), N)
+    drawn = objective.sample(np.random.default_rng(6), draws, N)
+    assert drawn.shape == (draws,)
+    seen = np.bincount(drawn, minlength=count)
+    assert len(seen) == count
+    assert not seen[p == 0].any()
+    expected = draws * p[p > 0]
+    chi_square = float(((seen[p > 0] - expected) ** 2 / expected).sum())
+    freedom = len(expected) - 1
+    assert abs(chi_square - freedom) < 5 * np.sqrt(2 * freedom)  # five standard deviations
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 33])
+def test_as_many_terms_as_asked_for(objective, size):
+    drawn = objective.sample(np.random.default_rng(7), size, N)
+    assert drawn.shape == (size,)
+    assert drawn.dtype.kind == "i"
+
+
+def test_same_seed_same_terms(objective):
+    one, other = (objective.sample(np.random.default_rng(8), 50, N) for _ in range(2))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("rho", [-1.0, np.nan, np.inf, "strong"])
+def test_impossible_ridges_are_refused(rho):
+    for make in (
+        lambda: mm.objectives.LeastSquares(TARGET, rho=rho),
+        lambda: mm.objectives.LabelContrast(Y, rho=rho),
+        lambda: mm.objectives.Separable(np.add, np.add, rho=rho),
+        lambda: mm.objectives.Triplets(TRIPLES, rho=rho),
+    ):
+        with pytest.raises(mm.InputError, match="rho: expected a number"):
+            make()
+
+
+def test_fingerprints_tell_objectives_apart():
+    made = [make() for make in OBJECTIVES.values()]
+    made += [
+        mm.objectives.LeastSquares(TARGET, rho=0.5),
+        mm.objectives.LabelContrast(Y, rho=0.5),
+        mm.objectives.Triplets(TRIPLES, margin=0.8),
+        mm.objectives.Triplets(TRIPLES[::-1], margin=0.7),
+        mm.objectives.Separable(lambda d, i, j: d**4, lambda d, i, j: 4 * d**3, items=[1, 4, 6]),
+    ]
+    prints = [objective.fingerprint() for objective in made]
+    assert len(set(prints)) == len(prints)
+    again = [make().fingerprint() for make in OBJECTIVES.values()]
+    assert again == prints[: len(again)]

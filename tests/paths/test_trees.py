@@ -1,0 +1,212 @@
+"""Shortest-path trees of some or all items, and flows on them."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import metricmix as mm
+from metricmix.mixture import edge_lengths
+from metricmix.mixture.lengths import lengths_of
+from metricmix.paths import shortest_path_trees
+from metricmix.paths.trees import ROOTS_PER_CLOSURE, _search, trees_from_closure
+from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
+from reference.paths import all_distances, by_enumeration, path_length
+
+SIZES = [1, 2, 3, 63, 64, 65, 130]
+
+
+def both_ways(w, roots, directed):
+    """Trees read off a closure, and trees by searching."""
+    roots = np.asarray(roots)
+    closed = trees_from_closure(w.copy(), roots, directed=directed)
+    searched = _search(lengths_of(w, directed=directed), roots, None)
+    return {"closure": closed, "search": searched}
+
+
+def assert_trees(trees, w, rel=1e-12):
+    """Every item hangs on its predecessor by a tight edge, and following them ends at the root."""
+    n = len(w)
+    for s, root in enumerate(trees.roots):
+        pred, d = trees.predecessors[s], trees.distances[s]
+        assert pred[root] == -1
+        assert d[root] == 0.0
+        for j in range(n):
+            path = trees.path(s, j)
+            assert (path.nodes[0], path.nodes[-1]) == (root, j)
+            assert len(set(path.nodes)) == len(path.nodes)
+            assert path.length == d[j]
+            assert path_length(w, path.nodes) == pytest.approx(d[j], rel=rel, abs=1e-14)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_all_roots(n, directed):
+    w = random_lengths(np.random.default_rng(n), n, directed=directed)
+    reference = all_distances(w)
+    for trees in both_ways(w, np.arange(n), directed).values():
+        assert trees.distances == pytest.approx(reference, rel=1e-12)
+        assert_trees(trees, w)
+    public = shortest_path_trees(w, directed=directed)
+    assert public.distances == pytest.approx(reference, rel=1e-12)
+    assert public.roots.tolist() == list(range(n))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_paths_by_enumeration(seed, directed):
+    w = random_lengths(np.random.default_rng(seed), 6, directed=directed)
+    for trees in both_ways(w, np.arange(6), directed).values():
+        for i in range(6):
+            for j in range(6):
+                assert {trees.path(i, j).nodes} == by_enumeration(w, i, j)[1]
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("n", [6, 20, 66])
+def test_plateaus_of_zero_length(n, seed, directed):
+    w = whole_lengths(np.random.default_rng(seed), n, directed=directed)
+    reference = all_distances(w)
+    for trees in both_ways(w, np.arange(n), directed).values():
+        assert np.array_equal(trees.distances, reference)
+        assert_trees(trees, w)
+
+
+def test_everything_at_distance_zero():
+    for trees in both_ways(np.zeros((9, 9)), np.arange(9), False).values():
+        assert not trees.distances.any()
+        assert_trees(trees, np.zeros((9, 9)))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("roots", [[0], [64, 3], [5, 5, 1], list(range(0, 130, 2))])
+def test_some_roots_of_a_stack(roots, dtype, directed):
+    rng = np.random.default_rng(2)
+    sources = random_sources(rng, 130, 2, directed=directed, dtype=dtype)
+    stack = mm.DissimilarityStack(sources, directed=directed)
+    mixture = mm.Mixture([1.5, -1.2], beta=3.0)
+    w = edge_lengths(stack, mixture).matrix()
+    trees = shortest_path_trees(stack, mixture, roots)
+    assert trees.roots.tolist() == roots
+    assert trees.distances == pytest.approx(all_distances(w)[roots], rel=1e-10)
+    assert_trees(trees, w, rel=1e-10)
+    demanded = shortest_path_trees(on_demand(stack), mixture, roots)
+    assert demanded.distances == pytest.approx(trees.distances, rel=1e-12)
+    assert np.array_equal(demanded.predecessors, trees.predecessors)
+
+
+def test_both_ways_are_really_taken():
+    # 130 items: 1 or 2 roots are searched, 65 are read off a closure.
+    assert 2 * ROOTS_PER_CLOSURE < 130 <= 65 * ROOTS_PER_CLOSURE
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_against_networkx(directed):
+    w = random_lengths(np.random.default_rng(5), 40, directed=directed)
+    graph = nx.from_numpy_array(w, create_using=nx.DiGraph)
+    for trees in both_ways(w, np.arange(40), directed).values():
+        for i in range(40):
+            paths = nx.single_source_dijkstra_path(graph, i)
+            assert all(list(trees.path(i, j).nodes) == paths[j] for j in range(40))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_threads_change_nothing(n_jobs, directed):
+    for w in (
+        random_lengths(np.random.default_rng(6), 70, directed=directed),
+        whole_lengths(np.random.default_rng(6), 70, directed=directed),
+    ):
+        one = shortest_path_trees(w, directed=directed)
+        many = shortest_path_trees(w, directed=directed, n_jobs=n_jobs)
+        assert one.distances.tobytes() == many.distances.tobytes()
+        assert np.array_equal(one.predecessors, many.predecessors)
+
+
+def test_lengths_are_left_alone():
+    w = random_lengths(np.random.default_rng(0), 20)
+    kept = w.copy()
+    shortest_path_trees(w)
+    shortest_path_trees(w, roots=[0])
+    assert np.array_equal(w, kept)
+
+
+# -- flows ---------------------------------------------------------------------------------------
+
+
+def naive_flow(trees, demand):
+    """Send every demand down its own path, edge by edge."""
+    flow = np.zeros_like(demand)
+    for s in range(len(trees.roots)):
+        for j in range(demand.shape[1]):
+            for _, v in trees.path(s, j).edges:
+                flow[s, v] += demand[s, j]
+    return flow
+
+
+INSTANCES = {
+    "continuous": random_lengths,
+    "whole numbers": lambda rng, n, directed: whole_lengths(rng, n, low=1, directed=directed),
+    "zeros": whole_lengths,
+    "mostly zeros": lambda rng, n, directed: whole_lengths(rng, n, high=2, directed=directed),
+}
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("kind", INSTANCES)
+@pytest.mark.parametrize("way", ["closure", "search"])
+@pytest.mark.parametrize("seed", range(4))
+def test_flow_conserves_demand(kind, way, directed, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([2, 7, 30]))
+    w = INSTANCES[kind](rng, n, directed=directed)
+    trees = both_ways(w, rng.integers(0, n, 5), directed)[way]
+    demand = rng.normal(size=(5, n))
+    kept = demand.copy()
+    flow = trees.edge_flow(demand)
+    assert np.array_equal(demand, kept)
+    assert flow == pytest.approx(naive_flow(trees, demand), abs=1e-12)
+    # The identity that makes the gradient: sum of c d over pairs = sum of f w over edges.
+    heads = np.broadcast_to(np.arange(n), flow.shape)
+    on_tree = trees.predecessors >= 0
+    along = flow[on_tree] @ w[trees.predecessors[on_tree], heads[on_tree]]
+    assert (demand * trees.distances).sum() == pytest.approx(along, rel=1e-10, abs=1e-10)
+
+
+def test_flow_on_a_plateau_whose_numbers_run_backwards():
+    # 0 -1- 3 -0- 2 -0- 1: all of 1, 2, 3 lie at distance 1, one behind the other.
+    w = np.array([[0, 9, 9, 1], [9, 0, 0, 9], [9, 0, 0, 0], [1, 9, 0, 0]], float)
+    trees = shortest_path_trees(w, roots=[0])
+    assert trees.predecessors.tolist() == [[-1, 2, 3, 0]]
+    assert trees.edge_flow(np.ones((1, 4))).tolist() == [[0.0, 1.0, 2.0, 3.0]]
+
+
+def test_flow_among_lengths_that_vanish_beside_others():
+    # 1e-30 is a length, but 1 + 1e-30 is 1: distances tie although no edge has length 0.
+    w = np.array([[0, 9, 9, 1], [9, 0, 1e-30, 9], [9, 1e-30, 0, 1e-30], [1, 9, 1e-30, 0]])
+    trees = shortest_path_trees(w, roots=[0])
+    assert trees.edge_flow(np.ones((1, 4))).tolist() == [[0.0, 1.0, 2.0, 3.0]]
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_bad_arguments_are_refused():
+    w = np.zeros((3, 3))
+    with pytest.raises(mm.InputError, match="roots: expected item numbers"):
+        shortest_path_trees(w, roots=[3])
+    with pytest.raises(mm.InputError, match="lengths: expected symmetric"):
+        shortest_path_trees(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    trees = shortest_path_trees(w, roots=[2])
+    with pytest.raises(mm.InputError, match="s: expected item numbers"):
+        trees.path(1, 0)
+    with pytest.raises(mm.InputError, match="j: expected item numbers"):
+        trees.path(0, 3)
+
+
+def test_no_roots():
+    trees = shortest_path_trees(np.zeros((3, 3)), roots=[])
+    assert trees.distances.shape == trees.predecessors.shape == (0, 3)
