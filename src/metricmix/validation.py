@@ -19,6 +19,7 @@ __all__ = [
     "check_labels",
     "check_number",
     "check_square",
+    "symmetrized",
 ]
 
 SYMMETRY_TOLERANCE = 1e-9
@@ -91,6 +92,14 @@ def check_square(
             "pass directed=True or symmetrise it, e.g. (M + M.T) / 2"
         )
     return array
+
+
+def symmetrized(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array made exactly symmetric, uncopied if it is: the smaller of two entries counts.
+
+    For what :func:`check_square` took for rounding.
+    """
+    return array if np.array_equal(array, array.T) else np.minimum(array, array.T)
 
 
 def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:

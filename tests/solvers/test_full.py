@@ -67,7 +67,7 @@ def grid_minimum(objective, stack, low=-3.0, high=3.0, points=41, refinements=4)
 # -- smooth instances ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("options", [{}, {"beta": 3.0}, {"memory": 1}, {"memory": 30}])
 def test_recovers_known_weights(seed, options):
     stack = euclidean_stack(seed, 25, 3)
@@ -103,10 +103,10 @@ def test_agrees_with_scipy_where_it_is_smooth(seed):
 
 
 def test_objective_never_rises():
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
-        stack = mm.DissimilarityStack(random_sources(rng, 15, 4))
-        y = np.arange(15) % 3
+        stack = mm.DissimilarityStack(random_sources(rng, 12, 4))
+        y = np.arange(12) % 3
         trace = solve(mm.objectives.LabelContrast(y, balanced=True), stack).trace
         assert (np.diff(trace.objective) <= 1e-15).all()
 
@@ -205,7 +205,7 @@ def test_end_is_a_local_minimum(kind, seed):
 def test_kinks_against_a_long_stochastic_run(kind, seed):
     stack = threshold_stack(seed, 12, R=4)
     objective = KINKED[kind](12, np.random.default_rng(seed))
-    options = {"schedule": "inverse", "max_iter": 800, "averaging": True, "random_state": 0}
+    options = {"schedule": "inverse", "max_iter": 500, "averaging": True, "random_state": 0}
     slow = mm.minimize(objective, stack, **options)
     fast = solve(objective, stack)
     assert fast.objective <= slow.objective + 1e-3 * max(1.0, abs(slow.objective))

@@ -19,7 +19,7 @@ __all__ = ["SourceDiagnosis", "StackDiagnosis", "diagnose"]
 
 Floats = NDArray[np.float64]
 PROPORTIONAL = 1e-9
-"""Sources whose normalised entries differ by no more than this are one source."""
+"""Sources whose normalised entries differ by no more than this (or rounding) are one source."""
 
 
 @dataclass(frozen=True)
@@ -133,18 +133,22 @@ def diagnose(
         items = np.sort(np.random.default_rng(random_state).choice(n, max_items, replace=False))
     sources = []
     shapes: list[Floats] = []
+    precision = PROPORTIONAL
     for r, name in enumerate(stack.names):
-        matrix = np.asarray(stack._sources[r].block(items, items), dtype=np.float64)
-        matrix = matrix / stack.scales[r]
+        raw = stack._sources[r].block(items, items)
+        precision = max(precision, 8 * float(np.finfo(raw.dtype).eps))
+        matrix = np.asarray(raw, dtype=np.float64) / stack.scales[r]
         sources.append(_look_at(matrix, name, stack, r))
         values = _pairs(matrix, stack.directed)
         norm = float(np.linalg.norm(values)) or 1.0
         shapes.append(values * (np.sqrt(len(values)) / norm))
-    constant = [
-        r for r, values in enumerate(shapes) if len(values) and np.ptp(values) <= PROPORTIONAL
-    ]
+    constant = [r for r, values in enumerate(shapes) if len(values) and np.ptp(values) <= precision]
     return StackDiagnosis(
-        tuple(sources), _groups(shapes), tuple(constant), n_items=n, n_looked_at=len(items)
+        tuple(sources),
+        _groups(shapes, precision),
+        tuple(constant),
+        n_items=n,
+        n_looked_at=len(items),
     )
 
 
@@ -173,14 +177,14 @@ def _pairs(matrix: Floats, directed: bool) -> Floats:
     return matrix[chosen]
 
 
-def _groups(shapes: list[Floats]) -> tuple[tuple[int, ...], ...]:
+def _groups(shapes: list[Floats], precision: float) -> tuple[tuple[int, ...], ...]:
     """Return the groups of sources that are equal once normalised."""
     groups: list[list[int]] = []
     for r, values in enumerate(shapes):
         for group in groups:
             first = shapes[group[0]]
             scale = max(1.0, float(np.abs(first).max(initial=0.0)))
-            if np.abs(values - first).max(initial=0.0) <= PROPORTIONAL * scale:
+            if np.abs(values - first).max(initial=0.0) <= precision * scale:
                 group.append(r)
                 break
         else:

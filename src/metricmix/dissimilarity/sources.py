@@ -130,32 +130,35 @@ class ComputedSource(Source):
         self.name = name
         self._rows, self._columns, self._pairs = rows, columns, pairs
 
+    @property
+    def rows_only(self) -> bool:
+        """Whether no function for columns was given, so that the source must be symmetric."""
+        return self._columns is None
+
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``, checked for shape and sense."""
-        return self._checked(self._rows(indices), indices)
+        return self._checked(self._rows(indices), "rows", (len(indices), self.n))
 
     def columns(self, indices: Indices) -> Floats:
         """Return ``M[:, indices].T``, checked for shape and sense."""
         if self._columns is None:
             return self.rows(indices)
-        return self._checked(self._columns(indices), indices)
+        return self._checked(self._columns(indices), "columns", (len(indices), self.n))
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise."""
         if self._pairs is None:
             return super().pairs(i, j)
-        return np.asarray(self._pairs(i, j))
+        return self._checked(self._pairs(i, j), "values", (len(i),))
 
-    def _checked(self, rows: Floats, indices: Indices) -> Floats:
-        rows = np.asarray(rows)
+    def _checked(self, values: Floats, what: str, shape: tuple[int, ...]) -> Floats:
+        values = np.asarray(values)
         label = f"source {self.name!r}" if self.name else "computed source"
-        if rows.shape != (len(indices), self.n):
-            raise InputError(
-                f"{label}: expected rows of shape {(len(indices), self.n)}, got {rows.shape}"
-            )
-        if not (np.isfinite(rows).all() and rows.min(initial=0.0) >= 0):
-            raise InputError(f"{label}: expected finite, non-negative rows, found others")
-        return rows
+        if values.shape != shape:
+            raise InputError(f"{label}: expected {what} of shape {shape}, got {values.shape}")
+        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+            raise InputError(f"{label}: expected finite, non-negative {what}, found others")
+        return values
 
 
 class FeatureSource(ComputedSource):
@@ -169,7 +172,7 @@ class FeatureSource(ComputedSource):
 
         self.X, self.metric = X, metric
         compute = feature_rows(X, metric)
-        super().__init__(compute.n, compute.rows, name=name or metric)
+        super().__init__(compute.n, compute.rows, columns=compute.rows, name=name or metric)
 
 
 class GraphSource(ComputedSource):
@@ -212,9 +215,23 @@ class GraphSource(ComputedSource):
 def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:
     """Return `source` as a checked :class:`Source`; `name` is what error messages call it."""
     if isinstance(source, Source):
+        if directed and isinstance(source, ComputedSource) and source.rows_only:
+            raise InputError(
+                f"{name}: expected columns as well as rows in a directed stack; "
+                "pass columns= to the source (the same function as rows= if it is symmetric)"
+            )
         return source
     matrix = check_square(source, name=name, directed=directed) if validate else source
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)
     return dense
+
+
+def is_mapped(array: Any) -> bool:
+    """Return whether an array is, or is a view of, a memory map."""
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return True
+        array = getattr(array, "base", None)
+    return False

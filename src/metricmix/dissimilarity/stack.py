@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.sources import DenseSource, Source, as_source
+from metricmix.dissimilarity.sources import DenseSource, Source, as_source, is_mapped
 from metricmix.exceptions import InputError
-from metricmix.validation import check_choice, check_indices
+from metricmix.validation import check_choice, check_indices, symmetrized
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
@@ -82,7 +82,7 @@ class DissimilarityStack:
         self._directed = bool(directed)
         self._names = _check_names(names, parts)
         self._n_unreachable = tuple(part.n_unreachable for part in parts)
-        self._block = _as_block(parts)
+        self._block = _as_block(parts, directed)
         self._sources: tuple[Source, ...] = tuple(parts)
         if self._block is not None:
             self._sources = tuple(
@@ -178,20 +178,33 @@ class DissimilarityStack:
 
     def rows(self, indices: ArrayLike) -> Floats:
         """Return ``M_r[i, :]`` for the items `indices`: shape (len(indices), n, R)."""
-        chosen = check_indices(indices, self._n)
-        return self._scaled([source.rows(chosen) for source in self._sources])
+        return self._scaled(self.raw_rows(check_indices(indices, self._n)))
 
     def columns(self, indices: ArrayLike) -> Floats:
         """Return ``M_r[:, i]`` for the items `indices`: shape (len(indices), n, R)."""
-        chosen = check_indices(indices, self._n)
-        return self._scaled([source.columns(chosen) for source in self._sources])
+        return self._scaled(self.raw_rows(check_indices(indices, self._n), reverse=True))
 
     def pairs(self, i: ArrayLike, j: ArrayLike) -> Floats:
         """Return the R values of the pairs ``(i[k], j[k])``: shape (len(i), R)."""
         first, second = check_indices(i, self._n, name="i"), check_indices(j, self._n, name="j")
+        if len(first) != len(second):
+            raise InputError(f"i, j: expected as many of each, got {len(first)} and {len(second)}")
+        return self._scaled(self.raw_pairs(first, second))
+
+    def raw_rows(self, items: NDArray[np.int64], *, reverse: bool = False) -> NDArray[Any]:
+        """Return the rows (columns, if `reverse`) as the kernels take them: (R, len(items), n).
+
+        Neither checked nor divided by the scales.
+        """
+        return np.stack(
+            [source.columns(items) if reverse else source.rows(items) for source in self._sources]
+        )
+
+    def raw_pairs(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of pairs as the kernels take them, (R, len(i)), undivided."""
         if self._block is not None:
-            return np.asarray(self._block[:, first, second].T / self._scales)
-        return self._scaled([source.pairs(first, second) for source in self._sources])
+            return self._block[:, i, j]
+        return np.stack([source.pairs(i, j) for source in self._sources])
 
     def source(self, name: str | int) -> Floats:
         """Return one source as an (n, n) array, by its name or number, divided by its scale."""
@@ -205,6 +218,8 @@ class DissimilarityStack:
 
     def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
         rows, columns = self._parse_key(key)
+        if len(rows) == 0 or len(columns) == 0:
+            raise InputError("stack[np.ix_(rows, columns)]: expected at least one item, got none")
         if np.array_equal(rows, columns):
             subset = [
                 DenseSource(source.block(rows, rows), directed=self._directed)
@@ -231,10 +246,9 @@ class DissimilarityStack:
 
     # -- how -------------------------------------------------------------------------------------
 
-    def _scaled(self, parts: list[NDArray[Any]]) -> Floats:
-        stacked = np.stack(parts).astype(np.float64, copy=False)
-        stacked /= self._scales.reshape(-1, *([1] * (stacked.ndim - 1)))
-        return np.moveaxis(stacked, 0, -1)
+    def _scaled(self, raw: NDArray[Any]) -> Floats:
+        """Divide by the scales, and put the sources on the last axis."""
+        return np.asarray(np.moveaxis(raw, 0, -1) / self._scales)
 
     def _position(self, name: str | int) -> int:
         if isinstance(name, str):
@@ -272,7 +286,8 @@ class DissimilarityStack:
             scaling = "none"
         if not isinstance(scaling, str):
             scales = np.array(scaling, dtype=np.float64)
-            if scales.shape != (self.n_sources,) or not (scales > 0).all():
+            sound = np.isfinite(scales).all() and (scales > 0).all()
+            if scales.shape != (self.n_sources,) or not sound:
                 raise InputError(
                     f"scaling: expected {self.n_sources} positive numbers, got {scaling!r}"
                 )
@@ -353,11 +368,14 @@ def _refuse_empty() -> list[Any]:
 def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:
     if names is None:
         own = [part.name or f"source_{r}" for r, part in enumerate(parts)]
-        # Two sources of one kind are told apart by a number; names the user gave are not touched.
-        return tuple(
-            name if own.count(name) == 1 else f"{name}_{own[:r].count(name) + 1}"
-            for r, name in enumerate(own)
-        )
+        unique: list[str] = []
+        for name in own:  # sources of one kind are told apart by a number
+            numbered = (f"{name}_{k}" for k in range(1, len(own) + 2))
+            taken = {*own, *unique}
+            unique.append(
+                name if own.count(name) == 1 else next(x for x in numbered if x not in taken)
+            )
+        return tuple(unique)
     if isinstance(names, str) or len(names) != len(parts):
         raise InputError(f"names: expected {len(parts)}, one per source, got {names!r}")
     checked = tuple(str(name) for name in names)
@@ -367,15 +385,15 @@ def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str,
     return checked
 
 
-def _as_block(parts: list[Source]) -> NDArray[Any] | None:
+def _as_block(parts: list[Source], directed: bool) -> NDArray[Any] | None:
     """One (R, n, n) block for sources in memory: the kernels' fast path."""
     matrices = [part.matrix for part in parts if isinstance(part, DenseSource)]
-    if len(matrices) < len(parts) or any(isinstance(m, np.memmap) for m in matrices):
+    if len(matrices) < len(parts) or any(map(is_mapped, matrices)):
         return None
     single = all(matrix.dtype == np.float32 for matrix in matrices)
     block = np.empty((len(matrices), *matrices[0].shape), np.float32 if single else np.float64)
     for layer, matrix in zip(block, matrices, strict=True):
-        layer[...] = matrix
+        layer[...] = matrix if directed else symmetrized(matrix)
     block.flags.writeable = False
     return block
 

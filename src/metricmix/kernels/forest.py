@@ -47,9 +47,10 @@ def cap_beyond(limit: int, dist: Floats, key: Floats, least: Floats) -> None:
     cap = np.partition(dist, limit - 1)[limit - 1]
     if cap == np.inf:
         return
+    beyond = np.nextafter(cap, np.inf)
     for v in range(dist.shape[0]):
         if dist[v] > cap:
-            dist[v] = cap  # only a way strictly shorter than the cap can bring the item back
+            dist[v] = beyond  # only a way no longer than the cap can bring the item back
             key[v] = np.inf
     for c in range(least.shape[0]):
         if least[c] > cap:
@@ -73,23 +74,24 @@ def grow_forest(
     order: Ints,
     m: Floats,
 ) -> int:
-    """Settle up to `limit` items, nearest first; return how many.
+    """Settle the `limit` nearest items and all that are as near as the last; return how many.
 
     `order` receives them as they are settled, `pred` the item before each on its shortest path
-    (after it, when `reverse`), `root` the root it belongs to. The last item is not expanded.
+    (after it, when `reverse`), `root` the root it belongs to.
     """
     n = dist.shape[0]
     plant_roots(roots, dist, key, least, pred, root)
     settled = 0
-    while settled < limit:
+    while settled < n:
         u = take_nearest(key, least)
-        if u < 0:
+        if u < 0 or (settled >= limit and dist[u] > dist[order[limit - 1]]):
             break
         order[settled] = u
         settled += 1
-        if settled < limit:
-            mix_row(block, weights, u, reverse, m)
-            relax(u, m, beta, link, dist, key, least, pred, root)
-            if settled == 1 and limit < n and roots.shape[0] == 1:
-                cap_beyond(limit, dist, key, least)
+        if settled == n:
+            break
+        mix_row(block, weights, u, reverse, m)
+        relax(u, m, beta, link, dist, key, least, pred, root)
+        if settled == 1 and limit < n and roots.shape[0] == 1:
+            cap_beyond(limit, dist, key, least)
     return settled

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 
-__all__ = ["form_lengths", "length_of", "mix_row"]
+__all__ = ["form_lengths", "length_of", "link_in_place", "mix_row"]
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -41,6 +41,14 @@ def length_of(m: float, beta: float, link: int) -> float:
         return max(m, 0.0)
     w: float = max(m, 0.0) + np.log1p(np.exp(-beta * abs(m))) / beta
     return max(w, TINY)
+
+
+@kernel
+def link_in_place(m: NDArray[np.float64], beta: float, link: int) -> None:
+    """Replace mixture values, of any shape, by edge lengths."""
+    flat = m.reshape(m.size)
+    for e in range(flat.size):
+        flat[e] = length_of(flat[e], beta, link)
 
 
 @kernel

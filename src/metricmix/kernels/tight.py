@@ -49,13 +49,25 @@ def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> boo
 
 
 @kernel
-def push_flow(i: int, pred: Ints, order: NDArray[np.int64], flow: Floats) -> None:
-    """Turn demands at the items into flow on the edges (pred[j], j) of the tree of root i.
+def push_flow(root: int, pred: Ints, flow: Floats) -> None:
+    """Turn demands at the items into flow on the edges (pred[j], j) of the tree of `root`.
 
-    `order` lists items by increasing distance from the root (items next to the root may be left
-    out); the flow of a farther item is added to that of its predecessor.
+    The flow of an item is added to that of its predecessor once all flows behind it are in. (The
+    order of distances would not do: with edges of length 0, a predecessor is no nearer.)
     """
-    for t in range(order.shape[0] - 1, -1, -1):
-        j = order[t]
-        if pred[j] >= 0 and pred[j] != i:
-            flow[pred[j]] += flow[j]
+    n = pred.shape[0]
+    waiting = np.zeros(n, np.int32)
+    for j in range(n):
+        if pred[j] >= 0:
+            waiting[pred[j]] += 1
+    for leaf in range(n):
+        j = leaf
+        while waiting[j] == 0 and pred[j] >= 0:
+            waiting[j] = -1  # done
+            before = pred[j]
+            waiting[before] -= 1
+            if before == root:
+                break
+            flow[before] += flow[j]
+            j = before
+    flow[root] = 0.0

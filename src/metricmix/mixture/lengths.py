@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import form_lengths
+from metricmix.kernels.mixing import form_lengths, link_in_place
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.linear import Mixture, as_mixture
-from metricmix.mixture.link import link, link_code, link_derivative
-from metricmix.validation import check_square
+from metricmix.mixture.link import link_code, link_derivative
+from metricmix.validation import check_square, symmetrized
 
 __all__ = ["EdgeLengths", "edge_lengths"]
 
@@ -43,7 +43,6 @@ class EdgeLengths:
         self.stack = stack
         self.mixture = mixture
         self.raw_weights = mixture.raw_weights(stack)
-        self._weights = self.raw_weights * stack.scales  # of what the stack hands out
         self.block = stack.block
         self.n = stack.n_items
         self.directed = stack.directed
@@ -52,26 +51,34 @@ class EdgeLengths:
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
-        ask = self.stack.columns if reverse else self.stack.rows
-        return ask(items) @ self._weights
+        return self._mixed(self.stack.raw_rows(items, reverse=reverse))
+
+    def _mixed(self, raw: NDArray[Any]) -> Floats:
+        """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
+        m = np.zeros(raw.shape[1:])
+        for weight, values in zip(self.raw_weights, raw, strict=True):
+            m += weight * values.astype(np.float64, copy=False)
+        return m
 
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n)."""
-        w = link(self.mixed_rows(items, reverse=reverse), self.beta, self.mixture.link)
+        w = self.mixed_rows(items, reverse=reverse)
+        link_in_place(w, self.beta, self.link)
         w[np.arange(len(items)), items] = 0.0
-        return np.asarray(w)
+        return w
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return w[i, j] elementwise."""
-        m = self.stack.pairs(i, j) @ self._weights
-        return np.where(i == j, 0.0, link(m, self.beta, self.mixture.link))
+        w = self._mixed(self.stack.raw_pairs(i, j))
+        link_in_place(w, self.beta, self.link)
+        w[i == j] = 0.0
+        return w
 
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
         r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight."""
-        sources = self.stack.pairs(u, v)
-        slope = link_derivative(sources @ self._weights, self.beta, self.mixture.link)
-        gradient = (flow * slope) @ sources
-        return self.in_mixture_order(gradient)
+        sources = self.stack.raw_pairs(u, v)
+        slope = link_derivative(self._mixed(sources), self.beta, self.mixture.link)
+        return self.in_mixture_order(sources @ (flow * slope) / self.stack.scales)
 
     def in_mixture_order(self, gradient: Floats) -> Floats:
         """Return derivatives by (scaled) source as derivatives by the mixture's own weights."""
@@ -131,11 +138,11 @@ def edge_lengths(
         raise InputError(
             "mixture: weights go with a DissimilarityStack; a matrix of edge lengths takes none"
         )
-    w = np.ascontiguousarray(check_square(lengths, name="lengths", directed=directed))
-    return lengths_of(w, directed=directed)
+    w = check_square(lengths, name="lengths", directed=directed)
+    return lengths_of(w if directed else symmetrized(w), directed=directed)
 
 
 def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:
     """Return a matrix of lengths, known to be sound, as :class:`EdgeLengths`, uncopied."""
-    stack = DissimilarityStack.from_block(w[None], ["length"], directed)
+    stack = DissimilarityStack.from_block(np.ascontiguousarray(w)[None], ["length"], directed)
     return EdgeLengths(stack, Mixture([1.0], link="identity"))

@@ -63,6 +63,8 @@ class Mixture:
         link_code(link)
         set_field = object.__setattr__
         set_field(self, "weights", values)
+        if isinstance(names, str):
+            raise InputError(f"names: expected a list of names, got the text {names!r}")
         set_field(self, "names", None if names is None else tuple(str(name) for name in names))
         set_field(self, "link", link)
         set_field(self, "beta", check_number(beta, name="beta", low=0, open_low=True))
@@ -118,7 +120,7 @@ class Mixture:
         return mine == theirs and np.array_equal(self.weights, other.weights) and same_scaling
 
     def __hash__(self) -> int:
-        return hash((self.weights.tobytes(), self.names, self.link, self.beta))
+        return hash((*self.weights.tolist(), self.names, self.link, self.beta))
 
     def __str__(self) -> str:
         terms = "  ".join(f"{w:+.3g} {name}" for name, w in self.as_dict().items())
@@ -136,7 +138,10 @@ def as_mixture(mixture: Mixture | ArrayLike, stack: DissimilarityStack) -> Mixtu
 
 
 def _vector(values: Any, name: str) -> NDArray[np.float64]:
-    vector = np.array(values, dtype=np.float64).reshape(-1)
+    try:
+        vector = np.array(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
     if len(vector) == 0 or not np.isfinite(vector).all():
         raise InputError(f"{name}: expected finite numbers, got {values!r}")
     vector.flags.writeable = False

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.objectives.fingerprint import describe
 from metricmix.validation import check_number
 
 __all__ = ["Objective"]
@@ -82,15 +83,5 @@ class Objective(ABC):
 
         Made from the public attributes: arrays, numbers, the code of functions.
         """
-        parts = [type(self).__qualname__.encode()]
-        for name, value in sorted(vars(self).items()):
-            if name.startswith("_"):
-                continue
-            if isinstance(value, np.ndarray):
-                parts.append(value.tobytes())
-            elif code := getattr(value, "__code__", None):
-                held = [cell.cell_contents for cell in value.__closure__ or ()]
-                parts.append(repr((name, code.co_code, code.co_consts, held)).encode())
-            else:
-                parts.append(repr((name, value)).encode())
-        return b"|".join(parts)
+        public = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return type(self).__qualname__.encode() + describe(public)

@@ -32,7 +32,7 @@ class Separable(Objective):
         ``derivative(d, i, j)``, its derivative by d (any sub-derivative at kinks).
     rho : float
         Weight of the ridge.
-    items : array of int, optional
+    items : array of int, or boolean mask, optional
         The items that count; the others only take part in paths. Default: all.
 
     Examples
@@ -60,12 +60,12 @@ class Separable(Objective):
             if not callable(function):
                 raise InputError(f"{name}: expected a function of (d, i, j), got {function!r}")
         self.value, self.derivative = value, derivative
-        self.items = None if items is None else np.unique(np.asarray(items))
+        self.items = None if items is None else np.asarray(items)
 
     def check(self, n: int) -> None:
         """Raise InputError unless the items exist."""
         if self.items is not None:
-            self.items = check_indices(self.items, n, name="items")
+            self.items = np.unique(check_indices(self.items, n, name="items"))
             if len(self.items) == 0:
                 raise InputError("items: expected at least one, got none")
 

@@ -44,8 +44,9 @@ def search_forest(
 ) -> Forest:
     """Settle the `limit` items nearest to the set of `roots` (default: all items).
 
-    With `reverse`, distances run from the items to the roots. Rows are mixed one by one as items
-    are settled: in the kernel where the sources are in memory, else by asking for them.
+    Items as near as the last of them are settled too, so that ties can be broken by number. With
+    `reverse`, distances run from the items to the roots. Rows are mixed one by one as items are
+    settled: in the kernel where the sources are in memory, else by asking for them.
     """
     n = lengths.n
     limit = n if limit is None else limit
@@ -58,10 +59,13 @@ def search_forest(
         return Forest(dist, pred, root, order[:count])
     plant_roots(roots, *state)
     count = 0
-    while count < limit and (u := take_nearest(key, least)) >= 0:
+    while count < n:
+        u = take_nearest(key, least)
+        if u < 0 or (count >= limit and dist[u] > dist[order[limit - 1]]):
+            break
         order[count] = u
         count += 1
-        if count < limit:
+        if count < n:
             m = lengths.mixed_rows(np.array([u]), reverse=reverse)[0]
             relax(u, m, lengths.beta, lengths.link, *state)
             if count == 1 and limit < n and len(roots) == 1:

@@ -53,7 +53,7 @@ def kneighbors(
 
     Notes
     -----
-    At most k rows are mixed per item, and no n × n matrix is formed.
+    k + 1 rows are mixed per item (more only for ties), and no n × n matrix is formed.
 
     Examples
     --------
@@ -73,9 +73,11 @@ def kneighbors(
 
     def fill(share: NDArray[np.int64]) -> None:
         for position in share:
-            forest = search_forest(lengths, chosen[position : position + 1], limit=k + 1)
-            neighbours[position] = forest.settled[1:]  # the first is the item itself
-            distances[position] = forest.distances[forest.settled[1:]]
+            item = chosen[position : position + 1]
+            forest = search_forest(lengths, item, limit=k + 1)
+            found = np.sort(forest.settled[forest.settled != item])
+            nearest = found[np.argsort(forest.distances[found], kind="stable")[:k]]
+            neighbours[position], distances[position] = nearest, forest.distances[nearest]
 
     threads = effective_threads(n_jobs) if lengths.block is not None else 1
     shares = np.array_split(np.arange(len(chosen)), max(1, min(len(chosen), 4 * threads)))

@@ -80,7 +80,9 @@ class PathBundle:
         return path, self.nodes[tails].astype(np.int64), self.nodes[tails + 1].astype(np.int64)
 
 
-def shortest_path(stack: Any, mixture: Any = None, i: Any = None, j: Any = None) -> Path:
+def shortest_path(
+    stack: Any, mixture: Any = None, i: Any = None, j: Any = None, *, directed: bool = False
+) -> Path:
     """Return the shortest path from item `i` to item `j`.
 
     Parameters
@@ -89,6 +91,8 @@ def shortest_path(stack: Any, mixture: Any = None, i: Any = None, j: Any = None)
         The sources, or a matrix of edge lengths (then `mixture` is None).
     mixture : Mixture or array of R weights
     i, j : int
+    directed : bool
+        For a matrix of lengths only; a stack knows.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def shortest_path(stack: Any, mixture: Any = None, i: Any = None, j: Any = None)
     >>> mm.shortest_path(lengths, None, 0, 2)
     Path(length=3.0, nodes=(0, 1, 2))
     """
-    lengths = edge_lengths(stack, mixture)
+    lengths = edge_lengths(stack, mixture, directed=directed)
     if i is None or j is None:
         raise InputError(
             "i, j: expected two item numbers, as in shortest_path(stack, mixture, 0, 1)"
@@ -113,14 +117,20 @@ def shortest_path(stack: Any, mixture: Any = None, i: Any = None, j: Any = None)
 
 
 def shortest_paths(
-    stack: Any, mixture: Any, i: ArrayLike, j: ArrayLike, *, n_jobs: int | None = None
+    stack: Any,
+    mixture: Any,
+    i: ArrayLike,
+    j: ArrayLike,
+    *,
+    directed: bool = False,
+    n_jobs: int | None = None,
 ) -> PathBundle:
     """Return the shortest paths of many pairs ``(i[p], j[p])``.
 
     Parameters as in :func:`shortest_path`, with arrays of item numbers. Pairs are shared out over
     `n_jobs` threads where the sources are in memory.
     """
-    lengths = edge_lengths(stack, mixture)
+    lengths = edge_lengths(stack, mixture, directed=directed)
     first = check_indices(i, lengths.n, name="i")
     second = check_indices(j, lengths.n, name="j")
     if len(first) != len(second):

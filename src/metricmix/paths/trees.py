@@ -69,14 +69,11 @@ class PathTrees:
         """
         flow = demand.copy()
 
-        def push(s: int) -> None:
-            root = int(self.roots[s])
-            inner = np.flatnonzero(self.predecessors[s] != root)
-            order = inner[np.argsort(self.distances[s, inner], kind="stable")]
-            push_flow(root, self.predecessors[s], order, flow[s])
-            flow[s, root] = 0.0
+        def push(share: NDArray[np.int64]) -> None:
+            for s in share:
+                push_flow(int(self.roots[s]), self.predecessors[s], flow[s])
 
-        in_threads(push, range(len(self.roots)), n_jobs)
+        in_threads(push, np.array_split(np.arange(len(flow)), 16), n_jobs)
         return flow
 
 

@@ -1,0 +1,72 @@
+"""Kernels compile on first use, with or without a place to cache them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import metricmix
+from metricmix.kernels.compile import kernel
+
+SOURCE = Path(metricmix.__file__).parent
+
+
+def double(x: float) -> float:
+    return 2.0 * x
+
+
+def test_a_kernel_is_not_compiled_before_it_is_called() -> None:
+    compiled = kernel(double)
+    assert compiled.signatures == []
+    assert compiled(3.0) == 6.0
+    assert len(compiled.signatures) == 1
+
+
+def test_where_nothing_can_be_cached_kernels_still_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = numba.njit
+
+    def read_only(*args: object, cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", read_only)
+    assert kernel(double)(4.0) == 8.0
+
+
+def test_read_only_install(tmp_path: Path) -> None:
+    """A package in a folder that cannot be written, and a home that cannot either."""
+    package = tmp_path / "site"
+    package.mkdir()
+    ignored = "__pycache__"
+    for path in SOURCE.rglob("*"):
+        if path.is_file() and ignored not in path.parts:
+            target = package / "metricmix" / path.relative_to(SOURCE)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    # A file where the cache folder should be stands in for missing permissions, which root has.
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    for folder in [package / "metricmix", *(package / "metricmix").rglob("*")]:
+        if folder.is_dir():
+            (folder / ignored).touch()
+    code = "import metricmix as mm; print(mm.__file__); print(mm.project([[0, 1], [1, 0]])[0, 1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("NUMBA")},
+            "PYTHONPATH": str(package),
+            "HOME": str(blocked),
+            "XDG_CACHE_HOME": str(blocked),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(package / "metricmix" / "__init__.py"), "1.0"]

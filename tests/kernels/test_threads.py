@@ -1,0 +1,62 @@
+"""How many threads there are, and that their number changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import joblib
+import pytest
+
+from metricmix.kernels.threads import effective_threads, in_threads
+
+
+def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert effective_threads() == joblib.cpu_count()
+    assert effective_threads(3) == 3
+    assert effective_threads(-1) == joblib.cpu_count()
+    assert effective_threads(-10_000) == 1
+    assert effective_threads(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "threads"), [("1", 1), ("10000", None), ("0", None), ("x", None)]
+)
+def test_openmp_limit_is_kept(
+    monkeypatch: pytest.MonkeyPatch, value: str, threads: int | None
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert effective_threads() == (threads or joblib.cpu_count())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 7])
+def test_results_come_in_order(n_jobs: int) -> None:
+    assert in_threads(lambda x: x * x, range(20), n_jobs) == [x * x for x in range(20)]
+
+
+def test_errors_come_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda x: 1 / x, [1, 0, 2], 2)
+
+
+def test_nothing_to_do() -> None:
+    assert in_threads(lambda x: x, [], 2) == []
+
+
+def test_kernels_run_in_two_threads_and_after_a_fork() -> None:
+    code = """
+import os, threading, numpy as np, metricmix as mm
+W = np.random.default_rng(0).random((700, 700)); W += W.T; np.fill_diagonal(W, 0)
+want = mm.project(W, n_jobs=1)
+same = []
+check = lambda: same.append((mm.project(W) == want).all())
+threads = [threading.Thread(target=check) for _ in range(2)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert same == [True, True]
+child = os.fork()
+if child == 0:
+    os._exit(0 if (mm.project(W) == want).all() else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
