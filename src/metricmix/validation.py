@@ -16,6 +16,7 @@ __all__ = [
     "check_choice",
     "check_index",
     "check_indices",
+    "check_integer",
     "check_labels",
     "check_number",
     "check_square",
@@ -201,6 +202,13 @@ def check_number(
             bounds += f" and <= {high:g}"
         raise InputError(f"{name}: expected a number {bounds}, got {value!r}")
     return number
+
+
+def check_integer(value: Any, *, name: str, low: int = 0) -> int:
+    """Return a whole number >= low."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise InputError(f"{name}: expected a whole number >= {low}, got {value!r}")
+    return int(value)
 
 
 def _first(mask: NDArray[np.bool_], offset: int) -> tuple[int, int]:

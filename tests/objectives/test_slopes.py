@@ -170,6 +170,7 @@ for value in (
     lambda d, i, j: sum([d * k for k in range(3)]),
     functools.partial(power, p=2),
     Hinge(),
+    lambda d, i, j: d if "x" in {"a", "b", "c", "d"} else -d,
     (lambda f: lambda d, i, j: f(d, i, j, 2))(power),
 ):
     print(mm.objectives.Separable(value, lambda d, i, j: 0.0).fingerprint().hex())
@@ -183,5 +184,5 @@ def test_fingerprints_are_the_same_in_another_process():
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     one, other = run(), run()
-    assert len(one) == 4
+    assert len(one) == 5
     assert one == other

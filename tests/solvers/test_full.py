@@ -144,7 +144,7 @@ def test_start_at_the_minimum_stays_there():
     ("options", "message"),
     [
         ({"tol": -1.0}, "tol: expected a number >= 0"),
-        ({"memory": 0}, "memory: expected a number >= 1"),
+        ({"memory": 0}, "memory: expected a whole number >= 1"),
         ({"temperature": -1.0}, "temperature: expected a number > 0"),
         ({"temperature": 1e-3}, "temperature: 0.001 is too small"),
     ],

@@ -266,8 +266,11 @@ def test_held_out_terms_are_never_stepped_on(stack, regression, monkeypatch, che
 def test_all_other_terms_are_stepped_on(stack, regression, monkeypatch):
     stepped, looked = spied(monkeypatch)
     mm.minimize(regression, stack, n_validation=100, max_iter=100, random_state=7)
-    everything = np.union1d(np.concatenate(stepped), looked[0])
+    # (i, j) and (j, i) are one distance: both are held out together.
+    i, j = np.divmod(looked[0], N)
+    everything = np.union1d(np.concatenate(stepped), [i * N + j, j * N + i])
     assert np.array_equal(everything, np.arange(N * N))
+    assert not np.isin(np.concatenate(stepped), [i * N + j, j * N + i]).any()
 
 
 def test_held_out_terms_of_balanced_pairs(stack, y, monkeypatch):
@@ -279,9 +282,9 @@ def test_held_out_terms_of_balanced_pairs(stack, y, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("n_validation", [1, 6, 11])
+@pytest.mark.parametrize("n_validation", [1, 2])
 def test_held_out_terms_can_be_judged_by(n_validation, seed):
-    # Balanced pairs of 4 items: 12 terms, one of each kind at the least must be left.
+    # Balanced pairs of 4 items: 12 terms, 4 of them within a class.
     stack = mm.DissimilarityStack(random_sources(np.random.default_rng(0), 4, 2))
     objective = mm.objectives.LabelContrast([0, 0, 1, 1], balanced=True)
     options = {"max_iter": 3, "random_state": seed, "batch_size": 4}
@@ -309,7 +312,7 @@ def test_holding_out_all_that_can_be_drawn_is_refused(stack, regression):
 
 @pytest.mark.parametrize("n_validation", [-1, N * N, 10**6])
 def test_impossible_numbers_of_held_out_terms(stack, regression, n_validation):
-    with pytest.raises(mm.InputError, match=r"n_validation: expected 0 \.\. 143"):
+    with pytest.raises(mm.InputError, match=r"n_validation: expected (0 \.\. 143|a whole)"):
         mm.minimize(regression, stack, n_validation=n_validation)
 
 
@@ -479,9 +482,9 @@ def test_constraints_hold_at_every_check(stack, regression, constraint, optimize
         ({"learning_rate": 0.0}, "learning_rate: expected a number > 0"),
         ({"learning_rate": -1.0}, "learning_rate: expected a number > 0"),
         ({"decay": 0.0}, "decay: expected a number > 0"),
-        ({"batch_size": 0}, "batch_size: expected a number >= 1"),
-        ({"patience": 0}, "patience: expected a number >= 1"),
-        ({"max_iter": -1}, "max_iter: expected a number >= 0"),
+        ({"batch_size": 0}, "batch_size: expected a whole number >= 1"),
+        ({"patience": 0}, "patience: expected a whole number >= 1"),
+        ({"max_iter": -1}, "max_iter: expected a whole number >= 0"),
         ({"temperature": 3.0}, "temperature: not an option of method='stochastic'"),
         (
             {"batchsize": 3},

@@ -269,8 +269,8 @@ def test_tol_stops_early():
         ({"learning_rate": 0}, "learning_rate: expected a number > 0"),
         ({"schedule": "cosine"}, "schedule: expected one of"),
         ({"decay": -1}, "decay: expected a number > 0"),
-        ({"batch_size": 0}, "batch_size: expected a number >= 1"),
-        ({"max_iter": -1}, "max_iter: expected a number >= 0"),
+        ({"batch_size": 0}, "batch_size: expected a whole number >= 1"),
+        ({"max_iter": -1}, "max_iter: expected a whole number >= 0"),
     ],
 )
 def test_bad_options_are_refused(options, message):

@@ -25,9 +25,14 @@ def move_edges(
     link: int,
     symmetric: bool,
 ) -> None:
-    """Add move[e] to X[u[e], v[e]] (and to its mirror image), then renew the lengths there."""
+    """Add move[e] to X[u[e], v[e]] (and to its mirror image), then renew the lengths there.
+
+    With the identity link entries stay at 0 or above, where lengths are.
+    """
     for e in range(u.shape[0]):
         X[u[e], v[e]] += move[e]
+        if link == 0 and X[u[e], v[e]] < 0.0:
+            X[u[e], v[e]] = 0.0
         if symmetric:
             X[v[e], u[e]] = X[u[e], v[e]]
     for e in range(u.shape[0]):

@@ -10,7 +10,10 @@ from typing import TypeVar
 
 import joblib
 
-__all__ = ["effective_threads", "in_threads"]
+__all__ = ["effective_threads", "in_threads", "threads_for"]
+
+WORTHWHILE = 256
+"""Items from which passes over n × n entries are shared out over threads."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -35,6 +38,11 @@ def effective_threads(n_jobs: int | None = None) -> int:
     if n_jobs < 0:
         return max(1, _cores() + 1 + n_jobs)
     return max(1, n_jobs)
+
+
+def threads_for(n: int, n_jobs: int | None = None) -> int:
+    """Return how many threads to use on work of size n × n: one where starting them costs more."""
+    return effective_threads(n_jobs) if n >= WORTHWHILE else 1
 
 
 def in_threads(

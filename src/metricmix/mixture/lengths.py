@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import form_lengths, link_in_place
-from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture
 from metricmix.mixture.link import link_code, link_derivative
 from metricmix.validation import check_square, symmetrized
@@ -92,7 +92,9 @@ class EdgeLengths:
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
         w = np.empty((self.n, self.n))
-        step = max(1, min(256, -(-self.n // effective_threads(n_jobs))))
+        # Computed sources may not be safe to call from several threads at once.
+        threads = threads_for(self.n, n_jobs) if self.block is not None else 1
+        step = max(1, min(256, -(-self.n // threads)))
         starts = range(0, self.n, step)
 
         def fill(start: int) -> None:
@@ -104,8 +106,7 @@ class EdgeLengths:
             else:
                 w[start:stop] = self.rows(np.arange(start, stop))
 
-        # Computed sources may not be safe to call from several threads at once.
-        in_threads(fill, starts, n_jobs if self.block is not None else 1)
+        in_threads(fill, starts, threads)
         if not self.directed:  # rows and columns of a source may differ by rounding
             np.minimum(w, w.T, out=w)
         return w

@@ -42,8 +42,11 @@ def describe(value: Any, depth: int = 0) -> bytes:
         parts = (value.func, value.args, value.keywords)
     elif isinstance(value, dict):
         parts = [part for item in sorted(value.items(), key=repr) for part in item]
-    elif isinstance(value, list | tuple | set | frozenset):
+    elif isinstance(value, list | tuple):
         parts = value
+    elif isinstance(value, set | frozenset):
+        parts = sorted(describe(part, depth + 1) for part in value)
     else:
-        parts = (type(value).__qualname__, getattr(value, "__dict__", {}))
+        name = getattr(value, "__qualname__", "")
+        parts = (type(value).__qualname__, name, getattr(value, "__dict__", {}))
     return b"(" + b",".join(describe(part, depth + 1) for part in parts) + b")"

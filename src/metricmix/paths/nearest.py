@@ -16,7 +16,7 @@ from metricmix.kernels.frontier import CHUNK
 from metricmix.kernels.nearest_roots import settle_next, spread, spread_rows
 from metricmix.mixture.lengths import EdgeLengths, edge_lengths
 from metricmix.paths.forest import search_forest
-from metricmix.validation import check_indices
+from metricmix.validation import check_indices, check_integer
 
 __all__ = ["nearest_labelled"]
 
@@ -67,7 +67,8 @@ def nearest_labelled(
     if labelled is None:
         raise InputError("labelled: expected the labelled items, as numbers or as a mask")
     roots = np.unique(check_indices(labelled, lengths.n, name="labelled"))
-    if not 1 <= k <= len(roots):
+    check_integer(k, name="k", low=1)
+    if k > len(roots):
         raise InputError(f"k: expected 1 .. {len(roots)}, the number of labelled items, got {k}")
     if k == 1:
         found = search_forest(lengths, roots, reverse=lengths.directed)

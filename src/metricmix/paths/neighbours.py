@@ -11,7 +11,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.lengths import edge_lengths
 from metricmix.paths.forest import search_forest
-from metricmix.validation import check_choice, check_indices
+from metricmix.validation import check_choice, check_indices, check_integer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -65,7 +65,8 @@ def kneighbors(
     """
     lengths = edge_lengths(stack, mixture, directed=directed)
     n = lengths.n
-    if not 1 <= k <= n - 1:
+    check_integer(k, name="k", low=1)
+    if k > n - 1:
         raise InputError(f"k: expected 1 .. {n - 1}, the number of other items, got {k}")
     chosen = np.arange(n) if items is None else check_indices(items, n, name="items")
     distances = np.empty((len(chosen), k))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.kernels.threads import in_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.kernels.tight import push_flow, tight_tree
 from metricmix.mixture.lengths import EdgeLengths, edge_lengths, lengths_of
 from metricmix.paths.all_pairs import close_in_place
@@ -73,7 +73,8 @@ class PathTrees:
             for s in share:
                 push_flow(int(self.roots[s]), self.predecessors[s], flow[s])
 
-        in_threads(push, np.array_split(np.arange(len(flow)), 16), n_jobs)
+        threads = threads_for(demand.shape[1], n_jobs)
+        in_threads(push, np.array_split(np.arange(len(flow)), 16), threads)
         return flow
 
 
@@ -138,7 +139,7 @@ def trees_from_closure(
     sound = in_threads(
         lambda s: tight_tree(int(roots[s]), d[s], into, TIGHT_TOLERANCE, pred[s]),
         range(len(roots)),
-        n_jobs,
+        threads_for(len(w), n_jobs),
     )
     doubtful = np.flatnonzero(~np.array(sound, dtype=bool))
     if len(doubtful):  # items at distance 0 of each other: let a search decide
@@ -151,7 +152,7 @@ def _search(lengths: EdgeLengths, roots: NDArray[np.int64], n_jobs: int | None) 
     forests = in_threads(
         lambda s: search_forest(lengths, roots[s : s + 1]),
         range(len(roots)),
-        n_jobs if lengths.block is not None else 1,
+        threads_for(lengths.n, n_jobs) if lengths.block is not None else 1,
     )
     dist = np.array([forest.distances for forest in forests]).reshape(len(roots), lengths.n)
     pred = np.array([forest.predecessors for forest in forests]).reshape(len(roots), lengths.n)

@@ -24,7 +24,7 @@ from metricmix.exceptions import InputError
 from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import Status
-from metricmix.validation import check_number
+from metricmix.validation import check_integer, check_number
 
 __all__ = ["Full", "FullState"]
 
@@ -75,7 +75,7 @@ class Full:
 
     def __post_init__(self) -> None:
         check_number(self.tol, name="tol", low=0)
-        check_number(self.memory, name="memory", low=1)
+        check_integer(self.memory, name="memory", low=1)
 
     def init(self, rng: np.random.Generator) -> FullState:
         """Evaluate the start."""

@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
 from metricmix.solvers.result import Status, Trace
+from metricmix.validation import check_integer, check_number
 
 __all__ = ["Limits", "Outcome", "Progress", "Solver", "run"]
 
 Floats = NDArray[np.float64]
 State = TypeVar("State")
+STATES = ("state", "best", "last")
+"""The states of a run that a checkpoint holds."""
 
 
 class Solver(Protocol[State]):
@@ -75,7 +78,7 @@ class Limits:
     ----------
     max_iter : int
     time_limit : float, optional
-        Seconds.
+        Seconds from now; a resumed run has them anew.
     check_every : int
         Steps between checks: a trace entry, the callback, the tests for stopping.
     tested : bool
@@ -89,6 +92,12 @@ class Limits:
     check_every: int = 1
     tested: bool = True
     keep_best: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer(self.max_iter, name="max_iter")
+        check_integer(self.check_every, name="check_every", low=1)
+        if self.time_limit is not None:
+            check_number(self.time_limit, name="time_limit", low=0)
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,7 @@ class _Run:
     state: Any
     iteration: int = 0
     best: Any = None
+    last: Any = None
     best_objective: float = math.inf
     seconds: float = 0.0
 
@@ -148,29 +158,41 @@ def run(
         Show a progress bar on a terminal.
     """
     trace = Trace()
-    if checkpoint is not None and Path(checkpoint).exists():
-        current = _restore(checkpoint, solver, rng, trace)
-        status = solver.status(current.state)
-    else:
-        current = _Run(solver.init(rng))
-        status = _look(solver, current, trace, limits, callback)
-    started = time.perf_counter() - current.seconds
-    checks = 0
+    # Digesting a large stack takes a while: once per run, and only if it will be needed.
+    fingerprint = solver.fingerprint() if checkpoint is not None else ""
+    resumed = checkpoint is not None and Path(checkpoint).exists()
+    current = (
+        _restore(checkpoint, solver, fingerprint, rng, trace)
+        if checkpoint is not None and resumed
+        else _Run(solver.init(rng))
+    )
+    now = time.perf_counter()
+    started = now - current.seconds
+    deadline = now + (math.inf if limits.time_limit is None else limits.time_limit)
+    status: Status | None = None
     before_step: Any = None
+    checks = 0
     with _progress_bar(verbose, limits.max_iter) as show:
         try:
+            if resumed:
+                status = solver.status(current.state)
+            else:
+                status = _look(solver, current, trace, limits, callback)
             while status is None:
                 if current.iteration >= limits.max_iter:
                     status = Status.MAX_ITER if limits.tested else Status.COMPLETED
                     break
                 before_step = rng.bit_generator.state
                 with np.errstate(all="ignore"):  # what is not finite is caught below
-                    after = solver.step(current.state, current.iteration, rng)
-                current.iteration += 1
-                if not solver.is_finite(after):
+                    # One statement: Ctrl-C comes before all of it or after all of it.
+                    current.state, current.iteration, before_step = (
+                        solver.step(current.state, current.iteration, rng),
+                        current.iteration + 1,
+                        None,
+                    )
+                if not solver.is_finite(current.state):
                     status = Status.DIVERGED
                     break
-                current.state, before_step = after, None
                 current.seconds = time.perf_counter() - started
                 at_end = current.iteration == limits.max_iter
                 if current.iteration % limits.check_every == 0 or at_end:
@@ -178,22 +200,21 @@ def run(
                     status = _look(solver, current, trace, limits, callback)
                     show(current.iteration, trace.objective[-1])
                     if checkpoint is not None and checks % checkpoint_every == 0:
-                        _save(checkpoint, solver, rng, trace, current)
-                if status is None and limits.time_limit is not None:
-                    status = Status.TIME_LIMIT if current.seconds >= limits.time_limit else None
+                        _save(checkpoint, fingerprint, rng, trace, current)
+                if status is None and time.perf_counter() >= deadline:
+                    status = Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
             if before_step is not None:  # the step in progress will be taken again
                 rng.bit_generator.state = before_step
-    assert status is not None
-    if checkpoint is not None and status is not Status.DIVERGED:
-        _save(checkpoint, solver, rng, trace, current)
+    if checkpoint is not None and status is not Status.DIVERGED and len(trace):
+        _save(checkpoint, fingerprint, rng, trace, current)
     if not status.is_success:
         warnings.warn(status.value, ConvergenceWarning, stacklevel=3)
-    use_best = limits.keep_best or status is Status.DIVERGED
-    state = current.best if use_best else current.state
-    objective = current.best_objective if use_best else trace.objective[-1]
-    return Outcome(state, objective, status, current.iteration, trace)
+    if limits.keep_best or status is Status.DIVERGED or not len(trace):
+        best = current.state if current.best is None else current.best
+        return Outcome(best, current.best_objective, status, current.iteration, trace)
+    return Outcome(current.state, trace.objective[-1], status, current.iteration, trace)
 
 
 def _look(
@@ -206,8 +227,6 @@ def _look(
     """Check the state: trace, best so far, callback, reasons to stop."""
     current.state, objective = solver.check(current.state)
     if not math.isfinite(objective):
-        if current.iteration == 0:
-            current.best = current.state
         return Status.DIVERGED
     weights = solver.weights(current.state)
     trace.iteration.append(current.iteration)
@@ -215,7 +234,11 @@ def _look(
     trace.time.append(current.seconds)
     if weights is not None:
         trace.weights.append(weights.copy())
-    if objective < current.best_objective or not limits.keep_best:
+    if not limits.keep_best:
+        # The mean of what was drawn speaks for where it was drawn: up to the last check's state.
+        current.best, current.best_objective = current.last or _copy(current.state), objective
+        current.last = _copy(current.state)
+    elif objective < current.best_objective:
         current.best, current.best_objective = _copy(current.state), objective
     progress = Progress(current.iteration, objective, weights, current.seconds)
     if callback is not None and callback(progress):
@@ -236,19 +259,20 @@ def _copy(state: Any) -> Any:
 
 def _save(
     path: str | os.PathLike[str],
-    solver: Solver[Any],
+    fingerprint: str,
     rng: np.random.Generator,
     trace: Trace,
     current: _Run,
 ) -> None:
     arrays: dict[str, NDArray[Any]] = {
         f"{which}.{f.name}": np.asarray(getattr(state, f.name))
-        for which, state in (("state", current.state), ("best", current.best))
+        for which in STATES
+        if (state := getattr(current, which)) is not None
         for f in dataclasses.fields(state)
     }
     arrays["trace.weights"] = np.array(trace.weights)
     header = {
-        "fingerprint": solver.fingerprint(),
+        "fingerprint": fingerprint,
         "iteration": current.iteration,
         "seconds": current.seconds,
         "best_objective": current.best_objective,
@@ -259,33 +283,33 @@ def _save(
 
 
 def _restore(
-    path: str | os.PathLike[str], solver: Solver[Any], rng: np.random.Generator, trace: Trace
+    path: str | os.PathLike[str],
+    solver: Solver[Any],
+    fingerprint: str,
+    rng: np.random.Generator,
+    trace: Trace,
 ) -> _Run:
-    header, arrays = read_checkpoint(path, solver.fingerprint())
+    header, arrays = read_checkpoint(path, fingerprint)
     kind = solver.state_type
-    needed = {f"{w}.{f.name}" for w in ("state", "best") for f in dataclasses.fields(kind)}
-    if not needed | {"trace.weights"} <= arrays.keys():
-        raise damaged(path)
-    states = {
-        which: kind(
-            **{
-                f.name: value.copy()
-                if (value := arrays[f"{which}.{f.name}"]).ndim
-                else value.item()
-                for f in dataclasses.fields(kind)
-            }
+    names = [f.name for f in dataclasses.fields(kind)]
+    states: dict[str, Any] = {}
+    for which in STATES:
+        saved = {name: arrays.get(f"{which}.{name}") for name in names}
+        if which == "last" and all(value is None for value in saved.values()):
+            continue  # only kept by solvers that cannot tell which state is best
+        if any(value is None for value in saved.values()) or "trace.weights" not in arrays:
+            raise damaged(path)
+        states[which] = kind(
+            **{k: v.copy() if v.ndim else v.item() for k, v in saved.items() if v is not None}
         )
-        for which in ("state", "best")
-    }
     rng.bit_generator.state = header["rng"]
     trace.iteration, trace.objective, trace.time = header["trace"]
     trace.weights = list(arrays["trace.weights"])
     return _Run(
-        states["state"],
-        header["iteration"],
-        states["best"],
-        header["best_objective"],
-        header["seconds"],
+        iteration=header["iteration"],
+        best_objective=header["best_objective"],
+        seconds=header["seconds"],
+        **states,
     )
 
 

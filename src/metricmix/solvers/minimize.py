@@ -21,7 +21,7 @@ from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.validation import check_choice, check_number
+from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["minimize"]
 
@@ -135,10 +135,9 @@ def minimize(
         method, problem, _start(start, stack), {**(PAPER if paper else {}), **options}
     )
     default_steps = 200 if method == "full" else 500 if paper else 2000
-    steps = int(
-        check_number(default_steps if max_iter is None else max_iter, name="max_iter", low=0)
-    )
-    every = check_every or (1 if method == "full" else max(1, steps // 100))
+    steps = check_integer(default_steps if max_iter is None else max_iter, name="max_iter")
+    every = 1 if method == "full" else max(1, steps // 100)
+    every = every if check_every is None else check_every
     judged = isinstance(solver, Full) or solver.n_validation > 0
     tested = isinstance(solver, Full) or solver.tol is not None
     outcome = run(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.gradient import dense_edge_gradient
-from metricmix.kernels.threads import in_threads
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
@@ -171,7 +171,7 @@ class Problem:
                 *(share, flow, by_row),
             )
 
-        in_threads(fill, shares, self.n_jobs)
+        in_threads(fill, shares, threads_for(self.n, self.n_jobs))
         return lengths.in_mixture_order(by_row.sum(axis=0) / self.stack.scales)
 
     def fingerprint(self) -> str:
@@ -181,6 +181,9 @@ class Problem:
         for part in (stack.names, stack.shape, stack.directed, self.link, self.beta):
             digest.update(repr(part).encode())
         digest.update(self.constraint.encode() + stack.scales.tobytes())
-        some = np.unique(np.linspace(0, self.n - 1, 3).astype(np.int64))
-        digest.update(np.ascontiguousarray(stack.rows(some)).tobytes())
+        if stack.block is not None:
+            digest.update(np.ascontiguousarray(stack.block).data)
+        else:  # a few rows of what would have to be computed or read
+            some = np.unique(np.linspace(0, self.n - 1, 9).astype(np.int64))
+            digest.update(np.ascontiguousarray(stack.raw_rows(some)).data)
         return digest.hexdigest()

@@ -23,7 +23,7 @@ from metricmix.exceptions import InputError
 from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import Status
-from metricmix.validation import check_choice, check_number
+from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["Stochastic", "StochasticState", "step_size"]
 
@@ -107,8 +107,11 @@ class Stochastic:
         check_choice(self.scaling, ("mean", "paper"), name="scaling")
         check_number(self.learning_rate, name="learning_rate", low=0, open_low=True)
         check_number(self.decay, name="decay", low=0, open_low=True)
-        check_number(self.batch_size, name="batch_size", low=1)
-        check_number(self.patience, name="patience", low=1)
+        check_integer(self.batch_size, name="batch_size", low=1)
+        check_integer(self.patience, name="patience", low=1)
+        check_integer(self.n_validation, name="n_validation")
+        if self.tol is not None:
+            check_number(self.tol, name="tol", low=0)
         if self.scaling == "paper" and self.optimizer == "adam":
             raise InputError(
                 "optimizer: scaling='paper' goes with 'sgd', got 'adam', which undoes any scaling"
@@ -190,8 +193,9 @@ class Stochastic:
         terms = objective.sample(rng, self.batch_size, n)
         if self.n_validation == 0:
             return terms
+        held_out = self._keys(state.validation)
         for _ in range(MAX_REDRAWS):
-            clash = np.isin(terms, state.validation)
+            clash = np.isin(self._keys(terms), held_out)
             if not clash.any():
                 return terms
             terms[clash] = objective.sample(rng, int(clash.sum()), n)
@@ -199,6 +203,13 @@ class Stochastic:
             f"n_validation: {self.n_validation} of {self.problem.n_terms} terms are held out, "
             "and hardly any are left to draw; hold out fewer"
         )
+
+    def _keys(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return numbers that agree for terms that look at the same distance."""
+        i, j = self.problem.objective.pairs(terms, self.problem.n)
+        if i.shape[1] > 1 or self.problem.stack.directed:
+            return terms
+        return (np.minimum(i, j) * self.problem.n + np.maximum(i, j)).ravel()
 
     def check(self, state: StochasticState) -> tuple[StochasticState, float]:
         """Return the held-out objective, or the mean of what was drawn since the last check."""

@@ -29,7 +29,7 @@ from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
-from metricmix.validation import check_choice, check_number, check_square
+from metricmix.validation import check_choice, check_integer, check_number, check_square
 
 __all__ = ["MatrixState", "WholeMatrix", "minimize_metric"]
 
@@ -105,11 +105,20 @@ class WholeMatrix:
             first, second = first[apart], second[apart]
             entries = state.X[first, second]
             u, v = np.concatenate([u, first]), np.concatenate([v, second])
-            move = np.concatenate([move, -rate * 2.0 * self.objective.rho * entries])
+            pull = -rate * 2.0 * self.objective.rho / i.shape[1]
+            move = np.concatenate([move, pull * entries])
             seen += self.objective.rho * float(np.sum(entries**2)) / i.size
         if not (np.isfinite(move).all() and np.isfinite(seen)):
             return MatrixState(state.X, np.nan, state.count + 1, state.best, state.waited)
-        move_edges(*(state.X, w, u, v, move, self.beta, link_code(self.link), not self.directed))
+        before = state.X[u, v]
+        try:
+            move_edges(state.X, w, u, v, move, self.beta, link_code(self.link), not self.directed)
+        except KeyboardInterrupt:  # half a step is no step
+            self._of = None
+            state.X[u, v] = before
+            if not self.directed:
+                state.X[v, u] = before
+            raise
         return MatrixState(state.X, state.seen + seen, state.count + 1, state.best, state.waited)
 
     def check(self, state: MatrixState) -> tuple[MatrixState, float]:
@@ -229,9 +238,9 @@ def minimize_metric(
     ).astype(np.float64)
     n = len(X)
     objective.check(n)
-    batch = n if batch_size is None else int(check_number(batch_size, name="batch_size", low=1))
+    batch = check_integer(n if batch_size is None else batch_size, name="batch_size", low=1)
     enough = -(-50 * objective.n_terms(n) // batch)
-    steps = int(check_number(enough if max_iter is None else max_iter, name="max_iter", low=0))
+    steps = check_integer(enough if max_iter is None else max_iter, name="max_iter")
     solver = WholeMatrix(
         objective,
         X,
@@ -249,7 +258,7 @@ def minimize_metric(
     limits = Limits(
         steps,
         time_limit,
-        check_every or max(1, steps // 50),
+        max(1, steps // 50) if check_every is None else check_every,
         tested=tol is not None,
         keep_best=False,
     )
