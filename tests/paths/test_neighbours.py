@@ -164,8 +164,6 @@ def test_graph_keeps_neighbours_at_distance_zero():
 def test_impossible_numbers_of_neighbours(k):
     expected = r"k: expected (1 \.\. 4, the number of other items|a whole number)"
     with pytest.raises(mm.InputError, match=expected):
-        mm.InputError, match=r"k: expected (1 \.\. 4, the number of other items|a whole number)"
-    ):
         mm.kneighbors(np.zeros((5, 5)), k=k)
 
 
