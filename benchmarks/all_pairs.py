@@ -7,12 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import floyd_warshall, shortest_path
@@ -20,11 +15,12 @@ from scipy.spatial.distance import squareform
 from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
 
+from benchmarks.ceiling import ceiling
 from benchmarks.measure import best_time, real_data, table
 from metricmix.kernels import minplus
 from metricmix.kernels.threads import effective_threads
 from metricmix.metric import metric_violations
-from metricmix.paths import all_pairs
+from metricmix.paths import all_pairs, ordering
 
 TITLE = "All shortest paths and the metric check, n = 2000"
 N = 2000
@@ -119,7 +115,7 @@ def left_out() -> str:
         minplus.update(*before, np.full_like(highs, np.inf), *args[6:])
 
     def share(order: np.ndarray) -> str:
-        return f"{100 * all_pairs._share_done(W, order):.0f} %"
+        return f"{100 * ordering._share_done(W, order):.0f} %"
 
     def in_leaf_order() -> np.ndarray:
         order = leaf_order(W)
@@ -128,14 +124,14 @@ def left_out() -> str:
         back = np.argsort(order)
         return d[np.ix_(back, back)]
 
-    given, walk = np.arange(n), all_pairs._walk(W)
+    given, walk = np.arange(n), ordering._walk(W)
     started = time.perf_counter()
     leaves = leaf_order(W)
-    ordering = time.perf_counter() - started
+    linking = time.perf_counter() - started
     close = closing(W)
     expected = close().copy()
     rows = []
-    with mock.patch.object(all_pairs, "WORTHWHILE", np.inf):  # the order stays as it is
+    with mock.patch.object(ordering, "WORTHWHILE", np.inf):  # the order stays as it is
         with mock.patch.object(all_pairs, "update", unbounded):
             everything = best_time(close)
         rows.append(["everything computed", "100 %", everything])
@@ -143,7 +139,7 @@ def left_out() -> str:
         rows.append(
             ["bounds, leaf order of average linkage", share(leaves), best_time(in_leaf_order)]
         )
-    with mock.patch.object(all_pairs, "WORTHWHILE", -np.inf):
+    with mock.patch.object(ordering, "WORTHWHILE", -np.inf):
         rows.append(["bounds, walk to the nearest item", share(walk), best_time(close)])
     rows.append(["`close_in_place` as it decides", "", best_time(close)])
     if not np.allclose(in_leaf_order(), expected, rtol=1e-5):
@@ -153,7 +149,7 @@ def left_out() -> str:
         f"What need not be computed: {name}, n = {n}, float32, all threads. A chunk of the product "
         "is left out when the smallest entries of its two factors add up to no less than the "
         "largest entry of its tile; exact. Times include ordering and moving the matrix there and "
-        f"back (average linkage alone: {1e3 * ordering:.0f} ms).\n\n"
+        f"back (average linkage alone: {1e3 * linking:.0f} ms).\n\n"
         + table(["", "tiles computed (sample)", "time", "ratio"], cells)
         + "\n\nSo the bounds are always on; items are put in the order of the walk where a sample "
         "of tiles says that it pays."
@@ -182,66 +178,3 @@ def real_lengths() -> tuple[str, np.ndarray]:
     w = np.logaddexp(0.0, words / words.mean() + steps / steps.mean()).astype("f4")
     np.fill_diagonal(w, 0)
     return "softplus(cosine + path length) on Citeseer", np.minimum(w, w.T)
-
-
-def ceiling(dtype: np.dtype, fused: bool) -> float:
-    """Return the pairs per second of one core whose operands never leave the registers."""
-    chains, steps = 24, 2_000_000
-    lanes = minplus._VECTOR_BYTES // dtype.itemsize
-
-    def chained(context: Any, one: Any, step: Any, count: Any) -> tuple[Any, Any]:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            element, index = context.get_value_type(one), ir.IntType(64)
-            vector = ir.VectorType(element, lanes)
-            multiply_add = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(vector, [vector] * 3),
-                f"llvm.fmuladd.v{lanes}f{one.bitwidth}",
-            )
-            zero = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            undefined = ir.Constant(vector, ir.Undefined)
-            first = ir.Constant(ir.IntType(32), 0)
-            ones, by = (
-                builder.shuffle_vector(
-                    builder.insert_element(undefined, scalar, first), undefined, zero
-                )
-                for scalar in args[:2]
-            )
-            entry = builder.block
-            loop, done = (builder.append_basic_block(name) for name in ("loop", "done"))
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            k = builder.phi(index)
-            k.add_incoming(ir.Constant(index, 0), entry)
-            now = [builder.phi(vector) for _ in range(chains)]
-            after = []
-            for value in now:
-                total = (
-                    builder.call(multiply_add, [value, ones, by])
-                    if fused
-                    else builder.fadd(value, by)
-                )
-                below = builder.fcmp_ordered("<", total, ones)
-                after.append(builder.select(below, total, ones))
-            following = builder.add(k, ir.Constant(index, 1))
-            k.add_incoming(following, loop)
-            for phi, value in zip(now, after, strict=True):
-                phi.add_incoming(by, entry)
-                phi.add_incoming(value, loop)
-            builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, done)
-            builder.position_at_end(done)
-            total = after[0]
-            for value in after[1:]:
-                total = builder.fadd(total, value)
-            return builder.extract_element(total, first)
-
-        return one(one, step, count), generate
-
-    chain = intrinsic(chained)
-
-    @numba.njit(nogil=True)
-    def work(one: Any, step: Any, count: int) -> Any:
-        return chain(one, step, types.int64(count))
-
-    one, step = dtype.type(1), dtype.type(1e-3)
-    return chains * lanes * steps / best_time(lambda: work(one, step, steps), repeats=7)

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.sources import DenseSource, Source, as_source, is_mapped
 from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import row_range
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.validation import check_choice, check_indices, symmetrized
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class DissimilarityStack:
                 DenseSource(self._block[r], name=name, directed=directed)
                 for r, name in enumerate(self._names)
             )
+        self._ranges: dict[bool, tuple[Floats, Floats]] = {}
         self._scaling, self._scales = self._resolve_scaling(scaling)
         self._scales.flags.writeable = False
 
@@ -109,6 +112,7 @@ class DissimilarityStack:
         stack._sources = tuple(DenseSource(layer, directed=directed) for layer in view)
         stack._names = _check_names(names, list(stack._sources))
         stack._n_unreachable = (0,) * len(view)
+        stack._ranges = {}
         stack._scaling, stack._scales = "none", np.ones(len(view))
         stack._scales.flags.writeable = False
         return stack
@@ -205,6 +209,25 @@ class DissimilarityStack:
         if self._block is not None:
             return self._block[:, i, j]
         return np.stack([source.pairs(i, j) for source in self._sources])
+
+    def raw_range(self, *, reverse: bool = False) -> tuple[Floats, Floats] | None:
+        """Return the smallest and largest entry of every row (column, if `reverse`): (R, n) each.
+
+        The diagonal is left out. None for sources that are not in memory; else computed once.
+        """
+        if self._block is None or self._n == 1:
+            return None
+        reverse = reverse and self._directed
+        if reverse not in self._ranges:
+            low, high = np.empty((2, self.n_sources, self._n))
+
+            def look(r: int) -> None:
+                layer = self._block[r]  # type: ignore[index]
+                row_range(np.ascontiguousarray(layer.T) if reverse else layer, low[r], high[r])
+
+            in_threads(look, range(self.n_sources), threads_for(self._n))
+            self._ranges[reverse] = (low, high)
+        return self._ranges[reverse]
 
     def source(self, name: str | int) -> Floats:
         """Return one source as an (n, n) array, by its name or number, divided by its scale."""

@@ -1,12 +1,13 @@
 r"""One shortest path between two items, searched from both ends.
 
-Let :math:`\mu` be the length of the best way found so far, at first the edge itself, and let
-:math:`\rho_F, \rho_B` be the distances of the nearest open items on either side. Rows are mixed
-only for items that get settled, and the search ends as soon as :math:`\rho_F + \rho_B \ge \mu`:
-any other way would have to leave both settled regions. An item v reached from one side at
-distance x is worth opening only if :math:`x + \min(d_{\text{other}}(v), \rho_{\text{other}}) <
-\mu`, for no way through v can be shorter than that; so mostly nothing but the two ends is ever
-settled, at a cost of O(R n).
+Let :math:`\mu` be the length of the best way found so far, at first the edge itself; let
+:math:`\rho_F, \rho_B` be the distances of the nearest open items on either side, and
+:math:`\phi_v` a lower bound of the edges at v. Rows are mixed only for items that get settled.
+A better way has an edge (x, y) of which neither side has seen anything, so it is at least
+:math:`\rho_F + \phi + \rho_B` long: the search ends as soon as that reaches :math:`\mu`. Likewise
+an item v reached from one side at distance x is worth opening only if
+:math:`x + \min(d_{\text{other}}(v), \phi_v + \rho_{\text{other}}) < \mu`. So mostly nothing but
+the two ends is ever settled, at a cost of O(R n).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.frontier import CHUNK, open_item, take_nearest
-from metricmix.kernels.mixing import length_of, mix_row
+from metricmix.kernels.mixing import floor_of, length_of, mix_row
 
-__all__ = ["expand", "find_paths", "next_end", "start_pair", "trace_path"]
+__all__ = ["expand", "find_paths", "next_item", "start_pair", "trace_path"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -42,12 +43,25 @@ def start_pair(
 
 
 @kernel
-def next_end(least: Floats, best: Floats) -> int:
-    """Return the side whose nearest open item is nearer, or -1 when the search is over."""
-    forward, backward = least[0].min(), least[1].min()
-    if forward + backward >= best[0]:
-        return -1
-    return 0 if forward <= backward else 1
+def radius_of(least: Floats) -> float:
+    """Return the distance of the nearest open item of one side."""
+    smallest = np.inf
+    for c in range(least.shape[0]):
+        smallest = min(smallest, least[c])
+    return smallest
+
+
+@kernel
+def next_item(key: Floats, least: Floats, floors: Floats, best: Floats) -> tuple[int, int]:
+    """Close the nearest open item that may still matter; return its side and it, or (-1, -1)."""
+    while True:
+        forward, backward = radius_of(least[0]), radius_of(least[1])
+        if forward + backward >= best[0]:
+            return -1, -1
+        side = 0 if forward <= backward else 1
+        u = take_nearest(key[side], least[side])
+        if forward + floors[side, u] + backward < best[0]:
+            return side, u
 
 
 @kernel
@@ -57,6 +71,7 @@ def expand(
     m: Floats,
     beta: float,
     link: int,
+    floors: Floats,
     dist: Floats,
     key: Floats,
     least: Floats,
@@ -67,25 +82,27 @@ def expand(
     n = dist.shape[1]
     mine, other = dist[side], dist[1 - side]
     du = mine[u]
-    radius = least[1 - side].min()
+    radius = radius_of(least[1 - side])
     for c in range(least.shape[1]):
         low = c * CHUNK
         high = min(low + CHUNK, n)
         part, bound, beyond = m[low:high], mine[low:high], other[low:high]
+        floor = floors[side, low:high]
         limit = best[0]
         hopes = 0
         for k in range(high - low):
             reached = du + (part[k] if part[k] > 0.0 else 0.0)
-            rest = beyond[k] if beyond[k] < radius else radius
+            rest = radius + floor[k]
+            rest = beyond[k] if beyond[k] < rest else rest
             hopes += 1 if (reached < bound[k]) & (reached + rest < limit) else 0
         if hopes == 0:
             continue
         for v in range(low, high):
-            floor = m[v] if m[v] > 0.0 else 0.0
-            if v == u or du + floor >= mine[v]:
+            if v == u:
                 continue
-            rest = min(other[v], radius)
-            if du + floor + rest >= best[0]:
+            reached = du + floor_of(m[v], beta, link)
+            rest = min(other[v], radius + floors[side, v])
+            if reached >= mine[v] or reached + rest >= best[0]:
                 continue
             reached = du + length_of(m[v], beta, link)
             if reached < mine[v] and reached + rest < best[0]:
@@ -132,6 +149,7 @@ def find_paths(
     beta: float,
     link: int,
     directed: bool,
+    floors: Floats,
     i: NDArray[np.int64],
     j: NDArray[np.int64],
     dist: Floats,
@@ -164,20 +182,21 @@ def find_paths(
             edge = length_of(edge, beta, link)
             start_pair(i[p], j[p], edge, dist, key, least, pred, best)
             while True:
-                side = next_end(least, best)
+                side, u = next_item(key, least, floors, best)
                 if side < 0:
                     break
-                u = take_nearest(key[side], least[side])
                 mix_row(block, weights, u, directed and side == 1, m)
-                expand(side, u, m, beta, link, dist, key, least, pred, best)
+                expand(side, u, m, beta, link, floors, dist, key, least, pred, best)
                 touched[p] += 1
             lengths[p] = best[0]
             count = trace_path(i[p], j[p], pred, best, path)
         start = indptr[p]
         if start + count > nodes.shape[0]:
             larger = np.empty(2 * nodes.shape[0] + count, np.int32)
-            larger[:start] = nodes[:start]
+            for at in range(start):  # loops compile ten times faster than assignments to slices
+                larger[at] = nodes[at]
             nodes = larger
-        nodes[start : start + count] = path[:count]
+        for at in range(count):
+            nodes[start + at] = path[at]
         indptr[p + 1] = start + count
     return nodes[: indptr[i.shape[0]]]

@@ -130,7 +130,9 @@ def _to_targets(
     for t in range(last - first):
         unused[t // 64] ^= one << np.uint64(t % 64)
     reached = np.empty((n, WORDS), np.uint64)
-    reached[:] = unused
+    for v in range(n):
+        for k in range(WORDS):
+            reached[v, k] = unused[k]
     # The first level is the list of edges itself; on dense graphs it is most of the work.
     for v in range(n):
         known = reached[v]

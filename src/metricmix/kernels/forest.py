@@ -44,7 +44,16 @@ def plant_roots(
 @kernel
 def cap_beyond(limit: int, dist: Floats, key: Floats, least: Floats) -> None:
     """Forget items that cannot be among the `limit` nearest, once one row has been relaxed."""
-    cap = np.partition(dist, limit - 1)[limit - 1]
+    # The limit-th smallest distance, by insertion: numpy's partition takes seconds to compile.
+    smallest = np.full(limit, np.inf)
+    for v in range(dist.shape[0]):
+        if dist[v] < smallest[limit - 1]:
+            place = limit - 1
+            while place > 0 and smallest[place - 1] > dist[v]:
+                smallest[place] = smallest[place - 1]
+                place -= 1
+            smallest[place] = dist[v]
+    cap = smallest[limit - 1]
     if cap == np.inf:
         return
     beyond = np.nextafter(cap, np.inf)

@@ -9,9 +9,20 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 
-__all__ = ["form_lengths", "length_of", "link_in_place", "mix_row"]
+__all__ = [
+    "floor_in_place",
+    "floor_of",
+    "form_lengths",
+    "length_of",
+    "link_in_place",
+    "mix_row",
+    "row_range",
+]
 
 TINY = float(np.finfo(np.float64).tiny)
+LOG_2 = float(np.log(2.0))
+ROUNDED_DOWN = 1.0 - 1e-14
+"""Keeps bounds below what they bound in spite of rounding."""
 
 
 @kernel
@@ -41,6 +52,38 @@ def length_of(m: float, beta: float, link: int) -> float:
         return max(m, 0.0)
     w: float = max(m, 0.0) + np.log1p(np.exp(-beta * abs(m))) / beta
     return max(w, TINY)
+
+
+@kernel
+def floor_of(m: float, beta: float, link: int) -> float:
+    """Return a lower bound of the edge length that needs no exponential.
+
+    The softplus is convex, so it lies above its tangent at 0 as well as above 0 and m.
+    """
+    if link == 0:
+        return max(m, 0.0)
+    tangent: float = (LOG_2 / beta + 0.5 * m) * ROUNDED_DOWN
+    return max(max(m, 0.0), tangent)
+
+
+@kernel
+def floor_in_place(m: NDArray[np.float64], beta: float, link: int) -> None:
+    """Replace mixture values by lower bounds of their edge lengths."""
+    for e in range(m.size):
+        m[e] = floor_of(m[e], beta, link)
+
+
+@kernel
+def row_range(layer: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
+    """Fill the smallest and the largest entry of every row, the diagonal left out."""
+    for u in range(layer.shape[0]):
+        row = layer[u]
+        smallest, largest = np.inf, 0.0
+        for v in range(row.shape[0]):
+            if v != u:
+                smallest = min(smallest, row[v])
+                largest = max(largest, row[v])
+        low[u], high[u] = smallest, largest
 
 
 @kernel

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-__all__ = ["PANEL_BYTES", "STRIP", "update_tile"]
+__all__ = ["PANEL_BYTES", "STRIP", "VECTOR_BYTES", "update_tile"]
 
 
 def _tile_shape() -> tuple[int, int, int]:
@@ -36,8 +36,8 @@ def _tile_shape() -> tuple[int, int, int]:
     return 4, 2, 16  # SSE2: 16 registers, NEON: 32
 
 
-STRIP, _VECTORS, _VECTOR_BYTES = _tile_shape()
-PANEL_BYTES = _VECTORS * _VECTOR_BYTES
+STRIP, _VECTORS, VECTOR_BYTES = _tile_shape()
+PANEL_BYTES = _VECTORS * VECTOR_BYTES
 
 
 def _tile(
@@ -66,7 +66,7 @@ def _tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         dtype = signature.args[0].dtype
         size = dtype.bitwidth // 8
-        lanes = _VECTOR_BYTES // size
+        lanes = VECTOR_BYTES // size
         vector = ir.VectorType(context.get_value_type(dtype), lanes)
         index = ir.IntType(64)
         undefined = ir.Constant(vector, ir.Undefined)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import form_lengths, link_in_place
+from metricmix.kernels.mixing import floor_in_place, form_lengths, link_in_place
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture
 from metricmix.mixture.link import link_code, link_derivative
@@ -48,6 +48,7 @@ class EdgeLengths:
         self.directed = stack.directed
         self.beta = mixture.beta
         self.link = link_code(mixture.link)
+        self.plain = False  # a matrix of lengths, perhaps for one query: not worth a look at it all
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
@@ -73,6 +74,24 @@ class EdgeLengths:
         link_in_place(w, self.beta, self.link)
         w[i == j] = 0.0
         return w
+
+    def floors(self) -> Floats:
+        """Return lower bounds of the edges out of each item (row 0) and into it (row 1).
+
+        Shape (2, n); from the range of every row of the sources, which a stack in memory looks up
+        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known.
+        """
+        bounds = np.zeros((2, self.n))
+        for side, reverse in enumerate((False, True)):
+            known = None if self.plain else self.stack.raw_range(reverse=reverse)
+            if known is None:
+                break
+            low, high = known
+            m = np.maximum(self.raw_weights, 0.0) @ low + np.minimum(self.raw_weights, 0.0) @ high
+            m -= 1e-12 * (np.abs(self.raw_weights) @ high)  # rounding must not lift a bound
+            floor_in_place(m, self.beta, self.link)
+            bounds[side] = m
+        return bounds
 
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
         r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight."""
@@ -146,4 +165,6 @@ def edge_lengths(
 def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:
     """Return a matrix of lengths, known to be sound, as :class:`EdgeLengths`, uncopied."""
     stack = DissimilarityStack.from_block(np.ascontiguousarray(w)[None], ["length"], directed)
-    return EdgeLengths(stack, Mixture([1.0], link="identity"))
+    lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
+    lengths.plain = True
+    return lengths

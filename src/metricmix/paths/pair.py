@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.bidirectional import expand, find_paths, next_end, start_pair, trace_path
-from metricmix.kernels.frontier import chunk_count, take_nearest
+from metricmix.kernels.bidirectional import expand, find_paths, next_item, start_pair, trace_path
+from metricmix.kernels.frontier import chunk_count
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.lengths import EdgeLengths, edge_lengths
 from metricmix.validation import check_index, check_indices
@@ -150,7 +150,10 @@ def bundle_paths(
         return _search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
     shares = np.array_split(np.arange(len(i)), threads)
-    parts = in_threads(lambda share: _search_block(lengths, i[share], j[share]), shares, threads)
+    floors = lengths.floors()
+    parts = in_threads(
+        lambda share: _search_block(lengths, floors, i[share], j[share]), shares, threads
+    )
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0] + [len(part.nodes) for part in parts[:-1]])
@@ -178,14 +181,19 @@ class _Workspace:
         return self.dist, self.key, self.least, self.pred
 
 
-def _search_block(lengths: EdgeLengths, i: NDArray[np.int64], j: NDArray[np.int64]) -> PathBundle:
+def _search_block(
+    lengths: EdgeLengths,
+    floors: NDArray[np.float64],
+    i: NDArray[np.int64],
+    j: NDArray[np.int64],
+) -> PathBundle:
     work = _Workspace(lengths.n)
     found = np.empty(len(i))
     indptr = np.empty(len(i) + 1, np.int64)
     touched = np.empty(len(i), np.int32)
     nodes = find_paths(
         *(lengths.block, lengths.raw_weights, lengths.beta, lengths.link, lengths.directed),
-        *(i, j, *work.search, np.empty(lengths.n), work.path),
+        *(floors, i, j, *work.search, np.empty(lengths.n), work.path),
         *(found, indptr, touched),
     )
     return PathBundle(found, indptr, nodes, touched)
@@ -196,7 +204,7 @@ def _search_computed(
 ) -> PathBundle:
     """Search likewise, where rows have to be asked for; a row is asked for once per call."""
     work = _Workspace(lengths.n)
-    best = np.empty(2)
+    best, floors = np.empty(2), lengths.floors()
     cache: dict[tuple[int, bool], NDArray[np.float64]] = {}
 
     def row(u: int, reverse: bool) -> NDArray[np.float64]:
@@ -213,10 +221,12 @@ def _search_computed(
         else:
             edge = float(lengths.pairs(np.array([start]), np.array([end]))[0])
             start_pair(start, end, edge, *work.search, best)
-            while (side := next_end(work.least, best)) >= 0:
-                u = take_nearest(work.key[side], work.least[side])
+            while True:
+                side, u = next_item(work.key, work.least, floors, best)
+                if side < 0:
+                    break
                 m = row(u, lengths.directed and side == 1)
-                expand(side, u, m, lengths.beta, lengths.link, *work.search, best)
+                expand(side, u, m, lengths.beta, lengths.link, floors, *work.search, best)
                 rows += 1
             found.append(float(best[0]))
             count = trace_path(start, end, work.pred, best, work.path)
