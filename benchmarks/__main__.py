@@ -13,9 +13,11 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.measure import cpu_name
+from benchmarks.measure import HEADLINES, cpu_name, table
+from metricmix.kernels.threads import effective_threads
 
 SECTIONS = ("all_pairs", "one_pair", "step_growth", "threshold_graphs", "compile_time")
+README = Path(__file__).parent.parent / "README.md"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
@@ -28,8 +30,6 @@ def provenance() -> str:
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=PAGE.parent
     ).stdout.strip()
-    from metricmix.kernels.threads import effective_threads
-
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
         f"{effective_threads()} threads of {cpu_name()}, "
@@ -56,7 +56,19 @@ def main(names: list[str]) -> None:
     )
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join([head, *sections]))
-    print(f"written: {PAGE}")
+    put_headlines()
+    print(f"written: {PAGE.name}, and the table in {README.name}")
+
+
+def put_headlines() -> None:
+    """Write the table of the README anew, between its two marks."""
+    before, rest = README.read_text().split("<!-- speed -->\n", 1)
+    after = rest.split("<!-- end of speed -->", 1)[1]
+    found = table(["", "takes", "which is"], HEADLINES)
+    README.write_text(
+        f"{before}<!-- speed -->\n{found}\n\n"
+        f"Measured on {effective_threads()} threads of {cpu_name()}.\n<!-- end of speed -->{after}"
+    )
 
 
 main(sys.argv[1:])

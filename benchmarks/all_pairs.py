@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
 
 from benchmarks.ceiling import ceiling
-from benchmarks.measure import best_time, real_data, table
+from benchmarks.measure import best_time, headline, real_data, table
 from metricmix.kernels import minplus
 from metricmix.kernels.threads import effective_threads
 from metricmix.metric import metric_violations
@@ -73,6 +73,11 @@ def closures() -> str:
                     f"{100 * done / max(plain, fused):.0f} %",
                 ]
             )
+        headline(
+            f"all shortest paths, n = {N}, {dtype}",
+            f"{1e3 * ours:.0f} ms",
+            f"{theirs / ours:.0f}x scipy's Floyd–Warshall",
+        )
         whole = best_time(lambda lengths=lengths: all_pairs.project(lengths), repeats=5)
         notes.append(
             f"{dtype}: {plain / 1e9:.1f} G pairs/s with a plain addition, {fused / 1e9:.1f} with "
@@ -101,6 +106,7 @@ def checks() -> str:
             taken = best_time(lambda given=given: metric_violations(given), repeats=5)
             broken = metric_violations(given).n_triangle_violations
             rows.append([name, str(dtype), f"{1e3 * taken:.0f} ms", str(broken)])
+    headline(f"is it a metric? n = {N}, float64", rows[1][2], "")
     header = ["matrix", "dtype", "`metric_violations`", "pairs with a shorter way"]
     return f"The metric check, n = {N}, all threads.\n\n" + table(header, rows)
 

@@ -9,7 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["best_time", "cpu_name", "real_data", "table"]
+__all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "real_data", "table"]
+
+HEADLINES: list[list[str]] = []
+"""Rows of the table in the README, in the order they were measured."""
+
+
+def headline(what: str, ours: str, ratio: str) -> None:
+    """Put a result on the first page."""
+    HEADLINES.append([what, ours, ratio])
 
 
 def best_time(function: Callable[[], Any], repeats: int = 5, at_least: float = 0.0) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import best_time, table
+from benchmarks.measure import best_time, headline, table
 from metricmix.dissimilarity import DissimilarityStack
 from metricmix.objectives import LabelContrast
 from metricmix.paths.pair import bundle_paths
@@ -69,8 +69,10 @@ def run() -> str:
         slope, fixed = np.polyfit(SIZES, values, 1, w=1 / np.array(values))
         off = np.abs(np.polyval([slope, fixed], SIZES) / values - 1).max()
         fits.append(
-            f"{fixed * 1e6:.0f} µs + {slope * 1e9:.0f} ns · n with {label} (off by {off:.0%} at most)"
+            f"{fixed * 1e6:.0f} µs + {slope * 1e9:.0f} ns · n with {label} "
+            f"(off by {off:.0%} at most)"
         )
+    headline(f"one step of Algorithm 1, R = {R}, n = {SIZES[-1]}", rows[-1][1], "linear in n")
     header = ["n"]
     for label in WEIGHTS:
         header += [f"one step, {label}", "rows touched"]

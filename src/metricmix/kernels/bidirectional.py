@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.frontier import CHUNK, open_item, take_nearest
+from metricmix.kernels.frontier import CHUNK, forget, open_item, take_nearest
 from metricmix.kernels.mixing import floor_of, length_of, mix_row
 
 __all__ = ["expand", "find_paths", "next_item", "start_pair", "trace_path"]
@@ -32,10 +32,8 @@ def start_pair(
     i: int, j: int, edge: float, dist: Floats, key: Floats, least: Floats, pred: Ints, best: Floats
 ) -> None:
     """Open i on side 0 and j on side 1. `best` is (length of the best way, where it meets)."""
-    dist[:] = np.inf
-    key[:] = np.inf
-    least[:] = np.inf
-    pred[:] = -1
+    for side in range(2):
+        forget(dist[side], key[side], least[side], pred[side])
     open_item(i, 0.0, dist[0], key[0], least[0])
     open_item(j, 0.0, dist[1], key[1], least[1])
     best[0] = edge

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.frontier import open_item, relax, take_nearest
+from metricmix.kernels.frontier import forget, open_item, relax, take_nearest
 from metricmix.kernels.mixing import mix_row
 
 __all__ = ["cap_beyond", "grow_forest", "plant_roots"]
@@ -31,11 +31,7 @@ def plant_roots(
     root: Ints,
 ) -> None:
     """Start a search: everything unknown, every root at distance 0."""
-    dist[:] = np.inf
-    key[:] = np.inf
-    least[:] = np.inf
-    pred[:] = -1
-    root[:] = -1
+    forget(dist, key, least, pred)
     for r in roots:
         root[r] = r
         open_item(r, 0.0, dist, key, least)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.mixing import length_of
 
-__all__ = ["CHUNK", "chunk_count", "open_item", "relax", "take_nearest"]
+__all__ = ["CHUNK", "chunk_count", "forget", "open_item", "relax", "take_nearest"]
 
 CHUNK = 64
 Floats = NDArray[np.float64]
@@ -28,6 +28,17 @@ Ints = NDArray[np.int32]
 def chunk_count(n: int) -> int:
     """Return the number of chunks that n items make."""
     return -(-n // CHUNK)
+
+
+@kernel
+def forget(dist: Floats, key: Floats, least: Floats, pred: Ints) -> None:
+    """Start anew: nothing is known of any item."""
+    for v in range(dist.shape[0]):  # loops compile ten times faster than assignments to slices
+        dist[v] = np.inf
+        key[v] = np.inf
+        pred[v] = -1
+    for c in range(least.shape[0]):
+        least[c] = np.inf
 
 
 @kernel

@@ -51,7 +51,8 @@ def search_forest(
     n = lengths.n
     limit = n if limit is None else limit
     dist, key, least = np.empty(n), np.empty(n), np.empty(chunk_count(n))
-    pred, root, order = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    pred, order = np.empty(n, np.int32), np.empty(n, np.int32)
+    root = np.full(n, -1, np.int32)
     state = (dist, key, least, pred, root)
     if lengths.block is not None:
         rows = (lengths.block, lengths.raw_weights, lengths.beta, lengths.link)
