@@ -39,6 +39,7 @@ def provenance() -> str:
 
 
 def main(names: list[str]) -> None:
+    origin = provenance()  # before anything is written
     sections = []
     for name in names or SECTIONS:
         module = importlib.import_module(f"benchmarks.{name}")
@@ -52,7 +53,7 @@ def main(names: list[str]) -> None:
         "# Benchmarks\n\n"
         "Written by `make bench`; do not edit. All ratios are measured side by side in one run, "
         "best of several repeats.\n\n"
-        f"{provenance()}\n"
+        f"{origin}\n"
     )
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join([head, *sections]))
