@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.frontier import CHUNK, forget, open_item, take_nearest
-from metricmix.kernels.mixing import floor_of, length_of, mix_row
+from metricmix.kernels.mixing import floor_of, length_of, mix_row, tangent_of
 
 __all__ = ["expand", "find_paths", "next_item", "start_pair", "trace_path"]
 
@@ -81,6 +81,7 @@ def expand(
     mine, other = dist[side], dist[1 - side]
     du = mine[u]
     radius = radius_of(least[1 - side])
+    shift, slope = tangent_of(beta, link)
     for c in range(least.shape[1]):
         low = c * CHUNK
         high = min(low + CHUNK, n)
@@ -89,7 +90,7 @@ def expand(
         limit = best[0]
         hopes = 0
         for k in range(high - low):
-            reached = du + (part[k] if part[k] > 0.0 else 0.0)
+            reached = du + floor_of(part[k], shift, slope)
             rest = radius + floor[k]
             rest = beyond[k] if beyond[k] < rest else rest
             hopes += 1 if (reached < bound[k]) & (reached + rest < limit) else 0
@@ -98,7 +99,7 @@ def expand(
         for v in range(low, high):
             if v == u:
                 continue
-            reached = du + floor_of(m[v], beta, link)
+            reached = du + floor_of(m[v], shift, slope)
             rest = min(other[v], radius + floors[side, v])
             if reached >= mine[v] or reached + rest >= best[0]:
                 continue

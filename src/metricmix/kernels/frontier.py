@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import length_of
+from metricmix.kernels.mixing import floor_of, length_of, tangent_of
 
-__all__ = ["CHUNK", "chunk_count", "forget", "open_item", "relax", "take_nearest"]
+__all__ = ["CHUNK", "any_below", "chunk_count", "forget", "open_item", "relax", "take_nearest"]
 
 CHUNK = 64
 Floats = NDArray[np.float64]
@@ -94,26 +94,33 @@ def relax(
 ) -> None:
     """Try every edge out of the settled item u; m is its row of the mixture, before the link.
 
-    The link is only evaluated where its lower bound max(m, 0) leaves hope. Settled items never
+    The link is only evaluated where its lower bound leaves hope. Settled items never
     improve: their distance is at most that of u.
     """
     n = dist.shape[0]
     du = dist[u]
+    shift, slope = tangent_of(beta, link)
     for c in range(least.shape[0]):
         low = c * CHUNK
         high = min(low + CHUNK, n)
-        part, bound = m[low:high], dist[low:high]
-        hopes = 0
-        for j in range(high - low):
-            floor = part[j] if part[j] > 0.0 else 0.0
-            hopes += 1 if du + floor < bound[j] else 0
-        if hopes == 0:
+        if not any_below(du, m[low:high], shift, slope, dist[low:high]):
             continue
         for v in range(low, high):
-            floor = m[v] if m[v] > 0.0 else 0.0
-            if v != u and du + floor < dist[v]:
+            if v != u and du + floor_of(m[v], shift, slope) < dist[v]:
                 reached = du + length_of(m[v], beta, link)
                 if reached < dist[v]:
                     pred[v] = u
                     root[v] = root[u]
                     open_item(v, reached, dist, key, least)
+
+
+@kernel
+def any_below(start: float, m: Floats, shift: float, slope: float, bound: Floats) -> bool:
+    """Return whether any edge of a chunk may lead from `start` to below its bound.
+
+    Counted without a branch, so that it is vectorised.
+    """
+    hopes = 0
+    for k in range(m.shape[0]):
+        hopes += 1 if start + floor_of(m[k], shift, slope) < bound[k] else 0
+    return hopes > 0

@@ -17,6 +17,7 @@ __all__ = [
     "link_in_place",
     "mix_row",
     "row_range",
+    "tangent_of",
 ]
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -55,22 +56,27 @@ def length_of(m: float, beta: float, link: int) -> float:
 
 
 @kernel
-def floor_of(m: float, beta: float, link: int) -> float:
-    """Return a lower bound of the edge length that needs no exponential.
-
-    The softplus is convex, so it lies above its tangent at 0 as well as above 0 and m.
-    """
+def tangent_of(beta: float, link: int) -> tuple[float, float]:
+    """Return (shift, slope) of a line below the link: the tangent at 0 of the convex softplus."""
     if link == 0:
-        return max(m, 0.0)
-    tangent: float = (LOG_2 / beta + 0.5 * m) * ROUNDED_DOWN
-    return max(max(m, 0.0), tangent)
+        return 0.0, 0.0
+    return ROUNDED_DOWN * LOG_2 / beta, 0.5
+
+
+@kernel
+def floor_of(m: float, shift: float, slope: float) -> float:
+    """Return a lower bound of the edge length that needs no exponential: max(0, m, tangent)."""
+    floor = shift + slope * m
+    floor = m if m > floor else floor
+    return floor if floor > 0.0 else 0.0
 
 
 @kernel
 def floor_in_place(m: NDArray[np.float64], beta: float, link: int) -> None:
     """Replace mixture values by lower bounds of their edge lengths."""
+    shift, slope = tangent_of(beta, link)
     for e in range(m.size):
-        m[e] = floor_of(m[e], beta, link)
+        m[e] = floor_of(m[e], shift, slope)
 
 
 @kernel

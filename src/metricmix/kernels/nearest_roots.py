@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.frontier import CHUNK, refresh_chunk, take_nearest
-from metricmix.kernels.mixing import length_of, mix_row
+from metricmix.kernels.frontier import CHUNK, any_below, refresh_chunk, take_nearest
+from metricmix.kernels.mixing import floor_of, length_of, mix_row, tangent_of
 
 __all__ = ["offer", "settle_next", "spread", "spread_rows"]
 
@@ -71,20 +71,16 @@ def spread(
     n, k = dist.shape
     slot = settled[u] - 1
     du, label = dist[u, slot], root[u, slot]
+    shift, slope = tangent_of(beta, link)
     for c in range(least.shape[0]):
         low = c * CHUNK
         high = min(low + CHUNK, n)
-        part, bound = m[low:high], worst[low:high]
-        hopes = 0
-        for j in range(high - low):
-            floor = part[j] if part[j] > 0.0 else 0.0
-            hopes += 1 if du + floor < bound[j] else 0
-        if hopes == 0:
+        if not any_below(du, m[low:high], shift, slope, worst[low:high]):
             continue
         changed = False
         for v in range(low, high):
-            floor = m[v] if m[v] > 0.0 else 0.0
-            if v != u and settled[v] < k and du + floor < worst[v]:
+            hopeful = du + floor_of(m[v], shift, slope) < worst[v]
+            if hopeful and v != u and settled[v] < k:
                 reached = du + length_of(m[v], beta, link)
                 if reached < worst[v] and offer(v, reached, label, dist, root, settled):
                     worst[v] = dist[v, k - 1]

@@ -24,8 +24,10 @@ from metricmix.validation import check_index, check_indices
 __all__ = ["PathTrees", "shortest_path_trees"]
 
 Floats = NDArray[np.float64]
-ROOTS_PER_CLOSURE = 48
-"""A closure costs about as much as n / 48 single searches (measured, n = 500 … 4000)."""
+ROOTS_PER_CLOSURE = 12
+"""A closure is taken to cost n / 12 single searches: n / 4 … n / 40, by size and kind of lengths."""
+FEW_ROOTS, MANY_ITEMS = 2, 20_000
+"""Up to so many roots, or from so many items on, lengths are not formed but mixed row by row."""
 TIGHT_TOLERANCE = 1e-12
 
 
@@ -124,6 +126,8 @@ def grow_trees(
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return trees_from_closure(w, roots, directed=lengths.directed, n_jobs=n_jobs)
+    if len(roots) > FEW_ROOTS and lengths.n < MANY_ITEMS and not lengths.plain:
+        lengths = lengths_of(lengths.matrix(n_jobs=n_jobs), directed=lengths.directed)
     return _search(lengths, roots, n_jobs)
 
 
