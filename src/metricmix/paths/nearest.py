@@ -80,6 +80,7 @@ def _nearest_many(
     lengths: EdgeLengths, roots: NDArray[np.int64], k: int
 ) -> tuple[Floats, NDArray[np.int64]]:
     n = lengths.n
+    lengths = lengths.formed()  # items are settled up to k times, and ask for their row each time
     dist = np.full((n, k), np.inf)
     root = np.full((n, k), -1, np.int32)
     dist[roots, 0], root[roots, 0] = 0.0, roots

@@ -25,9 +25,9 @@ __all__ = ["PathTrees", "shortest_path_trees"]
 
 Floats = NDArray[np.float64]
 ROOTS_PER_CLOSURE = 12
-"""A closure is taken to cost n / 12 single searches: n / 4 … n / 40, by size and kind of lengths."""
-FEW_ROOTS, MANY_ITEMS = 2, 20_000
-"""Up to so many roots, or from so many items on, lengths are not formed but mixed row by row."""
+"""A closure is taken to cost n / 12 single searches: n / 4 … n / 40, depending on the lengths."""
+FEW_ROOTS = 2
+"""Up to so many roots, lengths are not formed but mixed row by row."""
 TIGHT_TOLERANCE = 1e-12
 
 
@@ -126,8 +126,8 @@ def grow_trees(
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return trees_from_closure(w, roots, directed=lengths.directed, n_jobs=n_jobs)
-    if len(roots) > FEW_ROOTS and lengths.n < MANY_ITEMS and not lengths.plain:
-        lengths = lengths_of(lengths.matrix(n_jobs=n_jobs), directed=lengths.directed)
+    if len(roots) > FEW_ROOTS:
+        lengths = lengths.formed(n_jobs=n_jobs)
     return _search(lengths, roots, n_jobs)
 
 
