@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Try: metricmix demo (the main job on embedded data, in half a minute)",
+)
 @click.version_option(package_name="metricmix")
 def main() -> None:
-    r"""Learn one true metric from many dissimilarities.
-
-    \b
-    Example:
-      metricmix demo          the main job on embedded data, in half a minute
-    """
+    """Learn one true metric from many dissimilarities."""
 
 
 @main.command()
@@ -48,24 +47,20 @@ def demo(out: Path, splits: int, items: int, seed: int) -> None:
     metric, and draws how the objective fell.
     """
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
     from metricmix.demo import run_demo
 
     started = time.perf_counter()
-    bar = iter(
-        track(
-            range(splits),
-            description="learning",
-            console=(console := Console(stderr=True)),
-            disable=not console.is_terminal,
-            transient=True,
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("learning", total=splits)
+        found = run_demo(
+            n_items=items,
+            n_splits=splits,
+            seed=seed,
+            on_split=lambda split: bar.update(task, completed=split),
         )
-    )
-    next(bar)
-    found = run_demo(
-        n_items=items, n_splits=splits, seed=seed, on_split=lambda split: next(bar, None)
-    )
     _print_demo(found, splits)
     picture = _draw_demo(found, out)
     click.echo(f"convergence: {picture}   ({time.perf_counter() - started:.0f} s in all)")
@@ -99,8 +94,9 @@ def _print_demo(found: Demo, splits: int) -> None:
     report = found.violations
     verdict = "is a metric" if report.is_metric() else "is NOT a metric"
     n = found.n_items
+    terms = textwrap.wrap(f"learned: {found.mixture}", 88, subsequent_indent=" " * 9)
+    click.echo("\n".join(terms))
     click.echo(
-        f"learned: {found.mixture}\n"
         f"The result {verdict}: largest violation {report.triangle:.1g} over all "
         f"{n * (n - 1) * (n - 2) // 2:,} triangle inequalities."
     )

@@ -4,7 +4,8 @@
 
     MetricMixError
     ├── InputError (also a ValueError)      an argument is not what it should be
-    │   └── NotAMetricError                 a matrix breaks a metric's laws; carries the report
+    │   ├── NotAMetricError                 a matrix breaks a metric's laws; carries the report
+    │   └── TemperatureError                soft paths do not exist at this temperature
     └── CheckpointError                     a file cannot be resumed from
 
     UserWarning
@@ -27,6 +28,7 @@ __all__ = [
     "InputError",
     "MetricMixError",
     "NotAMetricError",
+    "TemperatureError",
     "UnreachableWarning",
 ]
 
@@ -45,6 +47,10 @@ class NotAMetricError(InputError):
     def __init__(self, message: str, violations: MetricViolations) -> None:
         super().__init__(message)
         self.violations = violations
+
+
+class TemperatureError(InputError):
+    """Soft distances do not exist at this temperature; the message says which way to go."""
 
 
 class CheckpointError(MetricMixError):

@@ -113,7 +113,7 @@ class MetricViolations:
 
     def describe(self) -> str:
         """Return a short summary, one line per law."""
-        kind = "directed" if self.directed else "symmetric"
+        kind = "directed" if self.directed else "undirected"
         verdict = "a metric" if self.is_metric() else "not a metric"
         if self.is_metric() and self.zero_pairs:
             verdict = "a pseudo-metric"
@@ -124,7 +124,7 @@ class MetricViolations:
             f"  triangle    {self.triangle:.6g}"
             + (f" in {self._triangle_in_words()}" if self.worst_triangle else "")
             + f"; {self.n_triangle_violations} {pairs} beyond the tolerance",
-            f"  asymmetry   {self.asymmetry:.6g}" + _at(self.worst_asymmetry),
+            *([] if self.directed else [self._asymmetry_in_words()]),
             f"  diagonal    {self.diagonal:.6g}" + _at(self.worst_diagonal),
             f"  negativity  {self.negativity:.6g}" + _at(self.worst_negative),
             f"  zero pairs  {self.zero_pairs}",
@@ -135,6 +135,9 @@ class MetricViolations:
 
     def _counts_ordered(self) -> bool:
         return self.directed or self.asymmetry > self.tolerance
+
+    def _asymmetry_in_words(self) -> str:
+        return f"  asymmetry   {self.asymmetry:.6g}" + _at(self.worst_asymmetry)
 
     def _triangle_in_words(self) -> str:
         if self.worst_triangle is None or self.triangle_lengths is None:
@@ -278,9 +281,12 @@ def check_metric(
     report = metric_violations(D, directed, tol=tol)
     offence = report.worst(strict)
     if offence is not None:
-        remedy = "metricmix.project gives the largest metric below D"
-        if report.triangle <= report.tolerance:
-            remedy = "set it right before asking for a metric"
+        sound = max(report.asymmetry, report.diagonal, report.negativity) <= report.tolerance
+        remedy = (
+            "metricmix.project gives the largest metric below D"
+            if sound and report.triangle > report.tolerance
+            else "set it right first, e.g. by np.abs(D + D.T) / 2 and np.fill_diagonal(D, 0)"
+        )
         raise NotAMetricError(f"D: expected a metric, found {offence}; {remedy}", report)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "check_integer",
     "check_labels",
     "check_number",
+    "check_random_state",
     "check_square",
     "symmetrized",
 ]
@@ -110,11 +111,14 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             f"{name}: expected a dense array, got a sparse {type(values).__name__}; "
             "a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"
         )
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name}: expected rows of equal length, got ragged ones") from None
     if array.dtype in (np.float32, np.float64):
         return array
     try:
-        if np.iscomplexobj(array):
+        if array.dtype.kind not in "biufO":
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
@@ -140,6 +144,12 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
             )
         labels = labels.astype(np.int64)
     if labels.dtype.kind in "OUS":
+        missing = [k for k, label in enumerate(labels.tolist()) if label is None or label != label]
+        if missing:
+            raise InputError(
+                f"{name}: expected a label for every item, found {labels[missing[0]]!r} at item "
+                f"{missing[0]}; mark unlabelled items with -1 or an empty text"
+            )
         text = labels.astype(str)
         unlabelled = (text == "-1") | (text == "")
         labels = text
@@ -147,7 +157,7 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
         unlabelled = labels == -1
     classes, codes = np.unique(labels[~unlabelled], return_inverse=True)
     if len(classes) < 2:
-        found = f"only {classes[0]!r}" if len(classes) else "no labelled item"
+        found = f"only {classes[0].item()!r}" if len(classes) else "no labelled item"
         raise InputError(f"{name}: expected at least two different labels, found {found}")
     coded = np.full(len(labels), -1, dtype=np.int64)
     coded[~unlabelled] = codes
@@ -159,6 +169,8 @@ def check_indices(indices: ArrayLike, n: int, *, name: str = "indices") -> NDArr
     array = np.atleast_1d(np.asarray(indices))
     if array.dtype == bool and array.shape == (n,):
         return np.flatnonzero(array).astype(np.int64)
+    if array.dtype == bool:
+        raise InputError(f"{name}: expected a mask of {n} items, got shape {array.shape}")
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -193,6 +205,8 @@ def check_number(
 ) -> float:
     """Return a finite number in [low, high] (or ]low, high] when `open_low`)."""
     try:
+        if isinstance(value, str | bytes):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name}: expected a number, got {value!r}") from None
@@ -202,6 +216,18 @@ def check_number(
             bounds += f" and <= {high:g}"
         raise InputError(f"{name}: expected a number {bounds}, got {value!r}")
     return number
+
+
+def check_random_state(random_state: Any) -> tuple[np.random.Generator, int | None]:
+    """Return a generator, and the seed it came from where that is a number."""
+    try:
+        rng = np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state: expected None, a whole number >= 0 or a Generator, got {random_state!r}"
+        ) from None
+    whole = isinstance(random_state, int | np.integer)
+    return rng, int(random_state) if whole else None
 
 
 def check_integer(value: Any, *, name: str, low: int = 0) -> int:

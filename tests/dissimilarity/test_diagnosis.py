@@ -77,8 +77,8 @@ def test_multiples_are_one_source():
     report = stack.diagnose()
     assert report.proportional == ((0, 2, 5), (1, 3))
     assert report.constant == ()
-    assert "0, 2 and 5 are one source" in str(report)
-    assert "1 and 3 are one source" in str(report)
+    assert "source_0, source_2 and source_5 are one source" in str(report)
+    assert "source_1 and source_3 are one source" in str(report)
 
 
 def test_float32_multiples_are_one_source():

@@ -109,8 +109,8 @@ def test_bad_rows_are_refused(rows, message):
     source = ComputedSource(5, rows, name="lag")
     with pytest.raises(mm.InputError, match=message):
         source.rows(np.array([0, 1]))
-    with pytest.raises(mm.InputError, match=message):
-        mm.DissimilarityStack([source]).rows([0, 1])
+    with pytest.raises(mm.InputError, match="source 'lag': expected"):
+        mm.DissimilarityStack([source])
     columns = ComputedSource(5, lambda i: np.zeros((len(i), 5)), columns=rows, name="lag")
     with pytest.raises(mm.InputError, match=message.replace("rows", "columns")):
         columns.columns(np.array([0, 1]))
@@ -173,3 +173,16 @@ def test_stack_keeps_asking_the_same_source():
     assert part.block is None
     M[1, 4] = M[4, 1] = 50.0  # computed on demand: the part sees it
     assert part.pairs([0], [1]).tolist() == [[50.0]]
+
+
+def test_asymmetric_sources_are_refused_at_the_door():
+    M = matrix(directed=True, n=6)
+    with pytest.raises(mm.InputError, match=r"stack\[0\], a sample of it: expected symmetric"):
+        mm.DissimilarityStack([ComputedSource(6, lambda i: M[i])])
+
+
+def test_directed_graph_in_an_undirected_stack_is_refused():
+    graph = mm.dissimilarity.GraphSource(np.array([[0, 1], [0, 0]]), unreachable=9.0, directed=True)
+    with pytest.raises(mm.InputError, match="expected a symmetric source, got a directed one"):
+        mm.DissimilarityStack([graph])
+    assert mm.DissimilarityStack([graph], directed=True).source(0).tolist() == [[0, 1], [9, 0]]

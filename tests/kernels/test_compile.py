@@ -39,22 +39,41 @@ def test_where_nothing_can_be_cached_kernels_still_compile(monkeypatch: pytest.M
     assert kernel(double)(4.0) == 8.0
 
 
+def copy_package(target: Path) -> Path:
+    for path in SOURCE.rglob("*.py"):
+        copy = target / "metricmix" / path.relative_to(SOURCE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    return target / "metricmix"
+
+
+def test_cached_code_expires_with_the_files_it_calls(tmp_path: Path) -> None:
+    package = copy_package(tmp_path)
+    code = "import metricmix as mm; print(mm.shortest_path([[0, 1], [1, 0]], None, 0, 1).length)"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert run() == "1.0"
+    mixing = package / "kernels" / "mixing.py"
+    mixing.write_text(mixing.read_text().replace("return max(m, 0.0)", "return max(m, 0.0) + 4.0"))
+    assert run() == "5.0"  # though bidirectional.py, which calls it, is as it was
+
+
 def test_read_only_install(tmp_path: Path) -> None:
     """A package in a folder that cannot be written, and a home that cannot either."""
     package = tmp_path / "site"
-    package.mkdir()
-    ignored = "__pycache__"
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and ignored not in path.parts:
-            target = package / "metricmix" / path.relative_to(SOURCE)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+    copy_package(package)
     # A file where the cache folder should be stands in for missing permissions, which root has.
     blocked = tmp_path / "blocked"
     blocked.touch()
     for folder in [package / "metricmix", *(package / "metricmix").rglob("*")]:
         if folder.is_dir():
-            (folder / ignored).touch()
+            (folder / "__pycache__").touch()
     code = "import metricmix as mm; print(mm.__file__); print(mm.project([[0, 1], [1, 0]])[0, 1])"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,6 +8,7 @@ import sys
 import joblib
 import pytest
 
+from metricmix.exceptions import InputError
 from metricmix.kernels.threads import effective_threads, in_threads
 
 
@@ -17,7 +18,9 @@ def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> Non
     assert effective_threads(3) == 3
     assert effective_threads(-1) == joblib.cpu_count()
     assert effective_threads(-10_000) == 1
-    assert effective_threads(0) == 1
+    for nonsense in (0, 1.5, "two"):
+        with pytest.raises(InputError, match="n_jobs: expected"):
+            effective_threads(nonsense)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_everything_agrees_with_the_formula(kind, directed, dtype, scaled, link,
     if scaled:
         sources = [M.astype(float) / s for M, s in zip(sources, SCALES, strict=True)]
     w = naive_lengths(sources, WEIGHTS, BETA, link)
-    given = edge_lengths(stack, mm.Mixture(WEIGHTS, link=link, beta=BETA))
+    given = EdgeLengths(stack, mm.Mixture(WEIGHTS, link=link, beta=BETA))
     close = {"rel": 1e-12, "abs": 1e-15}
     items = np.array([3, 0, 3, 8])
     assert given.matrix() == pytest.approx(w, **close)
@@ -166,3 +166,18 @@ def test_bad_arguments_are_refused():
         edge_lengths(np.array([[0.0, 1.0], [2.0, 0.0]]))
     with pytest.raises(mm.InputError, match="lengths: expected a zero diagonal"):
         edge_lengths(np.ones((2, 2)))
+
+
+def test_identity_of_a_negative_mixture_is_refused():
+    stack = mm.DissimilarityStack(raw_sources(False, np.float64))
+    with pytest.raises(mm.InputError, match=r"identity' needs a mixture that is nowhere negative"):
+        mm.path_metric(stack, mm.Mixture([1.0, *[-9.0] * (stack.n_sources - 1)], link="identity"))
+
+
+def test_results_and_mappings_are_mixtures_too():
+    stack = mm.DissimilarityStack({"a": [[0, 1], [1, 0]], "b": [[0, 3], [3, 0]]})
+    assert stack.names == ("a", "b")
+    expected = mm.path_metric(stack, [2.0, -1.0])
+    assert np.array_equal(mm.path_metric(stack, {"b": -1.0, "a": 2.0}), expected)
+    result = mm.minimize(mm.objectives.LeastSquares([[0, 2], [2, 0]]), stack, method="full")
+    assert mm.path_metric(stack, result)[0, 1] == pytest.approx(2.0, abs=1e-3)

@@ -90,7 +90,7 @@ def test_inverse(beta):
 def test_identity():
     m = np.array([-1e-17, 0.0, 2.5])
     assert link(m, name="identity").tolist() == [0.0, 0.0, 2.5]
-    assert link_derivative(m, name="identity").tolist() == [1.0, 1.0, 1.0]
+    assert link_derivative(m, name="identity").tolist() == [0.0, 1.0, 1.0]
     inverse = inverse_link(m, name="identity")
     assert inverse.tolist() == m.tolist()
     assert inverse is not m

@@ -130,3 +130,9 @@ def test_balance_needs_a_pair_within_a_class():
     mm.objectives.LabelContrast([0, 1, 2])
     with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
         mm.objectives.LabelContrast([0, 1, 2], balanced=True)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_labels_are_not_a_class(missing):
+    with pytest.raises(mm.InputError, match=r"at item 1; mark unlabelled items with -1"):
+        mm.objectives.LabelContrast(np.array(["a", missing, "b"], dtype=object))

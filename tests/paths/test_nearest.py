@@ -101,7 +101,7 @@ def test_labelled_as_a_mask_or_in_any_order():
     w = random_lengths(np.random.default_rng(2), 12)
     expected = mm.nearest_labelled(w, None, [2, 5, 7], 2)
     mask = np.isin(np.arange(12), [2, 5, 7])
-    for labelled in (mask, [7, 2, 5], [5, 5, 2, 7, 7]):
+    for labelled in (mask, [7, 2, 5]):
         for a, b in zip(mm.nearest_labelled(w, None, labelled, 2), expected, strict=True):
             assert np.array_equal(a, b)
 
@@ -127,9 +127,10 @@ def test_lemma_if_all_are_labelled_the_nearest_by_path_is_the_nearest_by_edge(se
     ("labelled", "k", "message"),
     [
         (None, 1, "labelled: expected the labelled items"),
-        ([], 1, r"k: expected 1 \.\. 0"),
+        ([], 1, "labelled: expected at least one item"),
+        ([True, False], 1, "labelled: expected a mask of 4 items"),
         ([0, 1], 3, r"k: expected 1 \.\. 2, the number of labelled items, got 3"),
-        ([0, 0, 0], 2, r"k: expected 1 \.\. 1"),
+        ([0, 0, 0], 2, "labelled: expected each item once"),
         ([0, 1], 0, "k: expected a whole number >= 1"),
         ([0, 9], 1, r"labelled: expected item numbers in 0 \.\. 3, found 9"),
     ],

@@ -113,6 +113,7 @@ def test_only_the_rows_of_the_nearest_are_asked_for():
         return M[items]
 
     stack = mm.DissimilarityStack([mm.dissimilarity.ComputedSource(50, rows)])
+    asked.clear()  # a few rows are looked at on entering
     mm.kneighbors(stack, mm.Mixture([1.0], link="identity"), 3, items=[10])
     assert len(asked) <= 4  # its own, and those of the three nearest
     assert asked[0] == 10
@@ -177,3 +178,19 @@ def test_bad_arguments_are_refused():
         mm.kneighbors_graph(np.zeros((5, 5)), k=2, mode="similarity")
     with pytest.raises(mm.InputError, match="items: expected item numbers"):
         mm.kneighbors(np.zeros((5, 5)), k=2, items=[5])
+
+
+def test_graph_feeds_hdbscan_and_tsne():
+    from sklearn.cluster import HDBSCAN
+    from sklearn.manifold import TSNE
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) + 6 * rng.integers(2, size=60)[:, None]
+    w = np.sqrt(((X[:, None] - X) ** 2).sum(-1))
+    graph = mm.kneighbors_graph(w, k=40, symmetric=True)
+    assert abs(graph - graph.T).max() == 0
+    found = HDBSCAN(metric="precomputed", copy=True).fit(graph).labels_
+    assert len(set(found) - {-1}) == 2
+    plain = mm.kneighbors_graph(w, k=32)
+    flat = TSNE(metric="precomputed", init="random", perplexity=10, max_iter=250, random_state=0)
+    assert flat.fit_transform(plain).shape == (60, 2)

@@ -252,7 +252,9 @@ def test_computed_rows_are_asked_for_once():
 
     source = mm.dissimilarity.ComputedSource(30, rows, pairs=lambda i, j: M[i, j])
     i, j = all_ordered_pairs(30)
-    shortest_paths(mm.DissimilarityStack([source]), mm.Mixture([1.0], link="identity"), i, j)
+    stack = mm.DissimilarityStack([source])
+    asked.clear()  # a few rows are looked at on entering
+    shortest_paths(stack, mm.Mixture([1.0], link="identity"), i, j)
     assert len(asked) == len(set(asked))
 
 

@@ -89,8 +89,11 @@ class StackDiagnosis:
             f"  {s.unreachable:11.1%}  {s.mean:8.3g}  {s.largest:8.3g}"
             for s in self.sources
         ]
-        lines += [f"{_listed(group)} are one source" for group in self.proportional]
-        lines += [f"{r} is the same for every pair" for r in self.constant]
+        names = [source.name for source in self.sources]
+        lines += [
+            f"{_listed([names[r] for r in group])} are one source" for group in self.proportional
+        ]
+        lines += [f"{names[r]} is the same for every pair" for r in self.constant]
         if self.n_looked_at < self.n_items:
             lines.append(f"(on a random sample of {self.n_looked_at} of {self.n_items} items)")
         return "\n".join(lines)
@@ -125,7 +128,7 @@ def diagnose(
     line      0.0%    0.0%   83.3%         0.0%      1.67         3
     square   50.0%    0.0%   83.3%         0.0%      3.33         9
     triple    0.0%    0.0%   83.3%         0.0%         5         9
-    0 and 2 are one source
+    line and triple are one source
     """
     n = stack.n_items
     items = np.arange(n)
@@ -192,6 +195,6 @@ def _groups(shapes: list[Floats], precision: float) -> tuple[tuple[int, ...], ..
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def _listed(numbers: tuple[int, ...]) -> str:
-    *first, last = map(str, numbers)
+def _listed(names: list[str]) -> str:
+    *first, last = names
     return f"{', '.join(first)} and {last}"

@@ -119,8 +119,8 @@ def _columns(columns: list[NDArray[Any]], nodes: Any) -> EdgeList:
 
 def _array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     array = np.asarray(graph)
-    if array.dtype.kind in "US" and not isinstance(graph, np.ndarray):
-        array = np.array(graph, dtype=object)  # a list of (text, text, number) keeps its numbers
+    if array.dtype.kind in "USf" and not isinstance(graph, np.ndarray) and array.ndim == 2:
+        array = np.array(graph, dtype=object)  # a list of (id, id, number) keeps its ids
     size = None if nodes is None else len(as_ids(nodes))
     is_square = array.ndim == 2 and array.shape[0] == array.shape[1]
     if is_square and size in (None, len(array)) and not _has_text(array):

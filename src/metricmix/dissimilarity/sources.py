@@ -21,6 +21,8 @@ __all__ = ["ComputedSource", "DenseSource", "FeatureSource", "GraphSource", "Sou
 
 Indices = NDArray[np.int64]
 Floats = NDArray[Any]
+SAMPLED_ROWS = 8
+"""Rows of a computed source that are looked at before it is accepted."""
 
 
 class Source(ABC):
@@ -34,11 +36,14 @@ class Source(ABC):
         How a stack calls it unless told otherwise.
     n_unreachable : int
         Ordered pairs that had no path and were given a length (graph sources).
+    directed : bool
+        Whether it may be asymmetric; an undirected stack refuses it then.
     """
 
     n: int
     name: str | None = None
     n_unreachable: int = 0
+    directed: bool = False
 
     @abstractmethod
     def rows(self, indices: Indices) -> Floats:
@@ -47,6 +52,11 @@ class Source(ABC):
     def columns(self, indices: Indices) -> Floats:
         """Return ``M[:, indices].T``, of shape (len(indices), n); the rows, when symmetric."""
         return self.rows(indices)
+
+    @property
+    def rows_only(self) -> bool:
+        """Whether columns are only known as rows, so that the source must be symmetric."""
+        return type(self).columns is Source.columns
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
@@ -132,7 +142,7 @@ class ComputedSource(Source):
 
     @property
     def rows_only(self) -> bool:
-        """Whether no function for columns was given, so that the source must be symmetric."""
+        """Whether no function for columns was given."""
         return self._columns is None
 
     def rows(self, indices: Indices) -> Floats:
@@ -165,6 +175,14 @@ class FeatureSource(ComputedSource):
     """Distances between the rows of a feature table, computed on demand.
 
     The values are those of :func:`metricmix.dissimilarity.features`; memory is that of the table.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or table
+    metric : str
+        As in :func:`~metricmix.dissimilarity.features`.
+    name : str, optional
+        Default: that of the metric.
     """
 
     def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
@@ -180,6 +198,16 @@ class GraphSource(ComputedSource):
 
     Unreachable pairs need a stated length here, since the largest finite distance of the whole
     graph is not known without searching all of it.
+
+    Parameters
+    ----------
+    graph : graph
+        As in :func:`~metricmix.dissimilarity.path_length`; weights are ignored.
+    unreachable : float
+        Length given to pairs without a path.
+    nodes, directed
+        As in :func:`~metricmix.dissimilarity.path_length`.
+    name : str, optional
     """
 
     def __init__(
@@ -210,22 +238,35 @@ class GraphSource(ComputedSource):
         super().__init__(
             forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
         )
+        self.directed = directed
 
 
 def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:
     """Return `source` as a checked :class:`Source`; `name` is what error messages call it."""
     if isinstance(source, Source):
-        if directed and isinstance(source, ComputedSource) and source.rows_only:
+        if source.directed and not directed:
+            raise InputError(
+                f"{name}: expected a symmetric source, got a directed one; pass directed=True"
+            )
+        if directed and source.rows_only:
             raise InputError(
                 f"{name}: expected columns as well as rows in a directed stack; "
                 "pass columns= to the source (the same function as rows= if it is symmetric)"
             )
+        if validate:
+            _check_sample(source, name=name, directed=directed)
         return source
     matrix = check_square(source, name=name, directed=directed) if validate else source
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)
     return dense
+
+
+def _check_sample(source: Source, *, name: str, directed: bool) -> None:
+    """Check what a few rows of a computed source tell; all of it would be too much to ask for."""
+    some = np.unique(np.linspace(0, source.n - 1, SAMPLED_ROWS).astype(np.int64))
+    check_square(source.rows(some)[:, some], name=f"{name}, a sample of it", directed=directed)
 
 
 def is_mapped(array: Any) -> bool:

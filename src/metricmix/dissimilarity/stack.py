@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class DissimilarityStack:
 
     Parameters
     ----------
-    sources : sequence of (n, n) arrays or Source, or an (n, n, R) array
+    sources : sequence of (n, n) arrays or Source, mapping of names to these, or an (n, n, R) array
         Non-negative, zero diagonal, symmetric unless `directed`; they need not be metrics. Arrays
         in memory are copied into one block; memory maps and computed sources are used as they are.
     names : sequence of str, optional
@@ -44,10 +44,14 @@ class DissimilarityStack:
     validate : bool
         Whether to check every entry at the door. Switch off only for memory maps known to be sound.
 
-    Notes ----- Whatever is handed out has the sources on its last axis: ``rows(i)`` is
+    Notes
+    -----
+    Whatever is handed out has the sources on its last axis: ``rows(i)`` is
     ``np.asarray(stack)[i]``, of shape (len(i), n, R). Slicing with ``stack[np.ix_(a, a)]`` gives
-    a smaller stack with the *same* scales, so that weights keep their meaning; ``stack[np.ix_(a,
-    b)]`` with other columns gives :class:`CrossDissimilarities`.
+    a smaller stack with the *same* scales, so that weights keep their meaning; with other columns,
+    ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
+
+    Computed sources of more than 2048 items are scaled by a random sample of 2048 rows.
 
     Examples
     --------
@@ -62,13 +66,16 @@ class DissimilarityStack:
 
     def __init__(
         self,
-        sources: Sequence[ArrayLike | Source] | ArrayLike,
+        sources: Mapping[str, Any] | Sequence[ArrayLike | Source] | ArrayLike,
         names: Sequence[str] | None = None,
         directed: bool = False,
         *,
         scaling: str | ArrayLike | None = None,
         validate: bool = True,
     ) -> None:
+        if isinstance(sources, Mapping):
+            names = list(sources) if names is None else names
+            sources = list(sources.values())
         listed = _as_list(sources)
         parts = [
             as_source(source, name=_label(r, names), directed=directed, validate=validate)
@@ -210,22 +217,27 @@ class DissimilarityStack:
             return self._block[:, i, j]
         return np.stack([source.pairs(i, j) for source in self._sources])
 
-    def raw_range(self, *, reverse: bool = False) -> tuple[Floats, Floats] | None:
+    def raw_range(
+        self, *, reverse: bool = False, look: bool = True
+    ) -> tuple[Floats, Floats] | None:
         """Return the smallest and largest entry of every row (column, if `reverse`): (R, n) each.
 
-        The diagonal is left out. None for sources that are not in memory; else computed once.
+        The diagonal is left out. None for sources that are not in memory. Found once, by reading
+        all entries; unless `look`, None as long as nobody has.
         """
-        if self._block is None or self._n == 1:
-            return None
         reverse = reverse and self._directed
+        if self._block is None or self._n == 1 or not (look or reverse in self._ranges):
+            return None
         if reverse not in self._ranges:
             low, high = np.empty((2, self.n_sources, self._n))
 
-            def look(r: int) -> None:
-                layer = self._block[r]  # type: ignore[index]
+            block = self._block
+
+            def fill(r: int) -> None:
+                layer = block[r]
                 row_range(np.ascontiguousarray(layer.T) if reverse else layer, low[r], high[r])
 
-            in_threads(look, range(self.n_sources), threads_for(self._n))
+            in_threads(fill, range(self.n_sources), threads_for(self._n))
             self._ranges[reverse] = (low, high)
         return self._ranges[reverse]
 
@@ -237,7 +249,9 @@ class DissimilarityStack:
     def select(self, names: Sequence[str | int]) -> DissimilarityStack:
         """Return a stack of some of the sources, in the order given."""
         chosen = [self._position(name) for name in names]
-        return self._derived([self._sources[r] for r in chosen], chosen)
+        stack = self._derived([self._sources[r] for r in chosen], chosen)
+        stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
+        return stack
 
     def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
         rows, columns = self._parse_key(key)
@@ -300,8 +314,6 @@ class DissimilarityStack:
         scales = self._scales[list(positions)]
         stack = DissimilarityStack(plain, names, self._directed, scaling=scales, validate=False)
         stack._scaling = self._scaling
-        if len(stack) == len(self):
-            stack._n_unreachable = tuple(self._n_unreachable[r] for r in positions)
         return stack
 
     def _resolve_scaling(self, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
@@ -374,12 +386,19 @@ def _as_list(sources: Any) -> list[Any]:
     """Split whatever was given into a list of R sources."""
     if isinstance(sources, Source):
         return [sources]
+    if sources is None or np.isscalar(sources):
+        raise InputError(
+            f"stack: expected a list of matrices or an (n, n, R) array, got {sources!r}"
+        )
     if isinstance(sources, np.ndarray):
         if sources.ndim == 2:
             return [sources]
         if sources.ndim == 3 and sources.shape[0] == sources.shape[1]:
             return [sources[:, :, r] for r in range(sources.shape[2])] or _refuse_empty()
-        raise InputError(f"stack: expected an (n, n, R) array, got shape {sources.shape}")
+        raise InputError(
+            f"stack: expected an (n, n, R) array, got shape {sources.shape}; "
+            "np.moveaxis(a, 0, -1) makes one of an (R, n, n) array"
+        )
     listed = list(sources)
     return listed or _refuse_empty()
 
@@ -399,7 +418,7 @@ def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str,
                 name if own.count(name) == 1 else next(x for x in numbered if x not in taken)
             )
         return tuple(unique)
-    if isinstance(names, str) or len(names) != len(parts):
+    if isinstance(names, str) or np.isscalar(names) or len(names) != len(parts):
         raise InputError(f"names: expected {len(parts)}, one per source, got {names!r}")
     checked = tuple(str(name) for name in names)
     repeated = sorted({name for name in checked if checked.count(name) > 1})

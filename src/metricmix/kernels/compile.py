@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["kernel"]
 
 Function = Callable[..., Any]
 
@@ -19,14 +22,29 @@ def kernel(function: Function) -> Function:
     raises at decoration, and the kernel is then simply compiled again in every process.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    compiled: Function
     try:
-        compiled = numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:
         compiled = numba.njit(**options)(function)
-    return compiled
+    else:
+        _stamp(compiled)
+    return compiled  # type: ignore[no-any-return]
 
 
-def inlined(function: Function) -> Function:
-    """Compile a small helper that is always inlined into the kernel that calls it."""
-    return numba.njit(inline="always", nogil=True, error_model="numpy")(function)
+def _stamp(compiled: Any) -> None:
+    """Let cached code expire when any source file of the package changes.
+
+    By itself numba looks at the file of the kernel only, and would go on using machine code that
+    has an older version of another file's kernel inlined.
+    """
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = (index._source_stamp, _sources_digest())
+
+
+@cache
+def _sources_digest() -> str:
+    package = Path(__file__).parent.parent
+    found = sorted((str(path.relative_to(package)), path.stat()) for path in package.rglob("*.py"))
+    stamps = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in found]
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()

@@ -34,7 +34,7 @@ def dense_edge_gradient(
             if flow[u, v] == 0.0:
                 m[v] = 0.0
             elif link == 0:
-                m[v] = flow[u, v]
+                m[v] = flow[u, v] if m[v] >= 0.0 else 0.0
             else:
                 small = np.exp(-beta * abs(m[v]))
                 m[v] = flow[u, v] * (1.0 if m[v] >= 0.0 else small) / (1.0 + small)

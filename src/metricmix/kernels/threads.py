@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import joblib
 
+from metricmix.exceptions import InputError
+
 __all__ = ["effective_threads", "in_threads", "threads_for"]
 
 WORTHWHILE = 256
@@ -35,6 +37,8 @@ def effective_threads(n_jobs: int | None = None) -> int:
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
+    if not isinstance(n_jobs, int) or n_jobs == 0:
+        raise InputError(f"n_jobs: expected None or a whole number other than 0, got {n_jobs!r}")
     if n_jobs < 0:
         return max(1, _cores() + 1 + n_jobs)
     return max(1, n_jobs)

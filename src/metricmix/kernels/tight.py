@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.frontier import CHUNK
 
-__all__ = ["push_flow", "tight_tree"]
+__all__ = ["any_tight", "push_flow", "tight_tree"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -26,6 +27,7 @@ def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> boo
     d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
     symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
     following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
+    Lengths that differ by the share `tol` count as equal.
     """
     n = d.shape[0]
     sound = True
@@ -34,18 +36,29 @@ def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> boo
         if w_into[j, i] <= d[j]:
             continue
         row = w_into[j]
-        least = np.inf
         before = -1
-        for k in range(n):
-            through = d[k] + row[k]
-            if through < least and d[k] < d[j]:
-                least = through
-                before = k
+        for low in range(0, n, CHUNK):
+            high = min(low + CHUNK, n)
+            if any_tight(d[low:high], row[low:high], d[j], tol):
+                before = low
+                while not (d[before] < d[j] and d[before] + row[before] <= d[j] * (1.0 + tol)):
+                    before += 1
+                break
         pred[j] = before
-        if not least <= d[j] * (1.0 + tol):
+        if before < 0:
             sound = False
     pred[i] = -1
     return sound
+
+
+@kernel
+def any_tight(d: Floats, row: Floats, length: float, tol: float) -> bool:
+    """Return whether any item of a chunk is on a way of that length; vectorised."""
+    found = 0
+    bound = length * (1.0 + tol)
+    for k in range(d.shape[0]):
+        found += 1 if (d[k] < length) & (d[k] + row[k] <= bound) else 0
+    return found > 0
 
 
 @kernel

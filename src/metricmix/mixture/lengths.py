@@ -24,8 +24,8 @@ __all__ = ["EdgeLengths", "edge_lengths"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-FORMED_UP_TO = 20_000
-"""Items up to which all lengths are formed where that saves time: 3.2 GB."""
+FORMED_UP_TO = 8000
+"""Items up to which all lengths are formed where that saves time: half a gigabyte."""
 
 
 class EdgeLengths:
@@ -77,22 +77,23 @@ class EdgeLengths:
         w[i == j] = 0.0
         return w
 
-    def floors(self) -> Floats:
+    def floors(self, *, look: bool = True) -> Floats:
         """Return lower bounds of the edges out of each item (row 0) and into it (row 1).
 
         Shape (2, n); from the range of every row of the sources, which a stack in memory looks up
-        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known.
+        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known (or would
+        have to be looked up first, unless `look`).
         """
         bounds = np.zeros((2, self.n))
-        for side, reverse in enumerate((False, True)):
-            known = None if self.plain else self.stack.raw_range(reverse=reverse)
+        for side, reverse in enumerate((False, True) if self.directed else (False,)):
+            known = None if self.plain else self.stack.raw_range(reverse=reverse, look=look)
             if known is None:
-                break
+                return bounds
             low, high = known
             m = np.maximum(self.raw_weights, 0.0) @ low + np.minimum(self.raw_weights, 0.0) @ high
             m -= 1e-12 * (np.abs(self.raw_weights) @ high)  # rounding must not lift a bound
             floor_in_place(m, self.beta, self.link)
-            bounds[side] = m
+            bounds[side:] = m
         return bounds
 
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
@@ -113,9 +114,10 @@ class EdgeLengths:
     def formed(self, *, n_jobs: int | None = None) -> EdgeLengths:
         """Return the same lengths as a matrix, for those who go through rows more than once.
 
-        Returns itself where it is one already, or where it would not fit into common memories.
+        Returns itself where it is one already, where the sources are not in memory either, and
+        where it would take too much of it.
         """
-        if self.plain or self.n > FORMED_UP_TO:
+        if self.plain or self.block is None or self.n > FORMED_UP_TO:
             return self
         return lengths_of(self.matrix(n_jobs=n_jobs), directed=self.directed)
 
@@ -153,7 +155,7 @@ def edge_lengths(
     Parameters
     ----------
     lengths : DissimilarityStack, (n, n) array, or EdgeLengths
-    mixture : Mixture or array of R weights
+    mixture : Mixture, solver result, array of R weights, or mapping of source names to weights
         Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
         entries are the lengths.
     directed : bool
@@ -164,13 +166,29 @@ def edge_lengths(
     if isinstance(lengths, DissimilarityStack):
         if mixture is None:
             raise InputError("mixture: expected a Mixture or weights for the stack, got None")
-        return EdgeLengths(lengths, as_mixture(mixture, lengths))
+        return EdgeLengths(lengths, _checked(as_mixture(mixture), lengths))
     if mixture is not None:
         raise InputError(
             "mixture: weights go with a DissimilarityStack; a matrix of edge lengths takes none"
         )
     w = check_square(lengths, name="lengths", directed=directed)
     return lengths_of(w if directed else symmetrized(w), directed=directed)
+
+
+def _checked(mixture: Mixture, stack: DissimilarityStack) -> Mixture:
+    """Refuse an identity link whose mixture is negative somewhere: that has no edge lengths."""
+    weights = mixture.raw_weights(stack)
+    if mixture.link == "identity" and (weights < 0).any():
+        for start in range(0, stack.n_items, 256):
+            items = np.arange(start, min(stack.n_items, start + 256))
+            m = np.tensordot(weights, stack.raw_rows(items), axes=1)
+            if m.min() < -1e-9 * np.abs(m).max():
+                i, j = np.unravel_index(int(m.argmin()), m.shape)
+                raise InputError(
+                    f"mixture: link='identity' needs a mixture that is nowhere negative, found "
+                    f"{m.min():.6g} at ({i + start}, {j}); use link='softplus'"
+                )
+    return mixture
 
 
 def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:

@@ -130,11 +130,14 @@ class Mixture:
         return self.names or [f"source_{r}" for r in range(self.n_sources)]
 
 
-def as_mixture(mixture: Mixture | ArrayLike, stack: DissimilarityStack) -> Mixture:
-    """Return weights as a :class:`Mixture` over the sources of `stack` (softplus, beta = 1)."""
+def as_mixture(mixture: Any) -> Mixture:
+    """Return weights, by source or in a row, as a :class:`Mixture` (softplus, beta = 1)."""
+    mixture = getattr(mixture, "mixture", mixture)  # what a solver returned
     if isinstance(mixture, Mixture):
         return mixture
-    return Mixture(mixture, names=None)
+    if isinstance(mixture, Mapping):
+        return Mixture(list(mixture.values()), names=list(mixture))
+    return Mixture(mixture)
 
 
 def _vector(values: Any, name: str) -> NDArray[np.float64]:

@@ -49,15 +49,15 @@ def link(m: NDArray[Any], beta: float = 1.0, name: str = "softplus") -> NDArray[
 
 
 def link_derivative(m: NDArray[Any], beta: float = 1.0, name: str = "softplus") -> NDArray[Any]:
-    """Return the derivative of the link at `m`: sigma(beta m), or 1 for the identity."""
+    """Return the derivative of the link at `m`: sigma(beta m); for the identity 1, 0 below 0."""
     if link_code(name) == 0:
-        return np.ones_like(m)
+        return np.where(m >= 0, 1.0, 0.0)
     small = np.exp(-beta * np.abs(m))  # never overflows
     return np.asarray(np.where(m >= 0, 1.0, small) / (1.0 + small))
 
 
 def inverse_link(w: NDArray[Any], beta: float = 1.0, name: str = "softplus") -> NDArray[Any]:
-    """Return the mixture values whose edge lengths are `w` > 0.
+    """Return the mixture values whose edge lengths are `w` (the smallest possible, where 0).
 
     Examples
     --------
@@ -67,4 +67,5 @@ def inverse_link(w: NDArray[Any], beta: float = 1.0, name: str = "softplus") -> 
     """
     if link_code(name) == 0:
         return w.copy()
-    return np.asarray(w + np.log(-np.expm1(-beta * w)) / beta)
+    floored = np.maximum(w, np.finfo(np.float64).tiny)  # a length of 0 has no finite inverse
+    return np.asarray(floored + np.log(-np.expm1(-beta * floored)) / beta)

@@ -19,13 +19,23 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.exceptions import InputError
 from metricmix.objectives.fingerprint import describe
 from metricmix.validation import check_number
 
-__all__ = ["Objective"]
+__all__ = ["Objective", "check_objective"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+
+def check_objective(objective: object) -> None:
+    """Raise InputError unless it is an objective."""
+    if not isinstance(objective, Objective):
+        raise InputError(
+            f"objective: expected an Objective, got {type(objective).__name__}; "
+            "see metricmix.objectives"
+        )
 
 
 class Objective(ABC):

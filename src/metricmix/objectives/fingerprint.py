@@ -37,7 +37,9 @@ def describe(value: Any, depth: int = 0) -> bytes:
         parts = (value.co_code, value.co_consts, value.co_names)
     elif isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or ()]
-        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, held)
+        used = [value.__globals__.get(name) for name in _names_in(value.__code__)]
+        kept = [x for x in used if isinstance(x, int | float | str | np.ndarray | FunctionType)]
+        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, held, kept)
     elif isinstance(value, functools.partial):
         parts = (value.func, value.args, value.keywords)
     elif isinstance(value, dict):
@@ -50,3 +52,9 @@ def describe(value: Any, depth: int = 0) -> bytes:
         name = getattr(value, "__qualname__", "")
         parts = (type(value).__qualname__, name, getattr(value, "__dict__", {}))
     return b"(" + b",".join(describe(part, depth + 1) for part in parts) + b")"
+
+
+def _names_in(code: CodeType) -> list[str]:
+    """Return the global names that a function, or one inside it, may refer to."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [*code.co_names, *(name for part in inner for name in _names_in(part))]

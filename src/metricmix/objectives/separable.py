@@ -61,37 +61,41 @@ class Separable(Objective):
                 raise InputError(f"{name}: expected a function of (d, i, j), got {function!r}")
         self.value, self.derivative = value, derivative
         self.items = None if items is None else np.asarray(items)
+        self._chosen_of: dict[int, Indices] = {}
 
     def check(self, n: int) -> None:
         """Raise InputError unless the items exist."""
-        if self.items is not None:
-            self.items = np.unique(check_indices(self.items, n, name="items"))
-            if len(self.items) == 0:
-                raise InputError("items: expected at least one, got none")
+        if self.items is not None and len(self._chosen(n)) == 0:
+            raise InputError("items: expected at least one, got none")
 
     def n_terms(self, n: int) -> int:
         """Return L²: all ordered pairs of the items that count."""
-        return int(self._count(n) ** 2)
+        return len(self._chosen(n)) ** 2
 
     def pairs(self, terms: Indices, n: int) -> tuple[Indices, Indices]:
         """Return term t as the pair (t div L, t mod L) of the items that count."""
-        i, j = np.divmod(terms, self._count(n))
-        if self.items is not None:
-            i, j = self.items[i], self.items[j]
+        chosen = self._chosen(n)
+        i, j = np.divmod(terms, len(chosen))
+        i, j = chosen[i], chosen[j]
         return i[:, None], j[:, None]
 
     def evaluate(self, terms: Indices, d: Floats, n: int) -> tuple[Floats, Floats]:
         """Return g and its derivative at the distances; zero where i = j."""
         i, j = (side[:, 0] for side in self.pairs(terms, n))
-        distance = d[:, 0]
-        value = self._called(self.value, "value", distance, i, j)
-        slope = self._called(self.derivative, "derivative", distance, i, j)
-        same = i == j
-        value[same], slope[same] = 0.0, 0.0
-        return value, slope[:, None]
+        value, slope = np.zeros(len(terms)), np.zeros((len(terms), 1))
+        apart = i != j  # your functions never see the distance 0 of an item to itself
+        if apart.any():
+            at = (d[apart, 0], i[apart], j[apart])
+            value[apart] = self._called(self.value, "value", *at)
+            slope[apart, 0] = self._called(self.derivative, "derivative", *at)
+        return value, slope
 
-    def _count(self, n: int) -> int:
-        return n if self.items is None else len(self.items)
+    def _chosen(self, n: int) -> Indices:
+        """Return the items that count, among n; remembered, since every step asks."""
+        if n not in self._chosen_of:
+            items = np.arange(n) if self.items is None else self.items
+            self._chosen_of[n] = np.unique(check_indices(items, n, name="items"))
+        return self._chosen_of[n]
 
     @staticmethod
     def _called(

@@ -103,7 +103,9 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
 
 
-def path_metric(stack: Any, mixture: Any = None, *, n_jobs: int | None = None) -> NDArray[Any]:
+def path_metric(
+    stack: Any, mixture: Any = None, *, directed: bool = False, n_jobs: int | None = None
+) -> NDArray[Any]:
     r"""Return the metric of a mixture of sources, as an (n, n) array.
 
     .. math:: d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
@@ -112,6 +114,8 @@ def path_metric(stack: Any, mixture: Any = None, *, n_jobs: int | None = None) -
     ----------
     stack : DissimilarityStack
     mixture : Mixture or array of R weights
+    directed : bool
+        For a matrix of lengths in place of a stack only; a stack knows.
     n_jobs : int or None
         Threads; None means all cores. The result does not depend on it.
 
@@ -125,7 +129,7 @@ def path_metric(stack: Any, mixture: Any = None, *, n_jobs: int | None = None) -
            [1.037, 0.   , 2.487],
            [3.524, 2.487, 0.   ]])
     """
-    lengths = edge_lengths(stack, mixture)
+    lengths = edge_lengths(stack, mixture, directed=directed)
     w = lengths.matrix(n_jobs=n_jobs)
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 

@@ -52,7 +52,8 @@ def nearest_labelled(
 
     Notes
     -----
-    Cost O(k R n²) in time, O(k n) in memory; rows are mixed as they are needed.
+    Cost O(k R n²) in time and O(k n) in memory, rows being mixed as they are needed; for k > 1 and
+    up to some thousands of items, all lengths are formed once instead.
 
     Examples
     --------
@@ -66,7 +67,15 @@ def nearest_labelled(
     lengths = edge_lengths(stack, mixture, directed=directed)
     if labelled is None:
         raise InputError("labelled: expected the labelled items, as numbers or as a mask")
-    roots = np.unique(check_indices(labelled, lengths.n, name="labelled"))
+    chosen = check_indices(labelled, lengths.n, name="labelled")
+    roots = np.unique(chosen)
+    if len(roots) == 0:
+        raise InputError("labelled: expected at least one item, got none")
+    if len(roots) < len(chosen):
+        raise InputError(
+            "labelled: expected each item once, found some again; pass item numbers or a mask "
+            "such as y >= 0, not the labels"
+        )
     check_integer(k, name="k", low=1)
     if k > len(roots):
         raise InputError(f"k: expected 1 .. {len(roots)}, the number of labelled items, got {k}")

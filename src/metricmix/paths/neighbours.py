@@ -92,14 +92,26 @@ def kneighbors_graph(
     k: int = 5,
     *,
     mode: str = "distance",
+    symmetric: bool = False,
     directed: bool = False,
     n_jobs: int | None = None,
 ) -> csr_array:
     """Return the k-nearest-neighbour graph of the path metric as a sparse (n, n) array.
 
-    Row v holds the distances from v to its k nearest items (`mode="distance"`) or ones
-    (`mode="connectivity"`), as :func:`sklearn.neighbors.kneighbors_graph` does, and serves whatever
-    takes a precomputed sparse graph (HDBSCAN, t-SNE, DBSCAN) without an n × n matrix.
+    Row v holds the distances from v to its k nearest items, as in
+    :func:`sklearn.neighbors.kneighbors_graph`. It serves whatever takes a precomputed sparse graph,
+    without an n × n matrix: DBSCAN and neighbours as it is; t-SNE if k is at least three times its
+    perplexity plus two; HDBSCAN if `symmetric`, and connected (take a larger k if it is not).
+
+    Parameters
+    ----------
+    stack, mixture, k, directed, n_jobs
+        As in :func:`kneighbors`.
+    mode : {"distance", "connectivity"}
+        What the entries are: distances, or ones.
+    symmetric : bool
+        Whether v and u are joined if either is among the k nearest of the other; rows then have k
+        entries or more.
     """
     from scipy.sparse import csr_array
 
@@ -107,4 +119,5 @@ def kneighbors_graph(
     distances, neighbours = kneighbors(stack, mixture, k, directed=directed, n_jobs=n_jobs)
     n = len(distances)
     data = distances.ravel() if mode == "distance" else np.ones(n * k)
-    return csr_array((data, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    graph = csr_array((data, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    return csr_array(graph.maximum(graph.T)) if symmetric else graph

@@ -27,6 +27,8 @@ __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
 
 PAIRS_PER_THREAD = 8
 """Fewer pairs than this are not worth another thread."""
+PAIRS_PER_LOOK = 32
+"""Fewer pairs than this are not worth a look at all rows of a stack nobody has looked at yet."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def bundle_paths(
         return _search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
     shares = np.array_split(np.arange(len(i)), threads)
-    floors = lengths.floors()
+    floors = lengths.floors(look=len(i) >= PAIRS_PER_LOOK)
     parts = in_threads(
         lambda share: _search_block(lengths, floors, i[share], j[share]), shares, threads
     )

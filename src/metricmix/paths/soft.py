@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import InputError, TemperatureError
 from metricmix.validation import check_number, check_square
 
 __all__ = ["SoftPaths", "soft_paths"]
@@ -77,7 +77,8 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
         T. Too small and the sum over walks diverges; too large and it underflows: both are refused
         with the remedy.
     directed : bool
-        Whether w may be asymmetric; the triangle inequality still holds.
+        Whether w may be asymmetric. The triangle inequality still holds, but distances may be
+        negative at small temperatures, which is refused.
 
     Notes
     -----
@@ -102,7 +103,7 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     np.fill_diagonal(K, 0.0)
     walks = _sum_over_walks(K, T)
     if (walks < SMALLEST_SUM).any():
-        raise InputError(
+        raise TemperatureError(
             f"temperature: {T:g} is too large, walks underflow to 0; for these lengths stay below "
             f"about {640.0 / lengths.max():.3g}"
         )
@@ -111,6 +112,11 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     if not directed:
         distances = (distances + distances.T) / 2.0
     np.fill_diagonal(distances, 0.0)
+    if distances.min() < 0:  # only if directed: symmetric sums are at most sqrt(Z_ii Z_jj)
+        raise TemperatureError(
+            f"temperature: {T:g} is too small for these directed lengths, the soft distance "
+            f"{distances.min():.3g} is negative; increase it"
+        )
     return SoftPaths(distances, T, walks, K)
 
 
@@ -138,7 +144,7 @@ def _sum_over_walks(K: Floats, T: float) -> Floats:
         if norm < 1.0 and (longer <= np.finfo(np.float64).eps * walks).all():
             return walks
     size = f"about {radius:.4g}" if np.isfinite(radius) else "far above 1"
-    raise InputError(
+    raise TemperatureError(
         f"temperature: {T:g} is too small, the sum over walks diverges: the spectral radius of "
         f"exp(-T w) is {size} and must be below 1; increase it"
     )

@@ -131,6 +131,16 @@ def grow_trees(
     return _search(lengths, roots, n_jobs)
 
 
+def distances_from(
+    lengths: EdgeLengths, roots: NDArray[np.int64], *, n_jobs: int | None = None
+) -> Floats:
+    """Return the (S, n) distances from roots known to be sound, without their trees."""
+    if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
+        w = lengths.matrix(n_jobs=n_jobs)
+        return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
+    return grow_trees(lengths, roots, n_jobs=n_jobs).distances
+
+
 def trees_from_closure(
     w: Floats, roots: NDArray[np.int64], *, directed: bool, n_jobs: int | None = None
 ) -> PathTrees:

@@ -9,18 +9,20 @@ the shortest vector in their convex hull,
 
 is the direction of steepest descent that takes all of them into account. If it vanishes, the point
 is stationary. Constrained weights take spectral projected-gradient steps instead,
-:math:`P_C(\alpha - t g) - \alpha`.
+:math:`P_C(\alpha - t g) - \alpha`, and at kinks the step that lowers all their linear models,
+:math:`\arg\min_{\alpha + p \in C} \max_k g_k^T p + \tfrac12 \lVert p \rVert^2`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import TemperatureError
 from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import Status
@@ -31,6 +33,10 @@ __all__ = ["Full", "FullState"]
 Floats = NDArray[np.float64]
 ARMIJO, CURVATURE = 1e-4, 0.9
 LINE_SEARCH_STEPS = 30
+UNBOUNDED = 1e7
+"""Weights beyond this mean an objective that falls without bound."""
+MAX_FAILURES = 8
+"""Searches without descent, one after the other, after which a kink is given up."""
 
 
 @dataclass
@@ -101,12 +107,7 @@ class Full:
         reached, met = self._line_search(state, direction, first)
         if reached is None:
             # A kink lies ahead. Next time, look for a direction that descends on all sides of it.
-            known = state.bundle if len(state.bundle) else state.gradient[None]
-            bundle = np.concatenate([known, met])[-4 * len(direction) - 8 :]
-            nothing = state.moves[:0]
-            return replace(
-                state, bundle=bundle, moves=nothing, changes=nothing, failures=state.failures + 1
-            )
+            return self._with_bundle(state, met)
         return self._remember(state, reached)
 
     def _line_search(
@@ -131,24 +132,46 @@ class Full:
                     break
                 low = t
             t = (low + high) / 2.0 if np.isfinite(high) else 2.0 * t
-        last = np.array(met[-3:]).reshape(-1, len(direction))
-        return best, last[np.isfinite(last).all(axis=1)]
+        return best, np.array(met[-3:]).reshape(-1, len(direction))
 
     def _projected_step(self, state: FullState) -> FullState:
-        """Take a spectral projected-gradient step, backtracking until the objective falls."""
-        constraint = self.problem.constraint
-        target = project_weights(state.weights - state.spectral * state.gradient, constraint)
-        direction = target - state.weights
-        slope = float(direction @ state.gradient)
+        """Take a spectral projected-gradient step, or one that descends on all sides of a kink."""
+        direction, slope = self._feasible_direction(state)
         t = 1.0
-        for _ in range(LINE_SEARCH_STEPS):
+        met = []
+        for _ in range(LINE_SEARCH_STEPS if slope < 0 else 0):
             weights = state.weights + t * direction
             objective, gradient = self._try(weights)
-            if objective <= state.objective + ARMIJO * t * slope and slope < 0:
+            if objective <= state.objective + ARMIJO * t * slope:
                 reached = replace(state, weights=weights, objective=objective, gradient=gradient)
-                return self._remember(state, reached)
+                after = self._remember(state, reached)
+                if after.gain > self.tol**2 * max(1.0, abs(objective)):
+                    return after
+                met.append(gradient)  # so small a gain means that a kink is in the way
+                state = replace(after, bundle=state.bundle, failures=state.failures)
+                break
+            met.append(gradient)
             t *= 0.5
-        return replace(state, spectral=0.1 * state.spectral, failures=state.failures + 1)
+        return self._with_bundle(state, np.array(met[-3:]).reshape(-1, len(direction)))
+
+    def _feasible_direction(self, state: FullState) -> tuple[Floats, float]:
+        """Return a direction into the feasible set, and the slope to expect along it."""
+        constraint = self.problem.constraint
+        if len(state.bundle):
+            return bundle_direction(state.weights, state.bundle, constraint)
+        target = project_weights(state.weights - state.spectral * state.gradient, constraint)
+        direction = target - state.weights
+        return direction, float(direction @ state.gradient)
+
+    def _with_bundle(self, state: FullState, met: Floats) -> FullState:
+        """Remember sub-gradients met on the other sides of a kink."""
+        known = state.bundle if len(state.bundle) else state.gradient[None]
+        met = met[np.isfinite(met).all(axis=1)]
+        bundle = np.concatenate([known, met])[-4 * len(state.weights) - 8 :]
+        nothing = state.moves[:0]
+        return replace(
+            state, bundle=bundle, moves=nothing, changes=nothing, failures=state.failures + 1
+        )
 
     def _remember(self, before: FullState, after: FullState) -> FullState:
         move, change = after.weights - before.weights, after.gradient - before.gradient
@@ -175,7 +198,7 @@ class Full:
         """Evaluate a point on the way; where soft distances do not exist, it is infinitely bad."""
         try:
             return self._evaluate(weights)
-        except InputError:
+        except TemperatureError:
             return np.inf, np.full(len(weights), np.nan)
 
     def check(self, state: FullState) -> tuple[FullState, float]:
@@ -186,19 +209,22 @@ class Full:
         """Stop at a stationary point, at a negligible gain, or when a kink resists."""
         scale = max(1.0, abs(state.objective))
         constraint = self.problem.constraint
-        if constraint != "none":
-            descent = project_weights(state.weights - state.gradient, constraint) - state.weights
-        else:
+        if constraint == "none":
             descent = shortest_in_hull(state.bundle) if len(state.bundle) else state.gradient
+        elif len(state.bundle):
+            descent, _ = bundle_direction(state.weights, state.bundle, constraint)
+        else:
+            descent = project_weights(state.weights - state.gradient, constraint) - state.weights
         if np.abs(descent).max() <= self.tol * scale:
             return Status.CONVERGED
         if state.failures == 0 and state.gain <= self.tol**2 * scale:
             return Status.CONVERGED
-        return Status.STALLED if state.failures >= 5 else None
+        return Status.STALLED if state.failures >= MAX_FAILURES else None
 
     def is_finite(self, state: FullState) -> bool:
-        """Return whether objective and gradient are finite."""
-        return bool(np.isfinite(state.objective) and np.isfinite(state.gradient).all())
+        """Return whether objective and gradient are finite, and the weights within reason."""
+        sound = np.isfinite(state.objective) and np.isfinite(state.gradient).all()
+        return bool(sound and np.abs(state.weights).max() < UNBOUNDED)
 
     def weights(self, state: FullState) -> Floats:
         """Return the weights."""
@@ -234,3 +260,40 @@ def shortest_in_hull(vectors: Floats) -> Floats:
     shares, _ = nnls(system, np.concatenate([np.zeros(vectors.shape[1]), [1.0]]))
     total = float(shares.sum())
     return (shares / total) @ vectors if total > 0 else vectors[-1]
+
+
+def bundle_direction(weights: Floats, vectors: Floats, constraint: str) -> tuple[Floats, float]:
+    r"""Return the feasible step that descends along all sub-gradients, and its slope.
+
+    .. math:: \min_{p, s} \; s + \tfrac12 \lVert p \rVert^2 \quad \text{with} \quad
+              g_k^T p \le s, \; \alpha + p \in C
+
+    a quadratic programme in R + 1 variables, in units of the largest sub-gradient.
+    """
+    from scipy.optimize import minimize
+
+    programme: Any = minimize  # its stubs do not know dictionaries of constraints
+    size = float(np.abs(vectors).max()) or 1.0
+    scaled = vectors / size
+    R = len(weights)
+    below = {
+        "type": "ineq",
+        "fun": lambda x: x[R] - scaled @ x[:R],
+        "jac": lambda x: np.hstack([-scaled, np.ones((len(scaled), 1))]),
+    }
+    total = {
+        "type": "eq",
+        "fun": lambda x: x[:R].sum(),
+        "jac": lambda x: np.append(np.ones(R), 0.0)[None],
+    }
+    found = programme(
+        lambda x: x[R] + 0.5 * x[:R] @ x[:R],
+        np.zeros(R + 1),
+        jac=lambda x: np.append(x[:R], 1.0),
+        bounds=[*((-w, None) for w in weights), (None, None)],
+        constraints=[below, total] if constraint == "simplex" else [below],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 200},
+    )
+    step = project_weights(weights + found.x[:R], constraint) - weights
+    return step, float((vectors @ step).max())

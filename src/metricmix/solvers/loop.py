@@ -11,8 +11,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -20,8 +19,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.exceptions import CheckpointError, ConvergenceWarning
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
+from metricmix.solvers.progress import progress_bar
 from metricmix.solvers.result import Status, Trace
 from metricmix.validation import check_integer, check_number
 
@@ -138,9 +138,9 @@ def run(
     limits: Limits,
     rng: np.random.Generator,
     *,
+    seed: int | None = None,
     callback: Callable[[Progress], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
     verbose: bool = False,
 ) -> Outcome:
     """Run a solver to its end.
@@ -159,7 +159,7 @@ def run(
     """
     trace = Trace()
     # Digesting a large stack takes a while: once per run, and only if it will be needed.
-    fingerprint = solver.fingerprint() if checkpoint is not None else ""
+    fingerprint = f"{solver.fingerprint()} {seed}" if checkpoint is not None else ""
     resumed = checkpoint is not None and Path(checkpoint).exists()
     current = (
         _restore(checkpoint, solver, fingerprint, rng, trace)
@@ -171,8 +171,7 @@ def run(
     deadline = now + (math.inf if limits.time_limit is None else limits.time_limit)
     status: Status | None = None
     before_step: Any = None
-    checks = 0
-    with _progress_bar(verbose, limits.max_iter) as show:
+    with progress_bar(verbose, limits.max_iter) as show:
         try:
             if resumed:
                 status = solver.status(current.state)
@@ -196,10 +195,9 @@ def run(
                 current.seconds = time.perf_counter() - started
                 at_end = current.iteration == limits.max_iter
                 if current.iteration % limits.check_every == 0 or at_end:
-                    checks += 1
                     status = _look(solver, current, trace, limits, callback)
                     show(current.iteration, trace.objective[-1])
-                    if checkpoint is not None and checks % checkpoint_every == 0:
+                    if checkpoint is not None:
                         _save(checkpoint, fingerprint, rng, trace, current)
                 if status is None and time.perf_counter() >= deadline:
                     status = Status.TIME_LIMIT
@@ -236,7 +234,8 @@ def _look(
         trace.weights.append(weights.copy())
     if not limits.keep_best:
         # The mean of what was drawn speaks for where it was drawn: up to the last check's state.
-        current.best, current.best_objective = current.last or _copy(current.state), objective
+        if objective < current.best_objective:
+            current.best, current.best_objective = current.last or _copy(current.state), objective
         current.last = _copy(current.state)
     elif objective < current.best_objective:
         current.best, current.best_objective = _copy(current.state), objective
@@ -302,7 +301,12 @@ def _restore(
         states[which] = kind(
             **{k: v.copy() if v.ndim else v.item() for k, v in saved.items() if v is not None}
         )
-    rng.bit_generator.state = header["rng"]
+    try:
+        rng.bit_generator.state = header["rng"]
+    except ValueError:
+        raise CheckpointError(
+            f"{os.fspath(path)}: was written with another kind of random generator"
+        ) from None
     trace.iteration, trace.objective, trace.time = header["trace"]
     trace.weights = list(arrays["trace.weights"])
     return _Run(
@@ -311,29 +315,3 @@ def _restore(
         seconds=header["seconds"],
         **states,
     )
-
-
-@contextmanager
-def _progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
-    """Show a bar with the time left on a terminal; nothing in a pipe or when not verbose."""
-    if not verbose:
-        yield lambda iteration, objective: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        raise InputError(
-            "verbose: the progress bar needs rich: pip install 'metricmix[cli]'"
-        ) from None
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Bar(
-        *columns, TextColumn("{task.description}"), console=console, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda iteration, objective: bar.update(
-            task, completed=iteration, description=f"objective {objective:.6g}"
-        )

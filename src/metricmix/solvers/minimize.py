@@ -13,15 +13,20 @@ from numpy.typing import ArrayLike
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import link_code
-from metricmix.objectives.base import Objective
+from metricmix.mixture.link import LINKS
+from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.constraint import CONSTRAINTS
 from metricmix.solvers.full import Full
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.validation import check_choice, check_integer, check_number
+from metricmix.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_random_state,
+)
 
 __all__ = ["minimize"]
 
@@ -36,8 +41,8 @@ def minimize(
     stack: DissimilarityStack | ArrayLike,
     method: str = "stochastic",
     *,
-    link: str = "softplus",
-    beta: float = 1.0,
+    link: str | None = None,
+    beta: float | None = None,
     start: Mixture | ArrayLike | None = None,
     constraint: str | None = None,
     max_iter: int | None = None,
@@ -66,7 +71,7 @@ def minimize(
         O(R n) per pair. "full" computes all shortest paths in each step and an exact sub-gradient,
         O(n³) but few steps; the choice up to a few thousand items.
     link, beta : str, float
-        The link and its sharpness.
+        The link and its sharpness; default those of `start`, else "softplus" and 1.
     start : Mixture or array of R weights, optional
         Default: 1/R each.
     constraint : {None, "nonnegative", "simplex"}
@@ -116,17 +121,17 @@ def minimize(
     array([ 1.5, -0.4])
     """
     check_choice(method, tuple(METHODS), name="method")
+    check_objective(objective)
+    rng, seed = check_random_state(random_state)
     if not isinstance(stack, DissimilarityStack):
         stack = DissimilarityStack(stack)
-    if not isinstance(objective, Objective):
-        raise InputError(f"objective: expected an Objective, got {type(objective).__name__}")
     objective.check(stack.n_items)
-    link_code(link)
+    like = start if isinstance(start, Mixture) else Mixture([1.0])
     problem = Problem(
         objective,
         stack,
-        link,
-        check_number(beta, name="beta", low=0, open_low=True),
+        check_choice(link or like.link, LINKS, name="link"),
+        check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
         check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
         n_jobs,
     )
@@ -143,7 +148,8 @@ def minimize(
     outcome = run(
         solver,
         Limits(steps, time_limit, every, tested=tested, keep_best=judged),
-        np.random.default_rng(random_state),
+        rng,
+        seed=seed,
         callback=callback,
         checkpoint=checkpoint,
         verbose=verbose,
@@ -151,7 +157,7 @@ def minimize(
     weights = solver.weights(outcome.state)
     value, kind = outcome.objective, "held-out" if judged else "running mean"
     if isinstance(solver, Full):
-        kind = "exact"
+        kind = "exact" if solver.temperature is None else "soft"
     elif stack.n_items <= EXACT_UP_TO:
         exact = problem.value(weights)
         if np.isfinite(exact):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
 from metricmix.paths.pair import bundle_paths
 from metricmix.paths.soft import soft_paths
-from metricmix.paths.trees import grow_trees
+from metricmix.paths.trees import distances_from, grow_trees
 
 __all__ = ["Problem"]
 
@@ -60,9 +61,7 @@ class Problem:
 
     def mixture(self, weights: Floats) -> Mixture:
         """Return weights as a mixture that means the same on any stack of these sources."""
-        stack = self.stack
-        scaling = None if stack.scaling == "none" else stack.scales
-        return Mixture(weights, stack.names, self.link, self.beta, scaling)
+        return Mixture(weights, self.stack.names, self.link, self.beta, self.stack.scales)
 
     def lengths(self, weights: Floats) -> EdgeLengths:
         """Return the edge lengths under `weights`."""
@@ -99,9 +98,9 @@ class Problem:
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
-        roots = self._roots()
-        trees = grow_trees(self.lengths(weights), roots, n_jobs=self.n_jobs)
-        return self._demand(roots, trees.distances)[0] + self.ridge(weights)
+        roots = self._roots
+        d = distances_from(self.lengths(weights), roots, n_jobs=self.n_jobs)
+        return self._demand(roots, d)[0] + self.ridge(weights)
 
     def value_and_gradient(
         self, weights: Floats, temperature: float | None = None
@@ -112,7 +111,7 @@ class Problem:
         gradient is that of a smooth function.
         """
         lengths = self.lengths(weights)
-        roots = self._roots()
+        roots = self._roots
         if temperature is None:
             trees = grow_trees(lengths, roots, n_jobs=self.n_jobs)
             value, demand = self._demand(roots, trees.distances)
@@ -133,6 +132,7 @@ class Problem:
         gradient = self._through_link(lengths, edge_flow)
         return value + self.ridge(weights), gradient + 2.0 * self.objective.rho * weights
 
+    @cached_property
     def _roots(self) -> Indices:
         """Return the items that pairs start from."""
         used = np.zeros(self.n, dtype=bool)

@@ -31,7 +31,8 @@ class Status(Enum):
     STOPPED = "stopped by the callback"
     INTERRUPTED = "interrupted; this is the best so far"
     DIVERGED = (
-        "met a value that is not finite and went back to the best so far; reduce the step size"
+        "met values that are not finite, or weights without bound, and went back to the best so "
+        "far; reduce the step size, or add a ridge rho if the objective has no minimum"
     )
 
     @property
@@ -76,8 +77,8 @@ class SolveResult:
     objective : float
         Value at the result.
     objective_kind : str
-        ``"exact"`` (over all terms), ``"held-out"`` (over the validation terms) or ``"running
-        mean"`` (of the terms drawn since the last check).
+        ``"exact"`` (over all terms), ``"soft"`` (the same, over soft distances), ``"held-out"``
+        (over the validation terms) or ``"running mean"`` (of the terms drawn since the last check).
     status, message : Status, str
         Why it stopped, and the same in words.
     n_iter : int

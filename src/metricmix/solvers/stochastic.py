@@ -49,6 +49,7 @@ class StochasticState:
     average: Floats
     moment: Floats
     square: Floats
+    taken: int
     shrink: float
     seen: float
     count: int
@@ -68,6 +69,7 @@ class Stochastic:
     start : (R,) array
     optimizer : {"adam", "sgd"}
     learning_rate : float
+        Size of the first steps; with "adam" about the change of each weight per step.
     schedule : {"constant", "sqrt", "inverse"}
         How the step size falls; `decay` is the number of steps after which it begins to.
     batch_size : int
@@ -83,6 +85,7 @@ class Stochastic:
         time.
     tol : float, optional
         Stop when the held-out objective has not improved by this share for `patience` checks.
+    patience : int
     """
 
     problem: Problem
@@ -122,11 +125,13 @@ class Stochastic:
 
     def init(self, rng: np.random.Generator) -> StochasticState:
         """Hold some terms out and return the start."""
+        for reverse in (False, True):  # many single searches will profit
+            self.problem.stack.raw_range(reverse=reverse)
         start = project_weights(self.start, self.problem.constraint)
         zeros = np.zeros_like(start)
         held_out = self._hold_out(rng)
         return StochasticState(
-            held_out, start, start, zeros, zeros, 1.0, 0.0, 0, math.nan, math.inf, 0, True
+            held_out, start, start, zeros, zeros, 0, 1.0, 0.0, 0, math.nan, math.inf, 0, True
         )
 
     def _hold_out(self, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -153,8 +158,8 @@ class Stochastic:
             total = gradient + ridge
             moment = 0.9 * moment + 0.1 * total
             square = 0.999 * square + 0.001 * total**2
-            mean = moment / (1.0 - 0.9 ** (iteration + 1))
-            spread = np.sqrt(square / (1.0 - 0.999 ** (iteration + 1)))
+            mean = moment / (1.0 - 0.9 ** (state.taken + 1))
+            spread = np.sqrt(square / (1.0 - 0.999 ** (state.taken + 1)))
             move = rate * mean / (spread + 1e-8)
         elif self.scaling == "paper":
             per_pair = 1.0 / self.problem.n**2
@@ -168,6 +173,7 @@ class Stochastic:
             weights=weights,
             moment=moment,
             square=square,
+            taken=state.taken + 1,
             seen=state.seen + value,
             count=state.count + 1,
             finite=finite,
@@ -185,7 +191,7 @@ class Stochastic:
         reached = self.problem.estimate(after.weights, after.validation)
         if reached <= known:
             return replace(after, held_out=reached, shrink=min(1.0, 1.5 * before.shrink))
-        return replace(before, held_out=known, shrink=0.5 * before.shrink, count=after.count)
+        return replace(before, held_out=known, shrink=0.5 * before.shrink)
 
     def _draw(self, state: StochasticState, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the terms of a step, none of them held out."""

@@ -23,13 +23,19 @@ from metricmix.kernels.edges import move_edges
 from metricmix.kernels.mixing import form_lengths
 from metricmix.mixture.lengths import lengths_of
 from metricmix.mixture.link import link_code, link_derivative
-from metricmix.objectives.base import Objective
+from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
-from metricmix.validation import check_choice, check_integer, check_number, check_square
+from metricmix.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_random_state,
+    check_square,
+)
 
 __all__ = ["MatrixState", "WholeMatrix", "minimize_metric"]
 
@@ -113,13 +119,15 @@ class WholeMatrix:
         before = state.X[u, v]
         try:
             move_edges(state.X, w, u, v, move, self.beta, link_code(self.link), not self.directed)
+            return MatrixState(
+                state.X, state.seen + seen, state.count + 1, state.best, state.waited
+            )
         except KeyboardInterrupt:  # half a step is no step
             self._of = None
             state.X[u, v] = before
             if not self.directed:
                 state.X[v, u] = before
             raise
-        return MatrixState(state.X, state.seen + seen, state.count + 1, state.best, state.waited)
 
     def check(self, state: MatrixState) -> tuple[MatrixState, float]:
         """Return the mean of the terms drawn since the last check."""
@@ -207,7 +215,7 @@ def minimize_metric(
     learning_rate, schedule : float, str
         Size of the step per drawn pair, and how it falls: "constant", "sqrt" or "inverse".
     decay : float, optional
-        Steps after which it begins to fall; default a twentieth of `max_iter`.
+        Steps after which it begins to fall; default a twentieth of the default `max_iter`.
     batch_size : int, optional
         Terms drawn per step; default n.
     max_iter : int, optional
@@ -231,8 +239,12 @@ def minimize_metric(
     >>> mm.is_metric(result.metric)
     True
     >>> round(result.objective, 2), round(6 * (7 / 3) ** 2 / 9, 2)  # reached, and the optimum
-    (3.65, 3.63)
+    (3.63, 3.63)
     """
+    check_objective(objective)
+    rng, seed = check_random_state(random_state)
+    if tol is not None:
+        check_number(tol, name="tol", low=0)
     X = check_square(
         X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
     ).astype(np.float64)
@@ -249,10 +261,12 @@ def minimize_metric(
         beta=check_number(beta, name="beta", low=0, open_low=True),
         learning_rate=check_number(learning_rate, name="learning_rate", low=0, open_low=True),
         schedule=check_choice(schedule, SCHEDULES, name="schedule"),
-        decay=check_number(decay or max(1.0, steps / 20), name="decay", low=0, open_low=True),
+        decay=check_number(
+            max(1.0, enough / 20) if decay is None else decay, name="decay", low=0, open_low=True
+        ),
         batch_size=batch,
         tol=tol,
-        patience=patience,
+        patience=check_integer(patience, name="patience", low=1),
         n_jobs=n_jobs,
     )
     limits = Limits(
@@ -265,7 +279,8 @@ def minimize_metric(
     outcome = run(
         solver,
         limits,
-        np.random.default_rng(random_state),
+        rng,
+        seed=seed,
         callback=callback,
         checkpoint=checkpoint,
         verbose=verbose,
