@@ -23,6 +23,7 @@ JOBS = {
     "minimize, stochastic": "mm.minimize(objective, stack, max_iter=2)",
     "minimize, full": "mm.minimize(objective, stack, method='full')",
     "threshold_graphs": "mm.dissimilarity.threshold_graphs(D)",
+    "minimize_metric": "mm.minimize_metric(mm.objectives.LeastSquares(D), D, max_iter=2)",
 }
 SETUP = """
 import warnings, numpy as np, metricmix as mm

@@ -17,7 +17,7 @@ except ImportError:  # the library does without
 if TYPE_CHECKING:
     from metricmix.demo import Demo
 
-__all__ = ["main"]
+__all__ = ["draw_demo", "main"]
 
 
 @click.group(
@@ -62,7 +62,7 @@ def demo(out: Path, splits: int, items: int, seed: int) -> None:
             on_split=lambda split: bar.update(task, completed=split),
         )
     _print_demo(found, splits)
-    picture = _draw_demo(found, out)
+    picture = draw_demo(found, out / "convergence")
     click.echo(f"convergence: {picture}   ({time.perf_counter() - started:.0f} s in all)")
 
 
@@ -102,7 +102,8 @@ def _print_demo(found: Demo, splits: int) -> None:
     )
 
 
-def _draw_demo(found: Demo, out: Path) -> Path:
+def draw_demo(found: Demo, target: Path) -> Path:
+    """Draw how the objective fell, as PNG and SVG; return the former."""
     from metricmix.report import plot_convergence, save_figure
 
     picture = plot_convergence(
@@ -111,4 +112,4 @@ def _draw_demo(found: Demo, out: Path) -> Path:
         title="Algorithm 1 on eight graphs of digits, from four starts",
         ylabel="objective",
     )
-    return save_figure(picture, out / "convergence")[0]
+    return save_figure(picture, target)[0]

@@ -200,6 +200,27 @@ def test_end_is_a_local_minimum(kind, seed):
         assert around.min() >= result.objective - 1e-3 * radius
 
 
+@pytest.mark.parametrize("constraint", ["nonnegative", "simplex"])
+@pytest.mark.parametrize("seed", range(4))
+def test_constrained_end_is_not_called_a_minimum_if_it_is_none(constraint, seed):
+    stack = threshold_stack(seed, 12, R=4)
+    rng = np.random.default_rng(seed)
+    target = rng.uniform(0.0, 2.0, (12, 12))
+    objective = mm.objectives.Separable(
+        lambda d, i, j: np.abs(d - target[i, j]), lambda d, i, j: np.sign(d - target[i, j])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mm.ConvergenceWarning)
+        result = mm.minimize(objective, stack, method="full", constraint=constraint)
+    if result.status is not Status.CONVERGED:
+        return
+    steps = 1e-3 * rng.normal(size=(200, 4))
+    around = np.array([project_weights(result.weights + step, constraint) for step in steps])
+    moved = np.linalg.norm(around - result.weights, axis=1)
+    gain = result.objective - naive_values(objective, stack, around)
+    assert (gain <= 1e-2 * moved).all()
+
+
 @pytest.mark.parametrize("kind", UNIMODAL)
 @pytest.mark.parametrize("seed", range(2))
 def test_kinks_against_a_long_stochastic_run(kind, seed):
