@@ -35,7 +35,9 @@ def problem(n: int) -> Problem:
         np.fill_diagonal(gram, 0.0)
         d = np.sqrt(np.maximum(gram + gram.T, 0.0) / 2)
         layer[...] = d / d.mean()
-    return Problem(LabelContrast(y, rho=0.01), DissimilarityStack.from_block(block), n_jobs=1)
+    stack = DissimilarityStack.from_block(block)
+    stack.raw_range()  # as the solver does before its first step
+    return Problem(LabelContrast(y, rho=0.01), stack, n_jobs=1)
 
 
 def run() -> str:
