@@ -250,8 +250,18 @@ def is_metric(
 ) -> bool:
     """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
 
-    Distance 0 between different items is accepted unless `strict`. NaN, infinite entries and
-    matrices that are not square raise an :class:`~metricmix.exceptions.InputError`.
+    NaN, infinite entries and matrices that are not square raise an
+    :class:`~metricmix.exceptions.InputError`.
+
+    Parameters
+    ----------
+    D : array of shape (n, n)
+    tol : float
+        Tolerance relative to the largest entry (at least a few roundings of the type).
+    strict : bool
+        Whether distance 0 between different items is refused: a metric, not a pseudo-metric.
+    directed : bool
+        Whether symmetry is left out.
 
     Examples
     --------
@@ -268,6 +278,16 @@ def check_metric(
     D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
 ) -> None:
     """Raise :class:`~metricmix.exceptions.NotAMetricError`, naming the worst offence, or return.
+
+    Parameters
+    ----------
+    D : array of shape (n, n)
+    tol : float
+        Tolerance relative to the largest entry (at least a few roundings of the type).
+    strict : bool
+        Whether distance 0 between different items is refused: a metric, not a pseudo-metric.
+    directed : bool
+        Whether symmetry is left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Compiled loops, and nothing else.
+"""Compiled loops, and the little Python that shares them out.
 
 Kernels take contiguous arrays, check nothing and print nothing: the public functions of the other
 rooms validate and allocate. They release the interpreter lock, so that plain Python threads run
