@@ -1,5 +1,6 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
+from metricmix.dissimilarity.cross import CrossDissimilarities
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
@@ -9,7 +10,7 @@ from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.neighbourhoods import jaccard, resource_allocation
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 
 __all__ = [

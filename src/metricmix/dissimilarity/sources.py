@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.exceptions import InputError
 from metricmix.validation import check_square
 
-__all__ = ["ComputedSource", "DenseSource", "FeatureSource", "GraphSource", "Source"]
+__all__ = ["ComputedSource", "DenseSource", "FeatureSource", "GraphSource", "Source", "Subset"]
 
 Indices = NDArray[np.int64]
 Floats = NDArray[Any]
@@ -239,6 +239,27 @@ class GraphSource(ComputedSource):
             forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
         )
         self.directed = directed
+
+
+class Subset(Source):
+    """Some of the items of a computed source."""
+
+    def __init__(self, source: Source, items: Indices) -> None:
+        self.source, self.items = source, items
+        self.n = len(items)
+        self.name = source.name
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]`` among these items."""
+        return self.source.rows(self.items[indices])[:, self.items]
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T`` among these items."""
+        return self.source.columns(self.items[indices])[:, self.items]
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise."""
+        return self.source.pairs(self.items[i], self.items[j])
 
 
 def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.sources import DenseSource, Source, as_source, is_mapped
+from metricmix.dissimilarity.cross import CrossDissimilarities
+from metricmix.dissimilarity.scaling import SCALINGS, scale_of
+from metricmix.dissimilarity.sources import DenseSource, Source, Subset, as_source, is_mapped
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import row_range
 from metricmix.kernels.threads import in_threads, threads_for
@@ -17,12 +19,9 @@ from metricmix.validation import check_choice, check_indices, symmetrized
 if TYPE_CHECKING:
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
 
-__all__ = ["CrossDissimilarities", "DissimilarityStack"]
+__all__ = ["DissimilarityStack"]
 
 Floats = NDArray[np.float64]
-SCALINGS = ("none", "norm", "mean", "max")
-ROWS_FOR_SCALE = 2048
-"""Computed sources with more items than this are scaled by a random sample of as many rows."""
 
 
 class DissimilarityStack:
@@ -261,7 +260,7 @@ class DissimilarityStack:
             subset = [
                 DenseSource(source.block(rows, rows), directed=self._directed)
                 if isinstance(source, DenseSource)
-                else _Subset(source, rows)
+                else Subset(source, rows)
                 for source in self._sources
             ]
             return self._derived(subset, range(self.n_sources))
@@ -330,50 +329,7 @@ class DissimilarityStack:
         check_choice(scaling, SCALINGS, name="scaling")
         if scaling == "none" or self._n == 1:
             return scaling, np.ones(self.n_sources)
-        return scaling, np.array([_scale(source, scaling) for source in self._sources])
-
-
-class CrossDissimilarities:
-    """R dissimilarities from some items (rows) to other items (columns).
-
-    What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
-    stack's `scales`.
-    """
-
-    def __init__(self, raw: NDArray[Any], names: tuple[str, ...], scales: Floats) -> None:
-        scaled = raw.astype(np.float64) / scales[:, None, None]
-        self.values = np.moveaxis(scaled, 0, -1)
-        self.names = names
-        self.scales = scales
-        self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
-        self.n_sources = raw.shape[0]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __repr__(self) -> str:
-        return f"CrossDissimilarities(shape={self.shape}, sources={list(self.names)})"
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self.values if dtype is None else self.values.astype(dtype)
-
-
-class _Subset(Source):
-    """Some of the items of a computed source."""
-
-    def __init__(self, source: Source, items: NDArray[np.int64]) -> None:
-        self.source, self.items = source, items
-        self.n = len(items)
-        self.name = source.name
-
-    def rows(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        return self.source.rows(self.items[indices])[:, self.items]
-
-    def columns(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        return self.source.columns(self.items[indices])[:, self.items]
-
-    def pairs(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
-        return self.source.pairs(self.items[i], self.items[j])
+        return scaling, np.array([scale_of(source, scaling) for source in self._sources])
 
 
 def _label(r: int, names: Sequence[str] | None) -> str:
@@ -438,19 +394,3 @@ def _as_block(parts: list[Source], directed: bool) -> NDArray[Any] | None:
         layer[...] = matrix if directed else symmetrized(matrix)
     block.flags.writeable = False
     return block
-
-
-def _scale(source: Source, scaling: str) -> float:
-    """Return the number that brings `source` to unit root mean square, mean or maximum."""
-    n = source.n
-    chosen = np.arange(n)
-    if not isinstance(source, DenseSource) and n > ROWS_FOR_SCALE:
-        chosen = np.sort(np.random.default_rng(0).choice(n, ROWS_FOR_SCALE, replace=False))
-    total, largest = 0.0, 0.0
-    for start in range(0, len(chosen), 256):
-        rows = np.asarray(source.rows(chosen[start : start + 256]), dtype=np.float64)
-        total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
-        largest = max(largest, float(rows.max()))
-    pairs = len(chosen) * (n - 1)
-    scale = {"norm": np.sqrt(total / pairs), "mean": total / pairs, "max": largest}[scaling]
-    return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
