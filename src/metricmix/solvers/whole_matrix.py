@@ -89,7 +89,9 @@ class WholeMatrix:
     def lengths(self, X: Floats) -> Floats:
         """Return the edge lengths of X: formed once, then kept up to date step by step."""
         if self._of is not X:
-            form_lengths(X[None].view(), np.ones(1), self.beta, link_code(self.link), 0, self._w)
+            block = X[None].view()
+            block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
+            form_lengths(block, np.ones(1), self.beta, link_code(self.link), 0, self._w)
             self._of = X
         return self._w
 
