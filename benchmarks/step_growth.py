@@ -36,7 +36,7 @@ def problem(n: int) -> Problem:
         d = np.sqrt(np.maximum(gram + gram.T, 0.0) / 2)
         layer[...] = d / d.mean()
     stack = DissimilarityStack.from_block(block)
-    stack.raw_range()  # as the solver does before its first step
+    stack.raw_range()  # found once, in the first step
     return Problem(LabelContrast(y, rho=0.01), stack, n_jobs=1)
 
 

@@ -332,3 +332,14 @@ def test_bad_arguments_are_refused():
         mm.shortest_path(np.array([[0.0, -1.0], [-1.0, 0.0]]), None, 0, 1)
     with pytest.raises(mm.InputError, match="lengths: expected finite"):
         mm.shortest_path(np.array([[0.0, np.inf], [np.inf, 0.0]]), None, 0, 1)
+
+
+def test_ties_do_not_depend_on_what_the_stack_was_used_for():
+    rng = np.random.default_rng(11)
+    whole = [np.triu(rng.integers(1, 6, (40, 40)), 1).astype(float) for _ in range(2)]
+    stack = mm.DissimilarityStack([M + M.T for M in whole])
+    weights = rng.normal(size=2)
+    pairs = [(i, j) for i in range(40) for j in range(0, 40, 3)]
+    fresh = [mm.shortest_path(stack, weights, i, j) for i, j in pairs]
+    stack.raw_range()
+    assert [mm.shortest_path(stack, weights, i, j) for i, j in pairs] == fresh

@@ -216,16 +216,14 @@ class DissimilarityStack:
             return self._block[:, i, j]
         return np.stack([source.pairs(i, j) for source in self._sources])
 
-    def raw_range(
-        self, *, reverse: bool = False, look: bool = True
-    ) -> tuple[Floats, Floats] | None:
+    def raw_range(self, *, reverse: bool = False) -> tuple[Floats, Floats] | None:
         """Return the smallest and largest entry of every row (column, if `reverse`): (R, n) each.
 
-        The diagonal is left out. None for sources that are not in memory. Found once, by reading
-        all entries; unless `look`, None as long as nobody has.
+        The diagonal is left out. None for sources that are not in memory; else found once, by
+        reading all entries.
         """
         reverse = reverse and self._directed
-        if self._block is None or self._n == 1 or not (look or reverse in self._ranges):
+        if self._block is None or self._n == 1:
             return None
         if reverse not in self._ranges:
             low, high = np.empty((2, self.n_sources, self._n))

@@ -77,16 +77,15 @@ class EdgeLengths:
         w[i == j] = 0.0
         return w
 
-    def floors(self, *, look: bool = True) -> Floats:
+    def floors(self) -> Floats:
         """Return lower bounds of the edges out of each item (row 0) and into it (row 1).
 
         Shape (2, n); from the range of every row of the sources, which a stack in memory looks up
-        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known (or would
-        have to be looked up first, unless `look`).
+        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known.
         """
         bounds = np.zeros((2, self.n))
         for side, reverse in enumerate((False, True) if self.directed else (False,)):
-            known = None if self.plain else self.stack.raw_range(reverse=reverse, look=look)
+            known = None if self.plain else self.stack.raw_range(reverse=reverse)
             if known is None:
                 return bounds
             low, high = known

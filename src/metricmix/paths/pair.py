@@ -28,7 +28,7 @@ __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
 PAIRS_PER_THREAD = 8
 """Fewer pairs than this are not worth another thread."""
 PAIRS_PER_LOOK = 32
-"""Fewer pairs than this are not worth a look at all rows of a stack nobody has looked at yet."""
+"""Fewer pairs than this are not worth a look at all rows of a stack."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,21 @@ def bundle_paths(
     i: NDArray[np.int64],
     j: NDArray[np.int64],
     *,
+    bounded: bool | None = None,
     n_jobs: int | None = None,
 ) -> PathBundle:
-    """Return the shortest paths of pairs that are known to be sound."""
+    """Return the shortest paths of pairs that are known to be sound.
+
+    `bounded` says whether to prune by the ranges of the stack's rows, which have to be looked up
+    once: by default for many pairs only. It may change which of several equal paths is found, so
+    it must not depend on what a stack was used for before.
+    """
     if lengths.block is None:
         return _search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
     shares = np.array_split(np.arange(len(i)), threads)
-    floors = lengths.floors(look=len(i) >= PAIRS_PER_LOOK)
+    bounded = len(i) >= PAIRS_PER_LOOK if bounded is None else bounded
+    floors = lengths.floors() if bounded else np.zeros((2, lengths.n))
     parts = in_threads(
         lambda share: _search_block(lengths, floors, i[share], j[share]), shares, threads
     )

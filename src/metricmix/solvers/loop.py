@@ -148,12 +148,13 @@ def run(
     Parameters
     ----------
     solver, limits, rng
+    seed : int, optional
+        Where the generator came from, to tell checkpoints of different seeds apart.
     callback : callable, optional
         Called with a :class:`Progress` at every check; a true return value stops the solver.
     checkpoint : path, optional
-        Written every `checkpoint_every` checks and at the end, however it comes. If the file is
-        there already and belongs to the same problem, the run goes on from it, to the very same
-        result.
+        Written at every check and at the end, however it comes. If the file is there already and
+        belongs to the same problem and seed, the run goes on from it, to the very same result.
     verbose : bool
         Show a progress bar on a terminal.
     """

@@ -80,7 +80,7 @@ class Problem:
         """
         lengths = self.lengths(weights)
         i, j = self.objective.pairs(terms, self.n)
-        paths = bundle_paths(lengths, i.ravel(), j.ravel(), n_jobs=self.n_jobs)
+        paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
         value, slope = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
         number, u, v = paths.edges()
         gradient = lengths.edge_gradient(u, v, slope.ravel()[number] / len(terms))
@@ -89,7 +89,8 @@ class Problem:
     def estimate(self, weights: Floats, terms: Indices) -> float:
         """Return the objective with only `terms` in the mean, each by its probability."""
         i, j = self.objective.pairs(terms, self.n)
-        paths = bundle_paths(self.lengths(weights), i.ravel(), j.ravel(), n_jobs=self.n_jobs)
+        lengths = self.lengths(weights)
+        paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
         value, _ = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
         p = self.objective.probabilities(terms, self.n)
         return float(value @ p / p.sum()) + self.ridge(weights)

@@ -86,6 +86,7 @@ class Stochastic:
     tol : float, optional
         Stop when the held-out objective has not improved by this share for `patience` checks.
     patience : int
+        Checks without improvement that `tol` waits for.
     """
 
     problem: Problem
@@ -125,8 +126,6 @@ class Stochastic:
 
     def init(self, rng: np.random.Generator) -> StochasticState:
         """Hold some terms out and return the start."""
-        for reverse in (False, True):  # many single searches will profit
-            self.problem.stack.raw_range(reverse=reverse)
         start = project_weights(self.start, self.problem.constraint)
         zeros = np.zeros_like(start)
         held_out = self._hold_out(rng)
