@@ -9,6 +9,7 @@ from metricmix.dissimilarity.mahalanobis import mahalanobis
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.neighbourhoods import jaccard, resource_allocation
 from metricmix.dissimilarity.path_length import path_length
+from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
@@ -21,8 +22,10 @@ __all__ = [
     "FeatureSource",
     "Graph",
     "GraphSource",
+    "Recipe",
     "Source",
     "as_graph",
+    "as_recipe",
     "diffusion",
     "features",
     "jaccard",

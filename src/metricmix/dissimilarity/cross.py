@@ -16,14 +16,24 @@ class CrossDissimilarities:
     """R dissimilarities from some items (rows) to other items (columns).
 
     What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
-    stack's `scales`.
+    stack's `scales`. The ids of the items, ``stack.items[a]`` and ``stack.items[b]``, are in
+    `row_items` and `column_items`.
     """
 
-    def __init__(self, raw: NDArray[Any], names: tuple[str, ...], scales: Floats) -> None:
+    def __init__(
+        self,
+        raw: NDArray[Any],
+        names: tuple[str, ...],
+        scales: Floats,
+        row_items: NDArray[Any],
+        column_items: NDArray[Any],
+    ) -> None:
         scaled = raw.astype(np.float64) / scales[:, None, None]
         self.values = np.moveaxis(scaled, 0, -1)
         self.names = names
         self.scales = scales
+        self.row_items = row_items
+        self.column_items = column_items
         self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
         self.n_sources = raw.shape[0]
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.features import Metric, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.items import graph_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.table import check_table
 from metricmix.exceptions import InputError
@@ -65,7 +66,8 @@ def diffusion(
     Returns
     -------
     DissimilarityMatrix (n, n)
-        Named "diffusion_<steps>", "pagerank" or, with features, "pagerank_features". Costs
+        Named "diffusion_<steps>", "pagerank" or, with features, "pagerank_features", with the ids
+        of the nodes in `items`, by which a stack lines it up (None for numbered rows). Costs
         O(steps E d), for PageRank O(E d / sqrt(restart)) or O(n^2 (n + d)), whichever is
         less, and n^2 d / 2 for the distances.
 
@@ -85,7 +87,8 @@ def diffusion(
         raise InputError(f"steps: expected a whole number >= 0, got {steps!r}")
     if restart is not None:
         restart = check_number(restart, name="restart", low=0.0, high=1.0, open_low=True)
-    operator = smoothing_operator(as_graph(graph, nodes=nodes, weight=weight))
+    lengths = as_graph(graph, nodes=nodes, weight=weight)
+    operator = smoothing_operator(lengths)
     n = operator.shape[0]
     if X is None:
         from scipy.sparse import eye_array
@@ -103,7 +106,8 @@ def diffusion(
         name = "pagerank" if X is None else "pagerank_features"
     if X is None:
         smoothed = _roots(smoothed)
-    return as_dissimilarity(features(smoothed, metric), name)
+    items = graph_items(graph, nodes, lengths.nodes)
+    return as_dissimilarity(features(smoothed, metric), name, items=items)
 
 
 def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.gram import SquaredDistances
+from metricmix.dissimilarity.items import table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.table import check_table
 from metricmix.exceptions import InputError
 
-__all__ = ["FeatureRows", "feature_rows", "features"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.recipes import FeatureRecipe
+
+__all__ = ["FeatureRows", "check_metric_name", "feature_rows", "features", "metric_name"]
 
 BY_PRODUCT = ("euclidean", "l2", "sqeuclidean", "cosine", "normalized-euclidean")
 BY_SKLEARN = ("haversine", "nan_euclidean")
@@ -24,14 +28,24 @@ BY_SCIPY = (
     *("jensenshannon", "mahalanobis", "minkowski", "seuclidean", *ON_SETS),
 )
 ROUNDING = 1e-12
+CHUNK = 1 << 22
+"""Distances computed at once: 32 MiB."""
 ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
 
 Metric = str | Callable[..., float]
 
 
+@overload
+def features(
+    X: None = None, metric: Metric = "euclidean", **metric_params: Any
+) -> FeatureRecipe: ...
+@overload
 def features(
     X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
-) -> DissimilarityMatrix:
+) -> DissimilarityMatrix: ...
+def features(
+    X: ArrayLike | Any | None = None, metric: Metric = "euclidean", **metric_params: Any
+) -> DissimilarityMatrix | FeatureRecipe:
     """Distances between the rows of a feature table: ``M[i, j] = metric(x_i, x_j)``.
 
     ===========================  ==================================================================
@@ -51,7 +65,8 @@ def features(
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
         One row per item. Sparse tables stay sparse for the first three lines above and are made
-        dense for the other metrics.
+        dense for the other metrics. Without X the answer is a
+        :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later.
     metric : str or callable
     **metric_params
         Passed on, as ``p=3`` for ``"minkowski"``. The variances of ``"seuclidean"`` and the inverse
@@ -74,33 +89,41 @@ def features(
     DissimilarityMatrix([[0., 5., 5.],
                          [5., 0., 0.],
                          [5., 0., 0.]])
+    >>> features(metric="minkowski", p=3)
+    features(metric='minkowski', p=3)
     """
-    table = feature_rows(X, metric, **metric_params)
-    n = table.n
-    matrix = np.empty((n, n))
-    # A function is slow enough to be worth calling for exactly the pairs that are needed.
-    step = 1 if callable(metric) else max(1, (1 << 22) // n)
-    for start in range(0, n, step):
-        stop = min(n, start + step)
-        block = table.block(np.arange(start, stop), start)
-        within = np.triu(block[:, : stop - start], 1)
-        matrix[start:stop, start:stop] = within + within.T
-        matrix[start:stop, stop:] = block[:, stop - start :]
-        matrix[stop:, start:stop] = block[:, stop - start :].T
-    return as_dissimilarity(matrix, table.name)
+    if X is None:
+        from metricmix.dissimilarity.recipes import FeatureRecipe
+
+        return FeatureRecipe(metric, metric_params)
+    matrix = feature_rows(X, metric, **metric_params).matrix()
+    matrix.items = table_items(X)
+    return matrix
 
 
 def feature_rows(
     X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
 ) -> FeatureRows:
     """Return an object that computes rows of ``features(X, metric)`` when asked for them."""
+    check_metric_name(metric)
+    table = check_table(X, allow_nan=metric == "nan_euclidean")
+    return FeatureRows(table, metric, metric_params)
+
+
+def check_metric_name(metric: Metric) -> None:
+    """Raise unless `metric` is a function or a name that :func:`features` knows."""
     known = {*BY_PRODUCT, *BY_SKLEARN, *BY_SCIPY, *ALIASES}
     if not callable(metric) and metric not in known:
         close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
         raise InputError(f"metric: expected a known name or a function, got {metric!r}; {hint}?")
-    table = check_table(X, allow_nan=metric == "nan_euclidean")
-    return FeatureRows(table, metric, metric_params)
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of what :func:`features` computes with this metric."""
+    if callable(metric):
+        return str(getattr(metric, "__name__", "features"))
+    return ALIASES.get(metric, metric)
 
 
 class FeatureRows:
@@ -115,9 +138,7 @@ class FeatureRows:
     def __init__(self, X: Any, metric: Metric, params: dict[str, Any]) -> None:
         self.n: int = X.shape[0]
         self.metric: Metric = metric if callable(metric) else ALIASES.get(metric, metric)
-        self.name: str = (
-            getattr(metric, "__name__", "features") if callable(metric) else str(self.metric)
-        )
+        self.name: str = metric_name(metric)
         self._params = dict(params)
         # Weighted forms of these metrics are rare: scipy computes them as it does the others.
         self._by_product = self.metric in BY_PRODUCT and not params
@@ -127,12 +148,26 @@ class FeatureRows:
         if self.metric == "normalized-euclidean":
             raise InputError(f"metric 'normalized-euclidean': got parameters {sorted(params)}")
         self._X = X if isinstance(X, np.ndarray) else X.toarray()
-        if self.metric in ON_SETS:  # scipy computes nonsense, even negative, from other numbers
-            self._X = self._X != 0
+        self._X = self._as_sets(self._X)
         if self.metric == "seuclidean" and "V" not in params:
             self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
         if self.metric == "mahalanobis" and "VI" not in params:
             self._params["VI"] = _inverse_covariance(self._X)
+
+    def matrix(self) -> DissimilarityMatrix:
+        """Return all rows, exactly symmetric: what :func:`features` returns."""
+        n = self.n
+        matrix = np.empty((n, n))
+        # A function is slow enough to be worth calling for exactly the pairs that are needed.
+        step = 1 if callable(self.metric) else max(1, CHUNK // n)
+        for start in range(0, n, step):
+            stop = min(n, start + step)
+            block = self.block(np.arange(start, stop), start)
+            within = np.triu(block[:, : stop - start], 1)
+            matrix[start:stop, start:stop] = within + within.T
+            matrix[start:stop, stop:] = block[:, stop - start :]
+            matrix[stop:, start:stop] = block[:, stop - start :].T
+        return as_dissimilarity(matrix, self.name)
 
     def rows(self, indices: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the distances from `indices` to all items, (len(indices), n)."""
@@ -142,9 +177,10 @@ class FeatureRows:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._by_product:
-                values = self._finished(self._squared.block(rows, first), rows, first)
+                squared, scale = self._squared.block(rows, first), self._squared.scale
+                values = self._finished(squared, scale, self._norms[rows], self._norms[first:])
             else:
-                values = self._elementwise(rows, first)
+                values = self._elementwise(self._X[rows], self._X[first:])
         here = np.flatnonzero(rows >= first)
         values[here, rows[here] - first] = 0.0
         if not np.all(values >= 0) or np.isinf(values).any():
@@ -155,30 +191,69 @@ class FeatureRows:
             )
         return values
 
-    def _prepare_product(self, X: Any) -> None:
-        self._norms = np.empty(0)
-        if self.metric in ("cosine", "normalized-euclidean"):
-            directions, self._norms = _split(X)
-        if self.metric == "cosine":
-            X = directions
-        if self.metric == "normalized-euclidean" and not self._norms.all():
-            i = int(np.argmin(self._norms))
+    def cross(self, Y: Any) -> NDArray[np.float64]:
+        """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
+        rows, norms = self._ready(Y, name="Y") if self._by_product else (Y, np.empty(0))
+        values = np.empty((Y.shape[0], self.n))
+        # sklearn's nan_euclidean cancels: row by row the rounding of one is not that of its batch.
+        step = 1 if self.metric == "nan_euclidean" else max(1, CHUNK // self.n)
+        for start in range(0, len(values), step):
+            some = rows[start : start + step]
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                if self._by_product:
+                    squared, scales = self._squared.cross(some)
+                    left = norms[start : start + step]
+                    block = self._finished(squared, scales, left, self._norms)
+                else:
+                    dense = some if isinstance(some, np.ndarray) else some.toarray()
+                    block = self._elementwise(self._as_sets(dense), self._X)
+            values[start : start + step] = block
+        if not np.all(values >= 0) or np.isinf(values).any():
+            k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
-                f"X: 'normalized-euclidean' divides by the norm of a row, and row {i} is all "
+                f"metric {self.name!r}: expected a finite distance >= 0 from row {k} of Y to row "
+                f"{j} of X, got {values[k, j]:g}; leave these rows out or choose another metric"
+            )
+        return values
+
+    def _as_sets(self, X: NDArray[Any]) -> NDArray[Any]:
+        # scipy computes nonsense, even negative, from other numbers
+        return X != 0 if self.metric in ON_SETS else X
+
+    def _prepare_product(self, X: Any) -> None:
+        rows, self._norms = self._ready(X, name="X")
+        self._squared = SquaredDistances(rows)
+
+    def _ready(self, X: Any, *, name: str) -> tuple[Any, NDArray[np.float64]]:
+        """Return the rows whose squared distances are needed, and their norms if those are."""
+        if self.metric not in ("cosine", "normalized-euclidean"):
+            return X, np.zeros(X.shape[0])
+        directions, norms = _split(X)
+        if self.metric == "cosine":
+            return directions, norms
+        if not norms.all():
+            i = int(np.argmin(norms))
+            raise InputError(
+                f"{name}: 'normalized-euclidean' divides by the norm of a row, and row {i} is all "
                 "zeros; leave it out, or shift the features so that no row is zero"
             )
-        self._squared = SquaredDistances(X)
+        return X, norms
 
     def _finished(
-        self, squared: NDArray[np.float64], rows: NDArray[np.integer], first: int
+        self,
+        squared: NDArray[np.float64],
+        scale: float | NDArray[np.float64],
+        left: NDArray[np.float64],
+        right: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Turn squared distances, divided by scale^2, into the metric."""
-        scale = self._squared.scale
+        """Turn squared distances, divided by scale^2, between rows of these norms into the metric.
+
+        `scale` is one number, or one per row of `squared`, as a column.
+        """
         if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
             squared *= scale * scale / 2
             np.minimum(squared, 2.0, out=squared)
-            zero = self._norms == 0
-            squared[zero[rows, None] != zero[None, first:]] = 1.0
+            squared[(left == 0)[:, None] != (right == 0)] = 1.0
             return squared
         if self.metric == "sqeuclidean":
             squared *= scale
@@ -186,19 +261,18 @@ class FeatureRows:
             return squared
         np.sqrt(squared, out=squared)
         if self.metric == "normalized-euclidean":
-            roots = np.sqrt(self._norms / scale)
-            squared /= roots[rows, None] * roots[None, first:]
+            squared /= np.sqrt(left[:, None] / scale) * np.sqrt(right / scale)
         else:
             squared *= scale
         return squared
 
-    def _elementwise(self, rows: NDArray[np.integer], first: int) -> NDArray[np.float64]:
+    def _elementwise(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         try:
             if self.metric in BY_SKLEARN:
                 from sklearn.metrics import pairwise_distances as compute
             else:
                 from scipy.spatial.distance import cdist as compute
-            values = compute(self._X[rows], self._X[first:], metric=self.metric, **self._params)
+            values = compute(left, right, metric=self.metric, **self._params)
         except (TypeError, ValueError) as error:
             raise InputError(f"metric {self.name!r}: {error}") from error
         distances = np.asarray(values, dtype=np.float64)

@@ -47,11 +47,9 @@ class SquaredDistances:
         self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
         self.X = X / self.scale
         # Shifting rounds: products are taken of the shifted rows, differences of the others.
-        self.shifted = self.X if self.sparse else self.X - _middle(self.X)
-        if self.sparse:
-            self.norms = np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
-        else:
-            self.norms = np.einsum("ij,ij->i", self.shifted, self.shifted)
+        self.middle = np.zeros(0) if self.sparse else _middle(self.X)
+        self.shifted = self.X if self.sparse else self.X - self.middle
+        self.norms = _squares(self.shifted)
 
     def block(self, rows: NDArray[np.integer], first: int = 0) -> NDArray[np.float64]:
         """Return the squared distances from `rows` to the items first, first + 1, ..."""
@@ -69,12 +67,65 @@ class SquaredDistances:
         step = max(1, CHUNK // max(1, self.X.shape[1]))
         for start in range(0, len(again_row), step):
             i, j = again_row[start : start + step], again_column[start : start + step]
-            gap = self.X[rows[i]] - self.X[first + j]
-            if self.sparse:
-                values[i, j] = np.asarray(gap.multiply(gap).sum(axis=1)).ravel()
-            else:
-                values[i, j] = np.einsum("ij,ij->i", gap, gap)
+            values[i, j] = _squares(self.X[rows[i]] - self.X[first + j])
         return values
+
+    def cross(self, Y: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the squared distances from new rows to these rows, and the scales of the new rows.
+
+        The entries of row i are divided by ``scales[i]^2``, a power of two that suits both that row
+        and these: a new row may be larger than any of these by many orders of magnitude. No row
+        affects another but through the rounding of the matrix product.
+
+        Parameters
+        ----------
+        Y : array (m, d) if X is one, else CSR array (m, d), float64
+            Finite rows.
+
+        Returns
+        -------
+        values : array (m, n)
+        scales : array (m, 1)
+
+        >>> rows = SquaredDistances(np.array([[0.0, 0.0], [3.0, 4.0]]))
+        >>> values, scales = rows.cross(np.array([[3.0, 4.0], [0.0, 1e200]]))
+        >>> np.sqrt(values) * scales
+        array([[5.e+000, 0.e+000],
+               [1.e+200, 1.e+200]])
+        """
+        largest = np.abs(Y).max(axis=1)
+        largest = np.asarray(largest.todense()).ravel() if self.sparse else largest
+        scales = np.maximum(np.ldexp(1.0, np.frexp(largest)[1]), self.scale)[:, None]
+        ratios = self.scale / scales
+        scaled = Y.multiply(1 / scales).tocsr() if self.sparse else Y / scales
+        shifted = scaled if self.sparse else scaled - ratios * self.middle
+        product = shifted @ self.shifted.T
+        values: NDArray[np.float64] = product.toarray() if self.sparse else product
+        sums = _squares(shifted)[:, None] + ratios * ratios * self.norms
+        values *= -2.0 * ratios
+        values += sums
+        sums *= CANCELLATION
+        again = values <= sums
+        # Rows this close are of like size: in the units of X nothing overflows below.
+        many = np.flatnonzero(4 * again.sum(axis=1) > again.shape[1])
+        if not self.sparse and len(many):
+            from scipy.spatial.distance import cdist
+
+            values[many] = cdist(Y[many] / self.scale, self.X, "sqeuclidean") * ratios[many] ** 2
+            again[many] = False
+        again_row, again_column = np.nonzero(again)
+        step = max(1, CHUNK // max(1, self.X.shape[1]))
+        for start in range(0, len(again_row), step):
+            i, j = again_row[start : start + step], again_column[start : start + step]
+            values[i, j] = _squares(Y[i] / self.scale - self.X[j]) * ratios[i, 0] ** 2
+        return values, scales
+
+
+def _squares(X: Any) -> NDArray[np.float64]:
+    """Return the squared length of each row."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", X, X))
+    return np.asarray(X.multiply(X).sum(axis=1)).ravel()
 
 
 def _middle(X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.items import table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.table import check_table
 from metricmix.exceptions import InputError
 from metricmix.validation import as_float_array, check_choice
 
-__all__ = ["mahalanobis"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.recipes import MahalanobisRecipe
+
+__all__ = ["as_linear_map", "mahalanobis"]
 
 ROUNDING = 1e-10
 """Asymmetry and negative eigenvalues up to this share of the largest are taken for rounding."""
 
 
+@overload
 def mahalanobis(
-    X: ArrayLike | Any, matrix: ArrayLike, *, kind: str = "auto"
-) -> DissimilarityMatrix:
+    X: None = None, matrix: ArrayLike | None = None, *, kind: str = "auto"
+) -> MahalanobisRecipe: ...
+@overload
+def mahalanobis(
+    X: ArrayLike | Any, matrix: ArrayLike | None = None, *, kind: str = "auto"
+) -> DissimilarityMatrix: ...
+def mahalanobis(
+    X: ArrayLike | Any | None = None, matrix: ArrayLike | None = None, *, kind: str = "auto"
+) -> DissimilarityMatrix | MahalanobisRecipe:
     """Mahalanobis distance: ``sqrt((x - y)^T M (x - y))``, or ``||L x - L y||`` with ``M = L^T L``.
 
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        One row per item.
+        One row per item. Without X the answer is a
+        :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later.
     matrix : array
         Either M, (d, d), symmetric and positive semi-definite; or a linear map L, (k, d), such as
         ``NeighborhoodComponentsAnalysis().fit(X, y).components_``.
@@ -48,11 +61,25 @@ def mahalanobis(
     >>> mahalanobis([[0, 0], [1, 1]], [[4, 0], [0, 5]])
     DissimilarityMatrix([[0., 3.],
                          [3., 0.]])
+    >>> mahalanobis(matrix=[[4, 0], [0, 5]])
+    mahalanobis(matrix=[[4.0, 0.0], [0.0, 5.0]])
     """
     check_choice(kind, ("auto", "metric", "map"), name="kind")
+    if matrix is None:
+        raise InputError("matrix: expected a metric M or a linear map L, got None; pass matrix=")
+    if X is None:
+        from metricmix.dissimilarity.recipes import MahalanobisRecipe
+
+        return MahalanobisRecipe(matrix, kind)
     table = check_table(X)
+    transform = as_linear_map(matrix, table.shape[1], kind)
+    distances = features(np.asarray(table @ transform.T), "euclidean")
+    return as_dissimilarity(distances, "mahalanobis", items=table_items(X))
+
+
+def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> NDArray[np.float64]:
+    """Return the map L, (k, d), that `matrix` is or, being M, that has ``L^T L = M``."""
     given = as_float_array(matrix, name="matrix").astype(np.float64)
-    d = table.shape[1]
     if given.ndim != 2 or given.shape[1] != d or not np.isfinite(given).all():
         raise InputError(
             f"matrix: expected finite entries and shape ({d}, {d}) or (k, {d}) for features of "
@@ -69,9 +96,7 @@ def mahalanobis(
             f"matrix: kind='metric' expects a symmetric matrix ({d}, {d}), found {found}; "
             "pass kind='map' for a linear map"
         )
-    transform = given if kind == "map" or not symmetric else _root(given)
-    distances = features(np.asarray(table @ transform.T), "euclidean")
-    return as_dissimilarity(distances, "mahalanobis")
+    return given if kind == "map" or not symmetric else _root(given)
 
 
 def _root(metric: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from metricmix.dissimilarity.features import features
-from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.items import graph_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 __all__ = ["jaccard", "resource_allocation"]
 
@@ -32,7 +30,8 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
     Returns
     -------
     DissimilarityMatrix (n, n)
-        Named "jaccard", entries in [0, 1]; it obeys the triangle inequality. An isolated node is
+        Named "jaccard", with the ids of the nodes in `items` (None for numbered rows), entries in
+        [0, 1]; it obeys the triangle inequality. An isolated node is
         at 1 from every other node, isolated ones included: nothing says that they are alike. Costs
         one sparse product, O(sum of squared degrees), and O(n^2) memory.
 
@@ -47,7 +46,8 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
                          [0.5, 1. , 0. , 1. ],
                          [1. , 0.5, 1. , 0. ]])
     """
-    adjacency = _joined(graph, nodes)
+    joined = _joined(graph, nodes)
+    adjacency = joined.adjacency
     if closed:
         from scipy.sparse import eye_array
 
@@ -58,7 +58,8 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
     np.divide(common, union, out=common, where=union > 0)  # two isolated nodes: 0 of 0 in common
     distances = 1.0 - common
     np.fill_diagonal(distances, 0.0)
-    return as_dissimilarity(distances, "jaccard")
+    items = graph_items(graph, nodes, joined.nodes)
+    return as_dissimilarity(distances, "jaccard", items=items)
 
 
 def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix:
@@ -78,7 +79,8 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
     Returns
     -------
     DissimilarityMatrix (n, n)
-        Named "resource_allocation". An isolated node is at 1 from every other node. Costs one
+        Named "resource_allocation", with the ids of the nodes in `items` (None for numbered rows).
+        An isolated node is at 1 from every other node. Costs one
         sparse product, O(sum of squared degrees), and O(n^2) memory.
 
     Raises
@@ -92,7 +94,8 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
            [0.423, 1.   , 0.   , 1.   ],
            [1.   , 0.423, 1.   , 0.   ]])
     """
-    adjacency = _joined(graph, nodes)
+    joined = _joined(graph, nodes)
+    adjacency = joined.adjacency
     degree = np.diff(adjacency.indptr)
     shares = adjacency.multiply(1 / np.sqrt(np.maximum(degree, 1))[None, :]).tocsr()
     distances = np.asarray(features(shares, "cosine"))
@@ -100,9 +103,10 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
     isolated = np.flatnonzero(degree == 0)
     distances[np.ix_(isolated, isolated)] = 1.0
     np.fill_diagonal(distances, 0.0)
-    return as_dissimilarity(distances, "resource_allocation")
+    items = graph_items(graph, nodes, joined.nodes)
+    return as_dissimilarity(distances, "resource_allocation", items=items)
 
 
-def _joined(graph: Any, nodes: Any) -> csr_array[Any, Any]:
-    """Return the undirected adjacency matrix, 1 for every edge."""
-    return as_graph(graph, nodes=nodes, weight="ignore").adjacency
+def _joined(graph: Any, nodes: Any) -> Graph:
+    """Return the undirected graph, 1 for every edge."""
+    return as_graph(graph, nodes=nodes, weight="ignore")

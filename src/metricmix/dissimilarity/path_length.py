@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.items import graph_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.exceptions import InputError, UnreachableWarning
 from metricmix.kernels.breadth_first import breadth_first_all_pairs
@@ -44,7 +45,8 @@ def path_length(
     Returns
     -------
     DissimilarityMatrix (n, n)
-        Named "path_length", with the number of ordered pairs without a path in `n_unreachable`.
+        Named "path_length", with the number of ordered pairs without a path in `n_unreachable`, and
+        the ids of the nodes in `items`, by which a stack lines it up (None for numbered rows).
         Edges of length zero are edges. Costs O(n E / 64) word operations per level of the
         breadth-first search without weights, O(n E log n) with them.
 
@@ -64,7 +66,8 @@ def path_length(
     distances = all_path_lengths(lengths)
     longest_edge = float(lengths.adjacency.data.max(initial=0.0))
     missing = fill_unreachable(distances, longest_edge, unreachable, stacklevel=3)
-    return as_dissimilarity(distances, "path_length", missing)
+    items = graph_items(graph, nodes, lengths.nodes)
+    return as_dissimilarity(distances, "path_length", missing, items)
 
 
 def all_path_lengths(graph: Graph) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.cross import CrossDissimilarities
+from metricmix.dissimilarity.items import ItemIds, check_ids
+from metricmix.dissimilarity.line_up import as_list, line_up
 from metricmix.dissimilarity.scaling import SCALINGS, scale_of
 from metricmix.dissimilarity.sources import DenseSource, Source, Subset, as_source, is_mapped
 from metricmix.exceptions import InputError
@@ -32,10 +35,15 @@ class DissimilarityStack:
     sources : sequence of (n, n) arrays or Source, mapping of names to these, or an (n, n, R) array
         Non-negative, zero diagonal, symmetric unless `directed`; they need not be metrics. Arrays
         in memory are copied into one block; memory maps and computed sources are used as they are.
+        Sources that know the ids of their items (square DataFrames labelled alike on rows and
+        columns, path lengths of a networkx graph, ...) are put in the order of `items`; all others,
+        a DataFrame with the default index among them, are in that order already.
     names : sequence of str, optional
         Default: what the sources call themselves, else ``"source_0"``, ``"source_1"``, …
     directed : bool
         Whether :math:`M_r[i, j]` and :math:`M_r[j, i]` may differ.
+    items : sequence of n different hashable ids, optional
+        What the items are called. Default: the ids of the first source that knows them, else none.
     scaling : {None, "none", "norm", "mean", "max"} or array of R numbers
         What each source is divided by: its root mean square (so that all have the same Frobenius
         norm), the mean of its off-diagonal entries, its largest entry, or the numbers given.
@@ -47,8 +55,8 @@ class DissimilarityStack:
     -----
     Whatever is handed out has the sources on its last axis: ``rows(i)`` is
     ``np.asarray(stack)[i]``, of shape (len(i), n, R). Slicing with ``stack[np.ix_(a, a)]`` gives
-    a smaller stack with the *same* scales, so that weights keep their meaning; with other columns,
-    ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
+    a smaller stack with its ids and the *same* scales, so that weights keep their meaning; with
+    other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
 
     Computed sources of more than 2048 items are scaled by a random sample of 2048 rows.
 
@@ -61,6 +69,14 @@ class DissimilarityStack:
     DissimilarityStack(n=3, sources=['line', 'square'])
     >>> stack.pairs([0], [2])
     array([[3., 9.]])
+
+    Sources that know their items are lined up by id:
+
+    >>> path = mm.dissimilarity.path_length([("a", "b"), ("b", "c")], nodes=["c", "b", "a"])
+    >>> stack = mm.DissimilarityStack({"line": abs(X - X.T), "path": path}, items=["a", "b", "c"])
+    >>> stack.rows(stack.positions(["a"]))[0].T
+    array([[0., 1., 3.],
+           [0., 1., 2.]])
     """
 
     def __init__(
@@ -69,24 +85,26 @@ class DissimilarityStack:
         names: Sequence[str] | None = None,
         directed: bool = False,
         *,
+        items: Any = None,
         scaling: str | ArrayLike | None = None,
         validate: bool = True,
     ) -> None:
         if isinstance(sources, Mapping):
             names = list(sources) if names is None else names
             sources = list(sources.values())
-        listed = _as_list(sources)
+        listed = as_list(sources)
+        labels = [_label(r, names) for r in range(len(listed))]
+        listed, ids = line_up(listed, labels, items)
         parts = [
-            as_source(source, name=_label(r, names), directed=directed, validate=validate)
-            for r, source in enumerate(listed)
+            as_source(source, name=label, directed=directed, validate=validate)
+            for source, label in zip(listed, labels, strict=True)
         ]
         n = parts[0].n
-        for r, part in enumerate(parts):
+        for part, label in zip(parts, labels, strict=True):
             if part.n != n:
-                raise InputError(
-                    f"{_label(r, names)}: expected {n} items as in stack[0], got {part.n}"
-                )
+                raise InputError(f"{label}: expected {n} items as in stack[0], got {part.n}")
         self._n = n
+        self._items = ItemIds(n, None if ids is None else check_ids(ids, n))
         self._directed = bool(directed)
         self._names = _check_names(names, parts)
         self._n_unreachable = tuple(part.n_unreachable for part in parts)
@@ -99,28 +117,34 @@ class DissimilarityStack:
             )
         self._ranges: dict[bool, tuple[Floats, Floats]] = {}
         self._scaling, self._scales = self._resolve_scaling(scaling)
-        self._scales.flags.writeable = False
 
     @classmethod
     def from_block(
-        cls, block: NDArray[Any], names: Sequence[str] | None = None, directed: bool = False
+        cls,
+        block: NDArray[Any],
+        names: Sequence[str] | None = None,
+        directed: bool = False,
+        *,
+        items: Any = None,
+        scaling: str | ArrayLike | None = None,
     ) -> DissimilarityStack:
         """Return a stack over an (R, n, n) array that is known to be sound, without copying it.
 
-        The array may be a memory map; it must not change while the stack is in use.
+        The array may be a memory map; it must not change while the stack is in use. The other
+        arguments are those of the class.
         """
         view = block.view()
         view.flags.writeable = False
         stack = cls.__new__(cls)
         stack._n = view.shape[1]
+        stack._items = ItemIds(stack._n, None if items is None else check_ids(items, stack._n))
         stack._directed = bool(directed)
         stack._block = view
         stack._sources = tuple(DenseSource(layer, directed=directed) for layer in view)
         stack._names = _check_names(names, list(stack._sources))
         stack._n_unreachable = (0,) * len(view)
         stack._ranges = {}
-        stack._scaling, stack._scales = "none", np.ones(len(view))
-        stack._scales.flags.writeable = False
+        stack._scaling, stack._scales = stack._resolve_scaling(scaling)
         return stack
 
     # -- what it is ------------------------------------------------------------------------------
@@ -134,6 +158,16 @@ class DissimilarityStack:
     def n_items(self) -> int:
         """Number of items n."""
         return self._n
+
+    @property
+    def items(self) -> NDArray[Any]:
+        """The n ids, in order and read-only: 0 .. n-1 where none were given."""
+        return self._items.ids
+
+    @property
+    def has_items(self) -> bool:
+        """Whether the items have ids of their own, and are not only numbered."""
+        return self._items.given
 
     @property
     def n_sources(self) -> int:
@@ -179,12 +213,22 @@ class DissimilarityStack:
     def __repr__(self) -> str:
         extra = ", directed=True" if self._directed else ""
         extra += f", scaling={self._scaling!r}" if self._scaling != "none" else ""
+        if self.has_items:
+            more = ", ..." if self._n > 2 else ""
+            extra += f", items=[{', '.join(map(repr, self.items[:2].tolist()))}{more}]"
         return f"DissimilarityStack(n={self._n}, sources={list(self._names)}{extra})"
 
     def __sklearn_clone__(self) -> DissimilarityStack:
         return self  # immutable: a clone of an estimator may share it
 
     # -- what it gives ---------------------------------------------------------------------------
+
+    def positions(self, ids: Any) -> NDArray[np.int64]:
+        """Return the numbers of the items called `ids`, as `rows` and `pairs` take them.
+
+        An id that is not there is an error; of one that a slice repeats, the first counts.
+        """
+        return self._items.positions(ids)
 
     def rows(self, indices: ArrayLike) -> Floats:
         """Return ``M_r[i, :]`` for the items `indices`: shape (len(indices), n, R)."""
@@ -248,6 +292,16 @@ class DissimilarityStack:
         chosen = [self._position(name) for name in names]
         stack = self._derived([self._sources[r] for r in chosen], chosen)
         stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
+        stack._items = self._items
+        return stack
+
+    def rescaled(self, scaling: str | ArrayLike | None) -> DissimilarityStack:
+        """Return a stack of the same sources, not copied, divided by other scales.
+
+        The scales are found from the sources as they are here, also where this is a slice.
+        """
+        stack = copy.copy(self)
+        stack._scaling, stack._scales = self._resolve_scaling(scaling)
         return stack
 
     def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
@@ -261,9 +315,12 @@ class DissimilarityStack:
                 else Subset(source, rows)
                 for source in self._sources
             ]
-            return self._derived(subset, range(self.n_sources))
+            part = self._derived(subset, range(self.n_sources))
+            part._items = self._items.take(rows)
+            return part
         values = np.stack([source.block(rows, columns) for source in self._sources])
-        return CrossDissimilarities(values, self._names, self._scales)
+        ids = self.items
+        return CrossDissimilarities(values, self._names, self._scales, ids[rows], ids[columns])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         everything = self.rows(np.arange(self._n))
@@ -314,8 +371,12 @@ class DissimilarityStack:
         return stack
 
     def _resolve_scaling(self, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
-        if scaling is None:
-            scaling = "none"
+        """Return the name of a scaling, and the scales, read-only."""
+        name, scales = self._find_scales("none" if scaling is None else scaling)
+        scales.flags.writeable = False
+        return name, scales
+
+    def _find_scales(self, scaling: str | ArrayLike) -> tuple[str, Floats]:
         if not isinstance(scaling, str):
             scales = np.array(scaling, dtype=np.float64)
             sound = np.isfinite(scales).all() and (scales > 0).all()
@@ -334,31 +395,6 @@ def _label(r: int, names: Sequence[str] | None) -> str:
     if names is None or r >= len(names):
         return f"stack[{r}]"
     return f"stack[{r}] ({names[r]!r})"
-
-
-def _as_list(sources: Any) -> list[Any]:
-    """Split whatever was given into a list of R sources."""
-    if isinstance(sources, Source):
-        return [sources]
-    if sources is None or np.isscalar(sources):
-        raise InputError(
-            f"stack: expected a list of matrices or an (n, n, R) array, got {sources!r}"
-        )
-    if isinstance(sources, np.ndarray):
-        if sources.ndim == 2:
-            return [sources]
-        if sources.ndim == 3 and sources.shape[0] == sources.shape[1]:
-            return [sources[:, :, r] for r in range(sources.shape[2])] or _refuse_empty()
-        raise InputError(
-            f"stack: expected an (n, n, R) array, got shape {sources.shape}; "
-            "np.moveaxis(a, 0, -1) makes one of an (R, n, n) array"
-        )
-    listed = list(sources)
-    return listed or _refuse_empty()
-
-
-def _refuse_empty() -> list[Any]:
-    raise InputError("stack: expected at least one dissimilarity, got none")
 
 
 def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:

@@ -1,0 +1,140 @@
+"""Ids of items: what they are called, where they stand, and which data bring some along."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.node_ids import as_ids, plain_list
+from metricmix.exceptions import InputError
+
+__all__ = [
+    "ItemIds",
+    "check_ids",
+    "examples",
+    "graph_items",
+    "is_frame",
+    "is_numbering",
+    "table_items",
+]
+
+
+class ItemIds:
+    """The ids of n items, in order: those given, else 0 .. n-1.
+
+    >>> ids = ItemIds(3, np.array(["a", "b", "c"]))
+    >>> ids.positions(["c", "a"])
+    array([2, 0])
+    """
+
+    def __init__(self, n: int, ids: NDArray[Any] | None = None) -> None:
+        self.given = ids is not None
+        self.ids: NDArray[Any] = np.arange(n) if ids is None else ids
+        self.ids.flags.writeable = False
+
+    def positions(self, wanted: Any) -> NDArray[np.int64]:
+        """Return where the ids `wanted` stand; of an id repeated by a slice, the first place."""
+        numbers = isinstance(wanted, np.ndarray) and wanted.ndim == 1 and wanted.dtype.kind in "iu"
+        if numbers and self._numbered:
+            inside = (wanted >= 0) & (wanted < len(self.ids))
+            found = np.where(inside, wanted, -1).astype(np.int64)
+            listed: Any = wanted
+        else:
+            listed = plain_list([wanted] if np.isscalar(wanted) else wanted)
+            try:
+                found = np.array([self._places.get(value, -1) for value in listed], dtype=np.int64)
+            except TypeError:
+                raise InputError("items: expected hashable ids, such as numbers or text") from None
+        missing = plain_list(dict.fromkeys(listed[k] for k in np.flatnonzero(found < 0)))
+        if missing:
+            raise InputError(
+                f"items: {len(missing)} ids are not in the stack, such as {examples(missing)}"
+            )
+        return found
+
+    def take(self, chosen: NDArray[np.int64]) -> ItemIds:
+        """Return the ids of some of the items; numbers alone start again at 0."""
+        return ItemIds(len(chosen), self.ids[chosen] if self.given else None)
+
+    @cached_property
+    def _numbered(self) -> bool:
+        return np.array_equal(self.ids, np.arange(len(self.ids)))
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        backwards = range(len(self.ids) - 1, -1, -1)  # so that the first of equal ids remains
+        return dict(zip(self.ids[::-1].tolist(), backwards, strict=True))
+
+
+def check_ids(ids: Any, n: int | None = None, *, name: str = "items") -> NDArray[Any]:
+    """Return n different hashable ids as a new array (n,): of int or text, else of objects."""
+    if np.isscalar(ids):
+        raise InputError(f"{name}: expected a sequence of ids, one per item, got {ids!r}")
+    try:
+        checked = as_ids(ids)
+    except InputError as error:
+        raise InputError(f"{name}: {str(error).removeprefix('nodes: ')}") from None
+    if n is not None and len(checked) != n:
+        raise InputError(f"{name}: expected {n} ids, one per item, got {len(checked)}")
+    return checked
+
+
+def is_numbering(index: Any) -> bool:
+    """Tell whether an index is pandas' default one (or ``range(n)``): it counts, and names nothing.
+
+    >>> is_numbering(range(3)), is_numbering([0, 1, 2])
+    (True, False)
+    """
+    counts = type(index).__name__ in ("range", "RangeIndex")
+    return counts and index.start == 0 and index.step == 1
+
+
+def is_frame(value: Any) -> bool:
+    """Tell whether `value` is a pandas DataFrame, without importing pandas."""
+    return all(hasattr(value, attribute) for attribute in ("index", "columns", "to_numpy"))
+
+
+def table_items(X: Any) -> NDArray[Any] | None:
+    """Return the ids of the rows of a feature table, None where rows are only numbered.
+
+    Ids are the index of a DataFrame, unless it is the default one or holds a label twice.
+    """
+    if not is_frame(X) or is_numbering(X.index) or not X.index.is_unique:
+        return None
+    return check_ids(X.index, name="X.index")
+
+
+def graph_items(graph: Any, nodes: Any, ids: NDArray[Any]) -> NDArray[Any] | None:
+    """Return `ids`, those of the nodes of a graph, or None where its nodes are only numbered.
+
+    Parameters
+    ----------
+    graph, nodes
+        As they were given to :func:`~metricmix.dissimilarity.graphs.as_graph`.
+    ids : array (n,)
+        What became of them, ``Graph.nodes``. The ids 0 .. n-1 name the nodes of a networkx graph
+        or an edge table; in a matrix, or where ``nodes=n``, they are but the numbers of the rows.
+    """
+    if not np.array_equal(ids, np.arange(len(ids))):
+        return ids
+    if nodes is None:
+        named = _names_its_nodes(graph)
+    else:
+        named = not (is_numbering(nodes) or np.isscalar(nodes) or getattr(nodes, "ndim", 1) == 0)
+    return ids if named else None
+
+
+def _names_its_nodes(graph: Any) -> bool:
+    if hasattr(graph, "vs"):  # igraph
+        return "name" in graph.vs.attributes()
+    if is_frame(graph):  # an edge table, or a matrix with labels
+        return not (is_numbering(graph.index) and graph.index.equals(graph.columns))
+    return hasattr(graph, "is_directed")  # networkx
+
+
+def examples(ids: list[Any]) -> str:
+    """Return the first three ids for an error message."""
+    return ", ".join(map(repr, ids[:3]))
