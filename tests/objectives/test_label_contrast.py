@@ -136,3 +136,29 @@ def test_balance_needs_a_pair_within_a_class():
 def test_missing_labels_are_not_a_class(missing):
     with pytest.raises(mm.InputError, match=r"at item 1; mark unlabelled items with -1"):
         mm.objectives.LabelContrast(np.array(["a", missing, "b"], dtype=object))
+
+
+@pytest.mark.parametrize("weights", [None, np.full(6, 0.3)])
+def test_draws_do_not_change_between_versions(weights):
+    # Else a seed, or a checkpoint, would mean something else tomorrow.
+    y = [0, 0, 1, 1, 2, -1]
+    plain = mm.objectives.LabelContrast(y, item_weights=weights)
+    drawn = plain.sample(np.random.default_rng(0), 12, 6)
+    assert drawn.tolist() == [21, 15, 12, 6, 7, 1, 1, 0, 4, 20, 16, 22]
+    balanced = mm.objectives.LabelContrast(y, balanced=True, item_weights=weights)
+    drawn = balanced.sample(np.random.default_rng(0), 12, 6)
+    assert drawn.tolist() == [10, 4, 4, 0, 0, 0, 0, 17, 13, 18, 11, 12]
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_weighted_pairs_by_hand(balanced):
+    y, v = [0, 0, 1, -1], [2.0, 3.0, 5.0, 9.0]
+    objective = mm.objectives.LabelContrast(y, balanced=balanced, item_weights=v)
+    pairs = terms_by_pair(objective, 4)
+    p = objective.probabilities(np.arange(len(pairs)), 4)
+    same = sum(v[a] * v[b] for a, b in pairs if y[a] == y[b])
+    different = sum(v[a] * v[b] for a, b in pairs if y[a] != y[b])
+    for (a, b), share in zip(pairs, p, strict=True):
+        kind = same if y[a] == y[b] else different
+        total = 2 * kind if balanced else same + different
+        assert share == pytest.approx(v[a] * v[b] / total)

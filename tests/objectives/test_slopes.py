@@ -15,6 +15,7 @@ Y = np.array([0, 1, -1, 1, 0, 2, 1])
 TARGET = np.random.default_rng(0).uniform(0, 3, (N, N))
 HOLES = np.where(np.random.default_rng(1).random((N, N)) < 0.4, np.nan, TARGET)
 TRIPLES = np.random.default_rng(2).integers(0, N, (12, 3))
+SHARES = np.array([0.3, 2.0, 1.0, 0.0, 1.7, 0.9, 0.6])
 
 OBJECTIVES = {
     "least squares": lambda: mm.objectives.LeastSquares(TARGET),
@@ -28,6 +29,19 @@ OBJECTIVES = {
         lambda d, i, j: d**3, lambda d, i, j: 3 * d**2, items=[1, 4, 6]
     ),
     "triplets": lambda: mm.objectives.Triplets(TRIPLES, margin=0.7),
+    "label contrast, weighted": lambda: mm.objectives.LabelContrast(Y, item_weights=SHARES),
+    "label contrast, balanced and weighted": lambda: mm.objectives.LabelContrast(
+        Y, balanced=True, item_weights=SHARES
+    ),
+    "class means": lambda: mm.objectives.ClassMeans(Y),
+    "class means, weighted": lambda: mm.objectives.ClassMeans(Y, item_weights=SHARES),
+    "class means in blocks": lambda: mm.objectives.ClassMeans(
+        [0, 1, 1, 1, 0, 0, 0], block_size=3, item_weights=SHARES + 0.1
+    ),
+    "neighbourhood": lambda: mm.objectives.Neighbourhood(Y),
+    "neighbourhood, weighted": lambda: mm.objectives.Neighbourhood(Y, item_weights=SHARES),
+    "links": lambda: mm.objectives.Links([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]]),
+    "cannot-links": lambda: mm.objectives.Links([], [[3, 1], [6, 0]], threshold=1.5),
 }
 
 
@@ -93,7 +107,7 @@ def test_terms_are_drawn_by_their_probabilities(objective):
     expected = draws * p[p > 0]
     chi_square = float(((seen[p > 0] - expected) ** 2 / expected).sum())
     freedom = len(expected) - 1
-    assert abs(chi_square - freedom) < 5 * np.sqrt(2 * freedom)  # five standard deviations
+    assert abs(chi_square - freedom) <= 5 * np.sqrt(2 * freedom)  # five standard deviations
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 33])
@@ -115,6 +129,9 @@ def test_impossible_ridges_are_refused(rho):
         lambda: mm.objectives.LabelContrast(Y, rho=rho),
         lambda: mm.objectives.Separable(np.add, np.add, rho=rho),
         lambda: mm.objectives.Triplets(TRIPLES, rho=rho),
+        lambda: mm.objectives.ClassMeans(Y, rho=rho),
+        lambda: mm.objectives.Neighbourhood(Y, rho=rho),
+        lambda: mm.objectives.Links([[0, 1]], [[2, 3]], rho=rho),
     ):
         with pytest.raises(mm.InputError, match="rho: expected a number"):
             make()
@@ -128,6 +145,13 @@ def test_fingerprints_tell_objectives_apart():
         mm.objectives.Triplets(TRIPLES, margin=0.8),
         mm.objectives.Triplets(TRIPLES[::-1], margin=0.7),
         mm.objectives.Separable(lambda d, i, j: d**4, lambda d, i, j: 4 * d**3, items=[1, 4, 6]),
+        mm.objectives.ClassMeans(Y, rho=0.5),
+        mm.objectives.ClassMeans(Y, block_size=4),
+        mm.objectives.ClassMeans(Y, item_weights=SHARES + 0.1),
+        mm.objectives.Neighbourhood(Y, rho=0.5),
+        mm.objectives.Neighbourhood(np.where(Y == 2, 1, Y)),
+        mm.objectives.Links([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]], threshold=2.5),
+        mm.objectives.Links([[0, 1]], [[5, 2], [3, 1], [6, 0], [1, 3]]),
     ]
     prints = [objective.fingerprint() for objective in made]
     assert len(set(prints)) == len(prints)

@@ -1,9 +1,23 @@
 """What to minimise: objectives over the distances of a learned metric."""
 
 from metricmix.objectives.base import Objective
+from metricmix.objectives.class_means import ClassMeans, class_mean_scores, half_means
 from metricmix.objectives.label_contrast import LabelContrast
 from metricmix.objectives.least_squares import LeastSquares
+from metricmix.objectives.links import Links
+from metricmix.objectives.neighbourhood import Neighbourhood
 from metricmix.objectives.separable import Separable
 from metricmix.objectives.triplets import Triplets
 
-__all__ = ["LabelContrast", "LeastSquares", "Objective", "Separable", "Triplets"]
+__all__ = [
+    "ClassMeans",
+    "LabelContrast",
+    "LeastSquares",
+    "Links",
+    "Neighbourhood",
+    "Objective",
+    "Separable",
+    "Triplets",
+    "class_mean_scores",
+    "half_means",
+]

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices, Objective
-from metricmix.validation import check_labels
+from metricmix.objectives.base import Floats, Indices
+from metricmix.objectives.labels import LabelObjective
 
 __all__ = ["LabelContrast"]
 
 
-class LabelContrast(Objective):
+class LabelContrast(LabelObjective):
     r"""Distances within classes minus distances between classes.
 
     .. math:: f = \frac{1}{L^2} \sum_{i, j} (-1)^{[y_i \ne y_j]} d_{ij} + \rho \lVert\alpha\rVert^2
@@ -30,6 +30,9 @@ class LabelContrast(Objective):
         Most pairs differ in class, so the plain mean pushes every weight up alike and ends near
         uniform weights. Balanced, pairs of one class (i ≠ j) and pairs of two classes count one
         half each; stochastic solvers then draw both equally often.
+    item_weights : array of n numbers >= 0, optional
+        The pair (i, j) counts in proportion to :math:`v_i v_j`, balanced: within its kind. Weight 0
+        is the same as no label.
 
     Examples
     --------
@@ -38,33 +41,37 @@ class LabelContrast(Objective):
     9
     """
 
-    def __init__(self, y: ArrayLike, rho: float = 0.01, *, balanced: bool = False) -> None:
-        super().__init__(rho)
+    def __init__(
+        self,
+        y: ArrayLike,
+        rho: float = 0.01,
+        *,
+        balanced: bool = False,
+        item_weights: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(y, rho, item_weights=item_weights)
         if self.rho == 0:
             raise InputError(
                 "rho: expected a positive ridge, got 0; "
                 "this objective is linear in the distances and unbounded without it"
             )
-        self.y = check_labels(y)
-        self.labelled = np.flatnonzero(self.y >= 0)
         self.balanced = bool(balanced)
-        codes = self.y[self.labelled]
-        self._sizes = np.bincount(codes)
+        self._sizes = np.bincount(self.codes)
         same = int((self._sizes * (self._sizes - 1)).sum())
-        different = len(codes) ** 2 - int((self._sizes**2).sum())
+        different = len(self.codes) ** 2 - int((self._sizes**2).sum())
         if balanced and same == 0:
             raise InputError(
                 "y: expected two items of one class at least for balanced pairs, "
                 "found every class with a single item"
             )
         self._same, self._different = same, different
-        self._members = np.argsort(codes, kind="stable")  # labelled items, class by class
+        self._members = np.argsort(self.codes, kind="stable")  # labelled items, class by class
         self._starts = np.cumsum(self._sizes) - self._sizes
-
-    def check(self, n: int) -> None:
-        """Raise InputError unless there is a label for each of the n items."""
-        if len(self.y) != n:
-            raise InputError(f"y: expected {n} labels, one per item, got {len(self.y)}")
+        # How much each member weighs together with its partners: within its class, and outside.
+        v = self._weights[self._members]
+        of_class = np.bincount(self.codes, self._weights)[self.codes[self._members]]
+        self._within: Floats = v * (of_class - v)
+        self._between: Floats = v * np.maximum(v.sum() - of_class, 0.0)
 
     def n_terms(self, n: int) -> int:
         """Return L², all ordered pairs of labelled items; L (L - 1), without i = j, if balanced."""
@@ -82,18 +89,29 @@ class LabelContrast(Objective):
         return sign * d[:, 0], sign[:, None]
 
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
-        """Draw pairs uniformly, or half of them within a class when balanced."""
+        """Draw pairs by their weights, half of them within a class when balanced."""
         if not self.balanced:
-            return super().sample(rng, size, n)
+            if self._alike:
+                return super().sample(rng, size, n)
+            count = len(self.labelled)
+            i, j = rng.choice(count, (2, size), p=self._weights / self._weights.sum())
+            return np.asarray(i * count + j)
         within = int(rng.binomial(size, 0.5))
         drawn = [self._draw_within(rng, within), self._draw_between(rng, size - within)]
         return np.concatenate(drawn)
 
     def probabilities(self, terms: Indices, n: int) -> Floats:
-        """Return equal probabilities, or one half for either kind of pair when balanced."""
+        """Return them in proportion to the weights, one half for either kind when balanced."""
+        if self._alike:
+            if not self.balanced:
+                return super().probabilities(terms, n)
+            return np.where(self._sign(terms) > 0, 0.5 / self._same, 0.5 / self._different)
+        i, j = self._positions(terms)
+        weight: Floats = self._weights[i] * self._weights[j]
         if not self.balanced:
-            return super().probabilities(terms, n)
-        return np.where(self._sign(terms) > 0, 0.5 / self._same, 0.5 / self._different)
+            return weight / float(self._weights.sum()) ** 2
+        same, different = float(self._within.sum()), float(self._between.sum())
+        return weight * np.where(self._sign(terms) > 0, 0.5 / same, 0.5 / different)
 
     def _positions(self, terms: Indices) -> tuple[Indices, Indices]:
         """Return the pairs as positions among the labelled items."""
@@ -109,12 +127,16 @@ class LabelContrast(Objective):
 
     def _sign(self, terms: Indices) -> Floats:
         i, j = self._positions(terms)
-        codes = self.y[self.labelled]
-        return np.where(codes[i] == codes[j], 1.0, -1.0)
+        return np.where(self.codes[i] == self.codes[j], 1.0, -1.0)
 
     def _draw_within(self, rng: np.random.Generator, size: int) -> Indices:
-        """Draw ordered pairs of one class, i ≠ j, uniformly."""
+        """Draw ordered pairs of one class, i ≠ j."""
         sizes, members, starts = self._sizes, self._members, self._starts
+        if not self._alike:
+            a = rng.choice(len(members), size, p=self._within / self._within.sum())
+            c = self.codes[members[a]]
+            b = self._draw_beside(rng, starts[c], starts[c] + sizes[c], a, a + 1)
+            return self._term(members[a], members[b])
         ends = np.cumsum(sizes * (sizes - 1))
         drawn = rng.integers(self._same, size=size)
         c = np.searchsorted(ends, drawn, side="right")
@@ -123,8 +145,14 @@ class LabelContrast(Objective):
         return self._term(members[starts[c] + a], members[starts[c] + b])
 
     def _draw_between(self, rng: np.random.Generator, size: int) -> Indices:
-        """Draw ordered pairs of two classes uniformly."""
+        """Draw ordered pairs of two classes."""
         sizes, members, starts = self._sizes, self._members, self._starts
+        if not self._alike:
+            a = rng.choice(len(members), size, p=self._between / self._between.sum())
+            c = self.codes[members[a]]
+            everyone = np.zeros_like(a), np.full_like(a, len(members))
+            b = self._draw_beside(rng, *everyone, starts[c], starts[c] + sizes[c])
+            return self._term(members[a], members[b])
         others = len(members) - sizes
         ends = np.cumsum(sizes * others)
         drawn = rng.integers(self._different, size=size)
@@ -132,3 +160,17 @@ class LabelContrast(Objective):
         a, b = np.divmod(drawn - (ends[c] - sizes[c] * others[c]), others[c])
         b = b + np.where(b >= starts[c], sizes[c], 0)  # step over the class of i
         return self._term(members[starts[c] + a], members[b])
+
+    def _draw_beside(
+        self, rng: np.random.Generator, low: Indices, high: Indices, gap: Indices, resume: Indices
+    ) -> Indices:
+        """Draw from ``low .. high - 1`` but not ``gap .. resume - 1``, in proportion to weights."""
+        below = np.concatenate([[0.0], np.cumsum(self._weights[self._members])])
+        before, after = below[gap] - below[low], below[high] - below[resume]
+        at = rng.random(len(low)) * (before + after)
+        # Rounding must not lead into the gap, nor to a side that is empty.
+        first = ((at < before) | (resume == high)) & (gap > low)
+        at = np.where(first, below[low] + at, below[resume] + at - before)
+        drawn = np.searchsorted(below, at, side="right") - 1
+        start, end = np.where(first, low, resume), np.where(first, gap, high)
+        return np.asarray(np.clip(drawn, start, end - 1))

@@ -1,0 +1,291 @@
+"""Nearest class mean in the metric: a loss to learn by, and the scores to predict with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricmix.exceptions import InputError
+from metricmix.objectives.base import Floats, Indices
+from metricmix.objectives.dealing import deal
+from metricmix.objectives.labels import LabelObjective
+from metricmix.validation import as_float_array, check_integer
+
+__all__ = ["ClassMeans", "class_mean_scores", "half_means"]
+
+ALONE = 1e-5
+"""Where the others hold less than this share of a class, its mean without the item is rounding."""
+
+
+class ClassMeans(LabelObjective):
+    r"""Leave-one-out cross-entropy of the class whose mean is nearest.
+
+    A metric knows the distance to a class mean without any coordinates: were d a squared Euclidean
+    distance, that of x to the mean of class c would be
+
+    .. math:: s_c(x) = \frac{1}{|c|} \sum_{i \in c} d(x, i)
+              - \frac{1}{2 |c|^2} \sum_{i, j \in c} d(i, j)
+
+    with all ordered pairs, i = j included. It is the score of x here whatever the metric, and
+
+    .. math:: f = \frac{1}{|K|} \sum_{x \in K} \bigg( s_{y \setminus x}(x)
+              + \log \Big( e^{-s_{y \setminus x}(x)} + \sum_{c \ne y} e^{-s_c(x)} \Big) \bigg)
+              + \rho \lVert\alpha\rVert^2
+
+    where x of class y does not count in the mean of its own class, and K are the labelled items
+    whose class has another one. An item alone in its class has no term, but its class competes for
+    the others. Unlabelled items take part in paths only. Distances run from x to the class.
+
+    Parameters
+    ----------
+    y : array of n labels
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+    rho : float
+        Weight of the ridge. It bounds the weights where some mixture separates the classes.
+    block_size : int, optional
+        The loss looks at all L² distances of labelled items at once: a single term, right for
+        ``method="full"``. With a block size B the items are dealt into blocks of about B, and each
+        block is a term, with class means of its own: what a step of the stochastic solver can
+        afford (``batch_size=1`` is then B² pairs). Classes are spread evenly over the blocks, the
+        same way every time, by two items at least: a class too small for that is missing from some
+        blocks, and does not compete there. Blocks are larger than B where this is needed for each
+        to hold two classes, one of them with two items.
+    item_weights : array of n numbers >= 0, optional
+        All means become weighted ones, those over a class and that over K. Weight 0 is the same as
+        no label; an item that outweighs the rest of its class by 10⁵ counts as alone.
+
+    Notes
+    -----
+    O(L² C) for C classes, as a few products of matrices; with blocks O(L B C).
+
+    Examples
+    --------
+    Two classes far apart, with little to lose:
+
+    >>> import numpy as np, metricmix as mm
+    >>> y = np.array([0, 0, 1, 1])
+    >>> d = np.where(y[:, None] == y, 1.0, 5.0)
+    >>> np.fill_diagonal(d, 0.0)
+    >>> objective = mm.objectives.ClassMeans(y)
+    >>> value, slope = objective.evaluate(np.array([0]), d.reshape(1, -1), 4)
+    >>> value.round(3)
+    array([0.023])
+    >>> mm.objectives.ClassMeans(np.arange(100) % 4, block_size=20).n_terms(100)
+    5
+    """
+
+    def __init__(
+        self,
+        y: ArrayLike,
+        rho: float = 1e-5,
+        *,
+        block_size: int | None = None,
+        item_weights: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(y, rho, item_weights=item_weights)
+        if block_size is not None:
+            block_size = check_integer(block_size, name="block_size", low=2)
+        self.block_size = block_size
+        if np.bincount(self.codes).max() < 2:
+            raise InputError(
+                "y: expected two items of one class at least, found every class with a single item"
+            )
+        blocks = deal(self.codes, len(self.codes) if block_size is None else block_size)
+        # Blocks are (n_blocks, B), short ones filled up with items that have no class or weight.
+        self._there = blocks >= 0
+        blocks = np.where(self._there, blocks, blocks[:, :1])
+        self._items = self.labelled[blocks]
+        of_class = (self.codes[blocks, None] == np.arange(self.n_classes)) & self._there[..., None]
+        self._of_class: Floats = of_class.astype(np.float64)
+        self._v: Floats = np.where(self._there, self._weights[blocks], 0.0)
+        self._totals: Floats = (self._of_class * self._v[..., None]).sum(axis=1)
+        own = _own(self._of_class, self._totals[:, None])
+        rest = own - self._v
+        counts = self._there & (rest > ALONE * own)
+        self._one_by_rest: Floats = _one_by(np.where(counts, rest, 0.0))
+        counted = np.where(counts, self._v, 0.0)
+        of_block = counted.sum(axis=1)
+        self._shares: Floats = counted * _one_by(of_block)[:, None]
+        self._probabilities: Floats = of_block / of_block.sum()
+
+    def n_terms(self, n: int) -> int:
+        """Return the number of blocks: 1 without a block size."""
+        return len(self._items)
+
+    def pairs(self, terms: Indices, n: int) -> tuple[Indices, Indices]:
+        """Return all ordered pairs of each block, row by row; (i, i) fills short blocks up."""
+        items, there = self._items[terms], self._there[terms]
+        i, j = np.broadcast_arrays(items[:, :, None], items[:, None, :])
+        if not there.all():
+            j = np.where(there[:, :, None] & there[:, None, :], j, i)
+        return i.reshape(len(terms), -1), j.reshape(len(terms), -1)
+
+    def evaluate(self, terms: Indices, d: Floats, n: int) -> tuple[Floats, Floats]:
+        """Return the cross-entropy of each block, and its derivatives by all its distances."""
+        size = self._items.shape[1]
+        diagonal = np.arange(size)
+        d = np.array(d, dtype=np.float64).reshape(len(terms), size, size)
+        d[:, diagonal, diagonal] = 0.0
+        e, v, shares = self._of_class[terms], self._v[terms], self._shares[terms]
+        one_by_total, r = _one_by(self._totals[terms])[:, None], self._one_by_rest[terms]
+        ve = v[..., None] * e
+
+        # Sums over classes: of the distances to it, from it, and within it.
+        to_class = d @ ve
+        to_own = _own(e, to_class)
+        from_own = _own(e, d.transpose(0, 2, 1) @ ve)
+        within = (ve * to_class).sum(axis=1, keepdims=True)
+
+        scores = to_class * one_by_total - 0.5 * within * one_by_total**2
+        rest_within = _own(e, within) - v * (to_own + from_own)
+        own_score = to_own * r - 0.5 * rest_within * r**2
+        scores = np.where(e > 0, own_score[..., None], scores)
+        scores = np.where(one_by_total > 0, scores, np.inf)  # classes that are in other blocks
+        least = scores.min(axis=2, keepdims=True)
+        grown = np.exp(least - scores)
+        total = grown.sum(axis=2, keepdims=True)
+        value = (shares * (own_score - least[..., 0] + np.log(total[..., 0]))).sum(axis=1)
+
+        # Backwards: by the scores, by those sums, by the distances.
+        by_score = shares[..., None] * (e - grown / total)
+        by_own, by_other = _own(e, by_score), by_score * (1.0 - e)
+        by_rest_within = -0.5 * by_own * r**2
+        by_within = (e * by_rest_within[..., None] - 0.5 * by_other * one_by_total**2).sum(
+            axis=1, keepdims=True
+        )
+        by_to_own = by_own * r + v * (_own(e, by_within) - by_rest_within)
+        by_to_class = by_other * one_by_total + e * by_to_own[..., None]
+        by_from_own = -v * by_rest_within
+        slope = np.concatenate([by_to_class, ve], axis=2) @ np.concatenate(
+            [ve, e * by_from_own[..., None]], axis=2
+        ).transpose(0, 2, 1)
+        slope[:, diagonal, diagonal] = 0.0
+        return value, slope.reshape(len(terms), -1)
+
+    def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
+        """Draw blocks by the weight of their items that count."""
+        return rng.choice(len(self._probabilities), size, p=self._probabilities)
+
+    def probabilities(self, terms: Indices, n: int) -> Floats:
+        """Return the shares of the blocks in the items that count."""
+        return self._probabilities[terms]
+
+
+def class_mean_scores(
+    d: ArrayLike,
+    codes: ArrayLike,
+    n_classes: int,
+    within: ArrayLike | None = None,
+    *,
+    item_weights: ArrayLike | None = None,
+) -> Floats:
+    r"""Return how far items are from the mean of each class.
+
+    .. math:: s_c(x) = \frac{1}{|c|} \sum_{i \in c} d(x, i) - h_c
+
+    Parameters
+    ----------
+    d : (m, L) array
+        Distances from m items to the L labelled ones.
+    codes : (L,) array of int
+        Classes of the labelled items, 0 .. n_classes - 1.
+    n_classes : int
+    within : (n_classes,) array, optional
+        :math:`h`, of :func:`half_means`; default 0, which leaves the mean distance to the class.
+    item_weights : (L,) array, optional
+        For a weighted mean over the class.
+
+    Returns
+    -------
+    (m, n_classes) array
+        The smaller, the nearer; infinite for a class without items.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> mm.objectives.class_mean_scores([[1.0, 3.0, 7.0]], [0, 0, 1], 2, within=[0.5, 0.0])
+    array([[1.5, 7. ]])
+    """
+    ve = _class_shares(codes, n_classes, item_weights)
+    means = _checked_distances(d, len(ve)) @ ve
+    means[:, ~ve.any(axis=0)] = np.inf
+    return means if within is None else means - np.asarray(within, dtype=np.float64)
+
+
+def half_means(
+    d_labelled: ArrayLike,
+    codes: ArrayLike,
+    n_classes: int,
+    *,
+    item_weights: ArrayLike | None = None,
+) -> Floats:
+    r"""Return half of the mean distance within each class, the zeros from i to i included.
+
+    .. math:: h_c = \frac{1}{2 |c|^2} \sum_{i, j \in c} d(i, j)
+
+    Parameters
+    ----------
+    d_labelled : (L, L) array
+        Distances of the labelled items.
+    codes, n_classes, item_weights
+        As in :func:`class_mean_scores`.
+
+    Returns
+    -------
+    (n_classes,) array
+        0 for a class without items.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> mm.objectives.half_means([[0.0, 2.0, 9.0], [2.0, 0.0, 9.0], [9.0, 9.0, 0.0]], [0, 0, 1], 2)
+    array([0.5, 0. ])
+    """
+    ve = _class_shares(codes, n_classes, item_weights)
+    d = _checked_distances(d_labelled, len(ve))
+    if len(d) != len(ve):
+        raise InputError(f"d: expected {len(ve)} rows, one per labelled item, got {len(d)}")
+    halves: Floats = 0.5 * (ve * (d @ ve)).sum(axis=0)
+    return halves
+
+
+def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:
+    """Return the (L, C) share of each item in its class."""
+    coded = np.asarray(codes)
+    if (
+        coded.ndim != 1
+        or coded.dtype.kind not in "iu"
+        or not ((coded >= 0) & (coded < n_classes)).all()
+    ):
+        raise InputError(
+            f"codes: expected whole numbers in 0 .. {n_classes - 1}, one per labelled item"
+        )
+    weights = np.ones(len(coded))
+    if item_weights is not None:
+        weights = as_float_array(item_weights, name="item_weights").astype(np.float64)
+        if weights.shape != coded.shape:
+            raise InputError(
+                f"item_weights: expected {len(coded)} numbers, one per labelled item, "
+                f"got shape {weights.shape}"
+            )
+    ve = weights[:, None] * (coded[:, None] == np.arange(n_classes))
+    return np.asarray(ve * _one_by(ve.sum(axis=0)))
+
+
+def _checked_distances(d: ArrayLike, count: int) -> Floats:
+    array = as_float_array(d, name="d")
+    if array.ndim != 2 or array.shape[1] != count:
+        raise InputError(
+            f"d: expected distances to {count} labelled items in each row, got shape {array.shape}"
+        )
+    return array
+
+
+def _own(of_class: Floats, values: Floats) -> Floats:
+    """Return, of values per item and class, that of each item's own class; 0 without a class."""
+    return np.asarray((of_class * values).sum(axis=2))
+
+
+def _one_by(x: Floats) -> Floats:
+    """Return 1 / x, and 0 for 0."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
