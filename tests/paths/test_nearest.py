@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.mixture.lengths import edge_lengths
+from metricmix.paths.nearest import nearest_marks
+from reference.closure import closure_by_rows
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
 from reference.paths import all_distances
@@ -121,6 +124,58 @@ def test_lemma_if_all_are_labelled_the_nearest_by_path_is_the_nearest_by_edge(se
     _, items = mm.nearest_labelled(w, None, np.arange(30), 2)
     alone = w + np.diag(np.full(30, np.inf))
     assert np.array_equal(items[:, 1], alone.argmin(axis=1))
+
+
+def assert_nearest_classes(w, roots, marks, k, distances, classes):
+    """The k smallest of the per-class minima of the distances; -1 at infinity beyond all."""
+    d = closure_by_rows(w)
+    known = np.unique(marks)
+    to_class = np.full((len(w), marks.max() + 1), np.inf)
+    for c in known:
+        to_class[:, c] = d[:, roots[marks == c]].min(axis=1)
+    there = min(k, len(known))
+    expected = np.sort(to_class, axis=1)[:, :there]
+    assert distances.shape == classes.shape == (len(w), k)
+    assert distances[:, :there] == pytest.approx(expected, rel=1e-11, abs=1e-15)
+    assert np.isin(classes[:, :there], known).all()
+    assert all(len(set(row)) == there for row in classes[:, :there].tolist())
+    real = np.take_along_axis(to_class, classes[:, :there], axis=1)
+    assert distances[:, :there] == pytest.approx(real, rel=1e-11, abs=1e-15)
+    assert np.isinf(distances[:, there:]).all()
+    assert (classes[:, there:] == -1).all()
+    assert not distances[roots, 0].any()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 4, 6])
+@pytest.mark.parametrize("n", [9, 64, 100])
+def test_nearest_classes(n, k, directed):
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        w = random_lengths(rng, n, directed=directed)
+        roots = np.sort(rng.choice(n, int(rng.integers(4, n + 1)), replace=False))
+        marks = rng.integers(0, 4, len(roots))
+        lengths = edge_lengths(w, directed=directed)
+        assert_nearest_classes(w, roots, marks, k, *nearest_marks(lengths, roots, marks, k))
+        stack = on_demand(mm.DissimilarityStack([w], directed=directed))
+        demanded = edge_lengths(stack, mm.Mixture([1.0], link="identity"))
+        assert_nearest_classes(w, roots, marks, k, *nearest_marks(demanded, roots, marks, k))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("low", [0, 1])
+def test_nearest_classes_with_ties_and_zeros(low, directed):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = int(rng.choice([6, 20, 70]))
+        w = whole_lengths(rng, n, low=low, directed=directed)
+        roots = np.sort(rng.choice(n, 5, replace=False))
+        marks = np.array([0, 2, 0, 1, 2])
+        lengths = edge_lengths(w, directed=directed)
+        found = nearest_marks(lengths, roots, marks, 3)
+        if low:
+            assert np.array_equal(found[1][roots, 0], marks)
+        assert_nearest_classes(w, roots, marks, 3, *found)
 
 
 @pytest.mark.parametrize(

@@ -82,17 +82,22 @@ def nearest_labelled(
     if k == 1:
         found = search_forest(lengths, roots, reverse=lengths.directed)
         return found.distances[:, None], found.roots[:, None].astype(np.int64)
-    return _nearest_many(lengths, roots, k)
+    return nearest_marks(lengths, roots, roots, k)
 
 
-def _nearest_many(
-    lengths: EdgeLengths, roots: NDArray[np.int64], k: int
+def nearest_marks(
+    lengths: EdgeLengths, roots: NDArray[np.int64], marks: NDArray[np.int64], k: int
 ) -> tuple[Floats, NDArray[np.int64]]:
+    """Return, for every item, the k nearest different marks of marked items, and how near.
+
+    `marks` (len(roots),) are numbers >= 0: the items themselves, or their classes. -1 at an
+    infinite distance fills up where there are fewer than k different ones.
+    """
     n = lengths.n
     lengths = lengths.formed()  # items are settled up to k times, and ask for their row each time
     dist = np.full((n, k), np.inf)
     root = np.full((n, k), -1, np.int32)
-    dist[roots, 0], root[roots, 0] = 0.0, roots
+    dist[roots, 0], root[roots, 0] = 0.0, marks
     settled = np.zeros(n, np.int32)
     worst, key = dist[:, k - 1].copy(), dist[:, 0].copy()
     least = np.array([key[c : c + CHUNK].min() for c in range(0, n, CHUNK)])
