@@ -21,6 +21,7 @@ from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
+from metricmix.solvers.unprojected import UnprojectedProblem
 from metricmix.validation import (
     check_choice,
     check_integer,
@@ -45,6 +46,7 @@ def minimize(
     beta: float | None = None,
     start: Mixture | ArrayLike | None = None,
     constraint: str | None = None,
+    projection: bool = True,
     max_iter: int | None = None,
     time_limit: float | None = None,
     check_every: int | None = None,
@@ -76,6 +78,10 @@ def minimize(
         Default: 1/R each.
     constraint : {None, "nonnegative", "simplex"}
         Weights of any sign, non-negative, or non-negative with sum 1.
+    projection : bool
+        Whether the objective is that of the metric d = P(w). If False it is that of the edge
+        lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
+        many thousands of items take milliseconds; see :mod:`metricmix.solvers.unprojected`.
     max_iter : int, optional
         Steps; default 2000 (500 with ``scaling="paper"``) or 200 ("full").
     time_limit : float, optional
@@ -127,7 +133,7 @@ def minimize(
         stack = DissimilarityStack(stack)
     objective.check(stack.n_items)
     like = start if isinstance(start, Mixture) else Mixture([1.0])
-    problem = Problem(
+    problem = (Problem if projection else UnprojectedProblem)(
         objective,
         stack,
         check_choice(link or like.link, LINKS, name="link"),
@@ -158,10 +164,12 @@ def minimize(
     value, kind = outcome.objective, "held-out" if judged else "running mean"
     if isinstance(solver, Full):
         kind = "exact" if solver.temperature is None else "soft"
-    elif stack.n_items <= EXACT_UP_TO:
+    elif stack.n_items <= EXACT_UP_TO or not projection:
         exact = problem.value(weights)
         if np.isfinite(exact):
             value, kind = exact, "exact"
+    if kind == "exact" and not projection:
+        kind = "unprojected"
     return SolveResult(
         objective=value,
         objective_kind=kind,

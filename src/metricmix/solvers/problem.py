@@ -14,6 +14,7 @@ and any of the shortest paths gives an element of the generalised differential a
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
-from metricmix.paths.pair import bundle_paths
+from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.soft import soft_paths
 from metricmix.paths.trees import distances_from, grow_trees
 
@@ -34,8 +35,10 @@ __all__ = ["Problem"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-TERMS_AT_ONCE = 1 << 22
-"""Full evaluations go through the terms in pieces of this many."""
+PAIRS_AT_ONCE = 1 << 22
+"""Full evaluations go through the terms in pieces that look at this many pairs."""
+FEW_PAIRS = 2
+"""Pairs per term up to which the same pair is hardly ever looked at twice."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +82,32 @@ class Problem:
         One bidirectional search per pair: O(R n) each.
         """
         lengths = self.lengths(weights)
-        i, j = self.objective.pairs(terms, self.n)
-        paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
-        value, slope = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
+        paths, which = self._search(lengths, terms)
+        value, slope = self.objective.evaluate(terms, paths.lengths[which], self.n)
+        demand = np.bincount(which.ravel(), slope.ravel(), minlength=len(paths)) / len(terms)
         number, u, v = paths.edges()
-        gradient = lengths.edge_gradient(u, v, slope.ravel()[number] / len(terms))
-        return float(value.mean()), gradient
+        return float(value.mean()), lengths.edge_gradient(u, v, demand[number])
 
     def estimate(self, weights: Floats, terms: Indices) -> float:
         """Return the objective with only `terms` in the mean, each by its probability."""
-        i, j = self.objective.pairs(terms, self.n)
-        lengths = self.lengths(weights)
-        paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
-        value, _ = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
+        paths, which = self._search(self.lengths(weights), terms)
+        value, _ = self.objective.evaluate(terms, paths.lengths[which], self.n)
         p = self.objective.probabilities(terms, self.n)
         return float(value @ p / p.sum()) + self.ridge(weights)
+
+    def _search(self, lengths: EdgeLengths, terms: Indices) -> tuple[PathBundle, Indices]:
+        """Return shortest paths, and which of them the terms look at."""
+        i, j = self.objective.pairs(terms, self.n)
+        if i.shape[1] <= FEW_PAIRS:
+            paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
+            return paths, np.arange(i.size).reshape(i.shape)
+        if not self.stack.directed:
+            i, j = np.minimum(i, j), np.maximum(i, j)
+        # Terms of many pairs have many in common.
+        pairs, which = np.unique(i * self.n + j, return_inverse=True)
+        first, second = np.divmod(pairs, self.n)
+        paths = bundle_paths(lengths, first, second, bounded=True, n_jobs=self.n_jobs)
+        return paths, which.reshape(i.shape)
 
     # -- all terms: the full sub-gradient --------------------------------------------------------
 
@@ -133,12 +147,18 @@ class Problem:
         gradient = self._through_link(lengths, edge_flow)
         return value + self.ridge(weights), gradient + 2.0 * self.objective.rho * weights
 
+    def pieces(self) -> Iterator[Indices]:
+        """Yield the numbers of all terms, a few at a time."""
+        pairs_per_term = self.objective.pairs(np.arange(1), self.n)[0].shape[1]
+        step = max(1, PAIRS_AT_ONCE // pairs_per_term)
+        for start in range(0, self.n_terms, step):
+            yield np.arange(start, min(self.n_terms, start + step))
+
     @cached_property
     def _roots(self) -> Indices:
         """Return the items that pairs start from."""
         used = np.zeros(self.n, dtype=bool)
-        for start in range(0, self.n_terms, TERMS_AT_ONCE):
-            terms = np.arange(start, min(self.n_terms, start + TERMS_AT_ONCE))
+        for terms in self.pieces():
             used[self.objective.pairs(terms, self.n)[0].ravel()] = True
         return np.flatnonzero(used)
 
@@ -147,8 +167,7 @@ class Problem:
         position = np.full(self.n, -1)
         position[roots] = np.arange(len(roots))
         value, demand = 0.0, np.zeros(d.size)
-        for start in range(0, self.n_terms, TERMS_AT_ONCE):
-            terms = np.arange(start, min(self.n_terms, start + TERMS_AT_ONCE))
+        for terms in self.pieces():
             i, j = self.objective.pairs(terms, self.n)
             row = position[i]
             values, slopes = self.objective.evaluate(terms, d[row, j], self.n)

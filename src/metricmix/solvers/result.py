@@ -77,8 +77,9 @@ class SolveResult:
     objective : float
         Value at the result.
     objective_kind : str
-        ``"exact"`` (over all terms), ``"soft"`` (the same, over soft distances), ``"held-out"``
-        (over the validation terms) or ``"running mean"`` (of the terms drawn since the last check).
+        ``"exact"`` (over all terms), ``"soft"`` (the same, over soft distances), ``"unprojected"``
+        (over edge lengths), ``"held-out"`` (over the validation terms) or ``"running mean"`` (of
+        the terms drawn since the last check).
     status, message : Status, str
         Why it stopped, and the same in words.
     n_iter : int
