@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format bench clean
+.PHONY: help install demo test test-slow check format bench examples clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -38,6 +38,9 @@ format: $(STAMP) ## let ruff rewrite what it can
 
 bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+examples: $(STAMP) ## run all of examples/; prints figures, writes pictures to docs/figures
+	@for script in examples/*.py; do echo "== $$script"; $(BIN)/python $$script docs/figures || exit 1; done
 
 clean:         ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,15 @@ from pathlib import Path
 from benchmarks.measure import HEADLINES, cpu_name, table
 from metricmix.kernels.threads import effective_threads
 
-SECTIONS = ("all_pairs", "one_pair", "step_growth", "threshold_graphs", "compile_time", "demo")
+SECTIONS = (
+    "all_pairs",
+    "one_pair",
+    "step_growth",
+    "threshold_graphs",
+    "prediction",
+    "compile_time",
+    "demo",
+)
 README = Path(__file__).parent.parent / "README.md"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 

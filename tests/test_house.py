@@ -17,6 +17,7 @@ ROOMS = [
     "paths",
     "objectives",
     "solvers",
+    "estimators",
     "report",
     "demo",
     "cli",

@@ -34,8 +34,13 @@ PROMISED = [
     "minimize",
     "minimize_metric",
     "SolveResult",
+    "objectives.ClassMeans",
+    "objectives.Neighbourhood",
+    "MetricMixture",
+    "MetricMixtureClassifier",
+    "MetricRepair",
 ]
-ROOMS = ("dissimilarity", "mixture", "objectives", "paths", "solvers")
+ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
 
 
 def lookup(dotted: str) -> object:

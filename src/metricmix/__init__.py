@@ -5,7 +5,8 @@
 The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric is),
 :mod:`~metricmix.dissimilarity` (raw data to sources, and the stack of them),
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
-metric), :mod:`~metricmix.objectives` (what to minimise) and :mod:`~metricmix.solvers` (how).
+metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how) and
+:mod:`~metricmix.estimators` (all of it as scikit-learn knows it).
 
 Importing it is cheap: a name's module is loaded when the name is first used.
 """
@@ -16,13 +17,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metricmix import dissimilarity, mixture, objectives, paths, solvers
+    from metricmix import dissimilarity, estimators, mixture, objectives, paths, solvers
+    from metricmix.dissimilarity.attributed_graph import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
+    from metricmix.estimators.classifier import MetricMixtureClassifier
+    from metricmix.estimators.mixture import MetricMixture
+    from metricmix.estimators.persistence import load, save
+    from metricmix.estimators.repair import MetricRepair
+    from metricmix.estimators.selection import MetricMixtureClassifierCV
     from metricmix.exceptions import (
         CheckpointError,
         ConvergenceWarning,
         InputError,
         MetricMixError,
+        ModelFileError,
         NotAMetricError,
         UnreachableWarning,
     )
@@ -36,14 +44,19 @@ if TYPE_CHECKING:
     from metricmix.solvers.result import SolveResult, Status
     from metricmix.solvers.whole_matrix import minimize_metric
 
-_ROOMS = ("dissimilarity", "mixture", "objectives", "paths", "solvers")
+_ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
 _HOME = {
     "CheckpointError": "exceptions",
     "ConvergenceWarning": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
     "MetricMixError": "exceptions",
+    "MetricMixture": "estimators.mixture",
+    "MetricMixtureClassifier": "estimators.classifier",
+    "MetricMixtureClassifierCV": "estimators.selection",
+    "MetricRepair": "estimators.repair",
     "Mixture": "mixture.linear",
+    "ModelFileError": "exceptions",
     "NotAMetricError": "exceptions",
     "Path": "paths.pair",
     "SolveResult": "solvers.result",
@@ -53,13 +66,16 @@ _HOME = {
     "is_metric": "metric",
     "kneighbors": "paths.neighbours",
     "kneighbors_graph": "paths.neighbours",
+    "load": "estimators.persistence",
     "metric_violations": "metric",
     "minimize": "solvers.minimize",
     "minimize_metric": "solvers.whole_matrix",
     "nearest_labelled": "paths.nearest",
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
+    "save": "estimators.persistence",
     "shortest_path": "paths.pair",
+    "sources_for": "dissimilarity.attributed_graph",
 }
 
 __all__ = [
@@ -68,7 +84,12 @@ __all__ = [
     "DissimilarityStack",
     "InputError",
     "MetricMixError",
+    "MetricMixture",
+    "MetricMixtureClassifier",
+    "MetricMixtureClassifierCV",
+    "MetricRepair",
     "Mixture",
+    "ModelFileError",
     "NotAMetricError",
     "Path",
     "SolveResult",
@@ -76,9 +97,11 @@ __all__ = [
     "UnreachableWarning",
     "check_metric",
     "dissimilarity",
+    "estimators",
     "is_metric",
     "kneighbors",
     "kneighbors_graph",
+    "load",
     "metric_violations",
     "minimize",
     "minimize_metric",
@@ -88,8 +111,10 @@ __all__ = [
     "path_metric",
     "paths",
     "project",
+    "save",
     "shortest_path",
     "solvers",
+    "sources_for",
 ]
 
 

@@ -6,7 +6,8 @@
     ├── InputError (also a ValueError)      an argument is not what it should be
     │   ├── NotAMetricError                 a matrix breaks a metric's laws; carries the report
     │   └── TemperatureError                soft paths do not exist at this temperature
-    └── CheckpointError                     a file cannot be resumed from
+    ├── CheckpointError                     a file cannot be resumed from
+    └── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
 
     UserWarning
     ├── ConvergenceWarning                  a solver stopped before it was done
@@ -27,6 +28,7 @@ __all__ = [
     "ConvergenceWarning",
     "InputError",
     "MetricMixError",
+    "ModelFileError",
     "NotAMetricError",
     "TemperatureError",
     "UnreachableWarning",
@@ -55,6 +57,10 @@ class TemperatureError(InputError):
 
 class CheckpointError(MetricMixError):
     """A checkpoint is unreadable, or belongs to another problem."""
+
+
+class ModelFileError(MetricMixError, ValueError):
+    """An estimator cannot be stored, or a file is not a model that can be used."""
 
 
 class ConvergenceWarning(UserWarning):

@@ -9,7 +9,9 @@ import pytest
 
 import metricmix as mm
 from metricmix.mixture.lengths import EdgeLengths
-from metricmix.paths.outside import NewItems, min_plus
+from metricmix.paths.nearest import nearest_marks
+from metricmix.paths.outside import NewItems
+from metricmix.paths.product import min_plus
 from reference.closure import minplus as slow_minplus
 from reference.instances import on_demand, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
@@ -170,6 +172,19 @@ def test_an_item_that_no_source_tells_apart_is_that_item(kind, source):
         assert_nearest(expected, wanted, 6, *found, rel=1e-12)
     distances, items = case.nearest(source, np.ones(n, bool), 1)
     assert (distances.tolist(), items.tolist()) == ([[0.0], [0.0]], [[4], [11]])
+
+
+def test_an_item_of_the_stack_finds_the_classes_of_that_item():
+    rng = np.random.default_rng(8)
+    n, y = 6, np.array([1, 0, 2, 2, 1, 0])
+    twice = [*range(n), *range(n)]
+    sources = [M[np.ix_(twice, twice)] for M in random_sources(rng, n, 2)]
+    case = Case(n, n, sources=sources)
+    table = nearest_marks(case.lengths, np.arange(n), y, 3)
+    distances, classes = case.new.nearest(np.ones(n, bool), 3, table)
+    assert np.array_equal(classes[:, 0], y)
+    assert np.array_equal(classes, table[1])
+    assert distances == pytest.approx(table[0], rel=1e-12)
 
 
 def test_of_several_equal_items_the_first_is_meant():

@@ -257,10 +257,8 @@ def test_a_checkpoint_of_the_other_problem_is_refused(first, tmp_path):
 
 
 def test_a_temperature_is_refused():
-    with pytest.raises(mm.InputError, match="temperature: .*projection=True"):
-        mm.minimize(
-            OBJECTIVES["contrast"], make_stack(), "full", projection=False, temperature=1.0
-        )
+    with pytest.raises(mm.InputError, match=r"temperature: .*projection=True"):
+        mm.minimize(OBJECTIVES["contrast"], make_stack(), "full", projection=False, temperature=1.0)
 
 
 def test_the_mixture_means_the_projected_metric():

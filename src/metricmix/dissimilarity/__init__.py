@@ -1,5 +1,6 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
+from metricmix.dissimilarity.attributed_graph import sources_for
 from metricmix.dissimilarity.cross import CrossDissimilarities
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.features import features
@@ -33,5 +34,6 @@ __all__ = [
     "mahalanobis",
     "path_length",
     "resource_allocation",
+    "sources_for",
     "threshold_graphs",
 ]

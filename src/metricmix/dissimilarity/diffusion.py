@@ -18,7 +18,7 @@ from metricmix.validation import check_number
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["diffusion", "smoothing_operator"]
+__all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator"]
 
 PRECISION = 1e-14
 """Relative error at which the Chebyshev iteration for PageRank stops."""
@@ -102,7 +102,7 @@ def diffusion(
         smoothed = _power(operator, table, int(steps))
         name = f"diffusion_{steps}"
     else:
-        smoothed = _pagerank(operator, table, restart)
+        smoothed = pagerank_smoothed(operator, table, restart)
         name = "pagerank" if X is None else "pagerank_features"
     if X is None:
         smoothed = _roots(smoothed)
@@ -118,7 +118,7 @@ def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
            [0.5, 0.5, 0. ],
            [0. , 0. , 1. ]])
     """
-    from scipy.sparse import csr_array, eye_array
+    from scipy.sparse import csr_array
 
     lengths = graph.adjacency
     if graph.weighted and not lengths.data.all():
@@ -127,7 +127,14 @@ def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
             "pass weight='ignore', or merge the nodes at distance zero"
         )
     strengths = csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
-    looped = (strengths + eye_array(graph.n)).tocsr()
+    return normalised(strengths)
+
+
+def normalised(strengths: Any) -> csr_array[Any, Any]:
+    """Return ``D^(-1/2) (A + I) D^(-1/2)`` for the strengths A of the edges, (n, n)."""
+    from scipy.sparse import csr_array, eye_array
+
+    looped = (strengths + eye_array(strengths.shape[0])).tocsr()
     scale = 1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel())
     return csr_array(looped.multiply(scale[:, None]).multiply(scale[None, :]))
 
@@ -148,8 +155,8 @@ def _roots(walks: Any) -> Any:
     return np.sqrt(np.maximum(walks, 0.0))
 
 
-def _pagerank(operator: Any, table: Any, restart: float) -> NDArray[np.float64]:
-    """Solve ``(I - (1 - restart) B) Z = restart X``.
+def pagerank_smoothed(operator: Any, table: Any, restart: float) -> NDArray[np.float64]:
+    """Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
 
     The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
     (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs a number of steps

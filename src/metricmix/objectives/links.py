@@ -32,7 +32,8 @@ class Links(Objective):
     rho : float
         Weight of the ridge. It bounds the weights where some mixture separates the two kinds.
     threshold : float
-        Where "together" ends; it sets the scale of the metric.
+        Where "together" ends; it sets the scale of the metric, and so how sharply the links are
+        told apart. From 5 to 20 does well with sources of mean 1.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class Links(Objective):
         cannot_link: ArrayLike,
         rho: float = 1e-4,
         *,
-        threshold: float = 2.0,
+        threshold: float = 10.0,
     ) -> None:
         super().__init__(rho)
         self.must_link = _checked_links(must_link, "must_link")

@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.frontier import chunk_count, relax, take_nearest
-from metricmix.kernels.minplus import Packed, pack_columns, pack_rows, panel_width, update
 from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.outside import enter, nearest_by_table, nearest_wanted
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.kernels.tile import STRIP
 from metricmix.mixture.lengths import EdgeLengths
+from metricmix.paths.product import min_plus
 
-__all__ = ["NewItems", "min_plus"]
+__all__ = ["NewItems"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 ROUNDING = 1e-12
 """Dissimilarity, relative to the scale of its source, that is taken for 0."""
-DEPTH = 512
-"""Items that a min-plus product goes through at a time: their panels stay in the cache."""
+ROW_ROUNDING = 1e-7
+"""Difference of two rows, likewise, that is taken for rounding (float32 sources included)."""
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class NewItems:
     m : (M, n) array
         Mixture values of the edges from the new items, before the link.
     same : (M,) array
-        For a new item that no source tells from an item of the stack, that item: it *is* that
-        item, at distance 0 from it. -1 for all others.
+        For a new item whose row is that of an item of the stack, 0 to itself included, that item:
+        it *is* that item, at distance 0 from it. -1 for all others.
     n_jobs : int, optional
         Threads.
     """
@@ -60,14 +60,8 @@ class NewItems:
         cls, lengths: EdgeLengths, raw: NDArray[Any], *, n_jobs: int | None = None
     ) -> NewItems:
         """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
-        weights, scales = lengths.raw_weights, lengths.stack.scales
-        m = np.asarray(raw @ weights, dtype=np.float64)
-        # Where no source tells two items apart, neither does the mixture: few places to look at.
-        maybe = np.abs(m) <= ROUNDING * float(np.abs(weights) @ scales)
-        item, place = np.nonzero(maybe)
-        equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
-        same = np.full(len(raw), -1)
-        same[item[equal][::-1]] = place[equal][::-1]  # the first of several
+        m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
+        same = _find_same(lengths, raw, m)
         return cls(lengths, np.ascontiguousarray(m), same, n_jobs)
 
     def __len__(self) -> int:
@@ -153,7 +147,8 @@ class NewItems:
             in_threads(search, shares, threads)
         else:
             self._search_computed(m, wanted, distances, items)
-        distances[items == self.same[:, None]] = 0.0
+        entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
+        distances[entered] = 0.0  # the smallest length that the link gives is a hair more
         return distances, items
 
     def _search_computed(
@@ -176,43 +171,30 @@ class NewItems:
                     relax(u, row, lengths.beta, lengths.link, *state)
 
 
-def min_plus(A: Floats, B: Floats, *, n_jobs: int | None = None) -> Floats:
-    r"""Return the min-plus product :math:`C_{ij} = \min_k A_{ik} + B_{kj}`.
+def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
+    """Return which new items have the very row of an item of the stack; -1 for the others.
 
-    Parameters
-    ----------
-    A : (M, n) array
-    B : (n, T) array
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-
-    Examples
-    --------
-    >>> min_plus(np.array([[0.0, 2.0]]), np.array([[5.0, 1.0], [1.0, 9.0]]))
-    array([[3., 1.]])
+    Of several such items, the k-th new item takes the k-th if it is among them (so that the items
+    of the stack are themselves again), else the first.
     """
-    dtype = np.result_type(A, B)
-    left, right = np.ascontiguousarray(A, dtype), np.ascontiguousarray(B, dtype)
-    C = np.full((len(left), right.shape[1]), np.inf, dtype)
-    n, columns = right.shape
-    panels = []
-    for first in range(0, n, DEPTH):
-        part = right[first : first + DEPTH]
-        panels.append(Packed.empty(columns, len(part), panel_width(dtype), dtype))
-        pack_columns(part, 0, columns, panels[-1])
-
-    def fill(start: int) -> None:
-        stop = min(len(left), start + 8 * STRIP)
-        rows = left[start:stop]
-        highs = np.full((-(-len(rows) // STRIP), len(panels[0].parts)), np.inf, dtype)
-        for number, first in enumerate(range(0, n, DEPTH)):
-            part = np.ascontiguousarray(rows[:, first : first + DEPTH])
-            strips = Packed.empty(len(rows), part.shape[1], STRIP, dtype)
-            pack_rows(part, 0, len(rows), strips)
-            update(C, start, stop, strips, panels[number], highs)
-
-    in_threads(fill, range(0, len(left), 8 * STRIP), n_jobs)
-    return C
+    weights, scales = lengths.raw_weights, lengths.stack.scales
+    same = np.full(len(raw), -1)
+    # Where no source tells two items apart, neither does the mixture: few places to look at.
+    near = np.abs(m) <= ROUNDING * float(np.abs(weights) @ scales)
+    item, place = np.nonzero(near)
+    equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
+    item, place = item[equal], place[equal]
+    first = np.unique(item, return_index=True)[1]
+    same[item[first]] = place[first]
+    own = item == place
+    same[item[own]] = place[own]
+    known = np.flatnonzero(same >= 0)
+    for start in range(0, len(known), ROWS_AT_ONCE):
+        some = known[start : start + ROWS_AT_ONCE]
+        theirs = np.moveaxis(lengths.stack.raw_rows(same[some]), 0, -1)
+        apart = np.abs(raw[some] - theirs) > ROW_ROUNDING * scales
+        same[some[apart.any(axis=(1, 2))]] = -1
+    return same
 
 
 def _state(n: int) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.exceptions import InputError
 from metricmix.kernels.bidirectional import expand, find_paths, next_item, start_pair, trace_path
 from metricmix.kernels.frontier import chunk_count
+from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.lengths import EdgeLengths, edge_lengths
 from metricmix.validation import check_index, check_indices
@@ -29,6 +30,9 @@ PAIRS_PER_THREAD = 8
 """Fewer pairs than this are not worth another thread."""
 PAIRS_PER_LOOK = 32
 """Fewer pairs than this are not worth a look at all rows of a stack."""
+ROWS_AT_ONCE = 128
+KEPT_UP_TO = 1 << 26
+"""Entries of computed rows that are kept during a call: half a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ def _search_computed(
     work = _Workspace(lengths.n)
     best, floors = np.empty(2), lengths.floors()
     cache: dict[tuple[int, bool], NDArray[np.float64]] = {}
+    direct, edges = _direct_edges(lengths, i, j, cache)
 
     def row(u: int, reverse: bool) -> NDArray[np.float64]:
         if (u, reverse) not in cache:
@@ -222,14 +227,17 @@ def _search_computed(
         return cache[u, reverse]
 
     found, paths, touched = [], [], []
-    for start, end in zip(i.tolist(), j.tolist(), strict=True):
+    for p, (start, end) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
         rows = 0
         if start == end:
             found.append(0.0)
             paths.append(np.array([start], np.int32))
+        elif direct[p]:
+            found.append(float(edges[p]))
+            paths.append(np.array([start, end], np.int32))
+            rows = 2
         else:
-            edge = float(lengths.pairs(np.array([start]), np.array([end]))[0])
-            start_pair(start, end, edge, *work.search, best)
+            start_pair(start, end, float(edges[p]), *work.search, best)
             while True:
                 side, u = next_item(work.key, work.least, floors, best)
                 if side < 0:
@@ -244,3 +252,35 @@ def _search_computed(
     indptr = np.cumsum([0] + [len(path) for path in paths])
     nodes = np.concatenate(paths) if paths else np.empty(0, np.int32)
     return PathBundle(np.array(found), indptr, nodes, np.array(touched, np.int32))
+
+
+def _direct_edges(
+    lengths: EdgeLengths,
+    i: NDArray[np.int64],
+    j: NDArray[np.int64],
+    cache: dict[tuple[int, bool], NDArray[np.float64]],
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return the edges of many pairs, and which are no longer than the shortest two at their ends.
+
+    Those are shortest paths themselves: any other path leaves i and enters j by some edge. The rows
+    of all ends are asked for together, and kept for the search if they are not too many.
+    """
+    if len(i) < PAIRS_PER_LOOK or lengths.directed:
+        return np.zeros(len(i), dtype=bool), lengths.pairs(i, j)
+    ends, place = np.unique(np.concatenate([i, j]), return_inverse=True)
+    first, second = np.split(place, 2)
+    shortest = np.empty(len(ends))
+    edges = np.empty(len(i))
+    for start in range(0, len(ends), ROWS_AT_ONCE):
+        some = ends[start : start + ROWS_AT_ONCE]
+        m = lengths.mixed_rows(some)
+        if len(ends) * lengths.n <= KEPT_UP_TO:
+            cache.update(((int(u), False), row) for u, row in zip(some, m, strict=True))
+            m = m.copy()
+        here = np.flatnonzero((first >= start) & (first < start + len(some)))
+        link_in_place(m, lengths.beta, lengths.link)
+        edges[here] = m[first[here] - start, j[here]]
+        m[np.arange(len(some)), some] = np.inf
+        shortest[start : start + len(some)] = m.min(axis=1)
+    edges[i == j] = 0.0
+    return edges <= shortest[first] + shortest[second], edges

@@ -19,6 +19,8 @@ from metricmix.mixture.lengths import EdgeLengths, edge_lengths, lengths_of
 from metricmix.paths.all_pairs import close_in_place
 from metricmix.paths.forest import search_forest
 from metricmix.paths.pair import Path
+from metricmix.paths.product import distances_by_rounds
+from metricmix.paths.streamed import distances_streamed
 from metricmix.validation import check_index, check_indices
 
 __all__ = ["PathTrees", "shortest_path_trees"]
@@ -135,10 +137,18 @@ def distances_from(
     lengths: EdgeLengths, roots: NDArray[np.int64], *, n_jobs: int | None = None
 ) -> Floats:
     """Return the (S, n) distances from roots known to be sound, without their trees."""
+    if lengths.block is None and len(roots) > FEW_ROOTS:
+        return distances_streamed(lengths, roots, n_jobs=n_jobs)
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
-    return grow_trees(lengths, roots, n_jobs=n_jobs).distances
+    if len(roots) > FEW_ROOTS:
+        lengths = lengths.formed(n_jobs=n_jobs)
+        if lengths.plain and lengths.block is not None:
+            found = distances_by_rounds(lengths.block[0], roots, n_jobs=n_jobs)
+            if found is not None:
+                return found
+    return _search(lengths, roots, n_jobs).distances
 
 
 def trees_from_closure(

@@ -1,6 +1,15 @@
 """Pictures of what was learned."""
 
 from metricmix.report.convergence import plot_convergence
+from metricmix.report.reliability import plot_reliability
 from metricmix.report.style import PALETTE, figure, save_figure
+from metricmix.report.weights import plot_weights
 
-__all__ = ["PALETTE", "figure", "plot_convergence", "save_figure"]
+__all__ = [
+    "PALETTE",
+    "figure",
+    "plot_convergence",
+    "plot_reliability",
+    "plot_weights",
+    "save_figure",
+]

@@ -47,6 +47,7 @@ def minimize(
     start: Mixture | ArrayLike | None = None,
     constraint: str | None = None,
     projection: bool = True,
+    centre: Mixture | ArrayLike | None = None,
     max_iter: int | None = None,
     time_limit: float | None = None,
     check_every: int | None = None,
@@ -82,6 +83,9 @@ def minimize(
         Whether the objective is that of the metric d = P(w). If False it is that of the edge
         lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
         many thousands of items take milliseconds; see :mod:`metricmix.solvers.unprojected`.
+    centre : Mixture or array of R weights, optional
+        Where the ridge draws weights to, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in
+        the paper. Equal weights are a good centre where there is little to learn from.
     max_iter : int, optional
         Steps; default 2000 (500 with ``scaling="paper"``) or 200 ("full").
     time_limit : float, optional
@@ -140,6 +144,7 @@ def minimize(
         check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
         check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
         n_jobs,
+        None if centre is None else _weights_of(centre, stack),
     )
     paper = method == "stochastic" and options.get("scaling") == "paper"
     solver = _make_solver(
@@ -183,7 +188,12 @@ def minimize(
 def _start(start: Mixture | ArrayLike | None, stack: DissimilarityStack) -> Any:
     if start is None:
         return np.full(stack.n_sources, 1.0 / stack.n_sources)
-    mixture = start if isinstance(start, Mixture) else Mixture(start)
+    return _weights_of(start, stack)
+
+
+def _weights_of(given: Mixture | ArrayLike, stack: DissimilarityStack) -> Any:
+    """Return weights of the stack's sources, in its order and by its scales."""
+    mixture = given if isinstance(given, Mixture) else Mixture(given)
     return mixture.raw_weights(stack) * stack.scales
 
 

@@ -150,7 +150,7 @@ class Stochastic:
         """Draw terms, find their shortest paths, step against the gradient."""
         terms = self._draw(state, rng)
         value, gradient = self.problem.sampled(state.weights, terms)
-        ridge = 2.0 * self.problem.objective.rho * state.weights
+        ridge = self.problem.ridge_gradient(state.weights)
         moment, square = state.moment, state.square
         rate = step_size(self.learning_rate, self.schedule, self.decay, iteration) * state.shrink
         if self.optimizer == "adam":

@@ -56,7 +56,7 @@ class UnprojectedProblem(Problem):
         """Return the objective over all terms and its gradient."""
         if temperature is not None:
             raise InputError("temperature: soft paths are a projection; pass projection=True")
-        value, gradient = self.ridge(weights), 2.0 * self.objective.rho * weights
+        value, gradient = self.ridge(weights), self.ridge_gradient(weights)
         for terms, sources in self._everything if self._keeps else self._in_pieces():
             p = self.objective.probabilities(terms, self.n)
             part, slope = self._evaluate(weights, terms, sources, p)
@@ -76,7 +76,8 @@ class UnprojectedProblem(Problem):
         w = np.where(i == j, 0.0, link(m, self.beta, self.link).reshape(i.shape))
         values, slopes = self.objective.evaluate(terms, w, self.n)
         flow = np.where(i == j, 0.0, slopes * p[:, None]).ravel()
-        return float(values @ p), sources @ (flow * link_derivative(m, self.beta, self.link))
+        slope = link_derivative(m, self.beta, self.link)
+        return float((values * p).sum()), sources @ (flow * slope)
 
     def _values(self, terms: Indices) -> NDArray[Any]:
         """Return the scaled sources at the pairs of the terms, (R, pairs)."""

@@ -1,0 +1,60 @@
+"""An attributed graph: items with words and links, both noisy, and five labels per class.
+
+A contextual stochastic block model is generated: 600 papers of four fields cite rather within their
+field and use rather its words. The stack knows the papers by name, the fit sees the names of twenty
+labelled ones, and `transduction_` has a label for all. Ten draws of graph, words and labels. (How
+noisy the sources are was set by looking at each alone, on other draws, without learning.)
+"""
+
+import numpy as np
+from _comparison import compare, save
+
+import metricmix as mm
+
+N, FIELDS, WORDS = 600, 4, 200
+names = np.array([f"paper-{k:03d}" for k in range(N)])
+fields = np.array(["biology", "chemistry", "geology", "physics"])
+
+
+def generate(rng):
+    truth = np.arange(N) % FIELDS
+    chance = np.where(truth[:, None] == truth, 0.035, 0.006)  # 5.2 links within, 2.7 across
+    edges = np.argwhere(np.triu(rng.random((N, N)) < chance, 1))
+    own = np.arange(WORDS) % FIELDS == truth[:, None]
+    words = (rng.random((N, WORDS)) < np.where(own, 0.2, 0.05)).astype(float)
+    return truth, edges, words + 1e-3  # a paper without words still has a direction
+
+
+def unlearned(D, known, truth):  # the same rule on the plain mean of the sources
+    groups = [known[truth[known] == c] for c in range(FIELDS)]
+    means = [D[:, g].mean(axis=1) - D[np.ix_(g, g)].mean() / 2 for g in groups]
+    return np.argmin(means, axis=0)
+
+
+methods = ("words", "graph", "equal weights, unlearned", "learned")
+scores = {name: {"class-mean rule": []} for name in methods}
+for draw in range(10):
+    rng = np.random.default_rng(draw)
+    truth, edges, words = generate(rng)
+    graph = [(str(names[i]), str(names[j])) for i, j in edges]
+    stack = mm.DissimilarityStack(
+        {
+            "words": mm.dissimilarity.features(words, "cosine"),
+            "graph": mm.dissimilarity.diffusion(graph, restart=0.1, nodes=names.tolist()),
+        },
+        items=names.tolist(),
+        scaling="mean",
+    )
+    known = np.concatenate([rng.permutation(np.flatnonzero(truth == c))[:5] for c in range(FIELDS)])
+    rest = np.setdiff1d(np.arange(N), known)
+    equal = unlearned(np.asarray(stack).mean(axis=-1), known, truth)
+    scores[methods[2]]["class-mean rule"].append(np.mean(equal[rest] == truth[rest]))
+    for name in ("words", "graph", "learned"):
+        sources = stack if name == "learned" else stack.select([name])
+        model = mm.MetricMixtureClassifier(sources).fit(names[known], fields[truth[known]])
+        right = model.transduction_[rest] == fields[truth[rest]]
+        scores[name]["class-mean rule"].append(right.mean())
+
+print(model.mixture_)
+print(model.explain(names[rest[0]]))
+save(compare(scores, "accuracy on 580 unlabelled, 10 draws"), "attributed_graph")

@@ -1,0 +1,25 @@
+"""Estimators for scikit-learn: the metric as a transformer, classifiers, prediction rules."""
+
+from metricmix.estimators.attribution import Contributions, contributions
+from metricmix.estimators.bootstrap import weights_table
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.explanation import Explanation, explain
+from metricmix.estimators.mixture import MetricMixture
+from metricmix.estimators.persistence import load, save
+from metricmix.estimators.repair import MetricRepair
+from metricmix.estimators.selection import LabelledKFold, MetricMixtureClassifierCV
+
+__all__ = [
+    "Contributions",
+    "Explanation",
+    "LabelledKFold",
+    "MetricMixture",
+    "MetricMixtureClassifier",
+    "MetricMixtureClassifierCV",
+    "MetricRepair",
+    "contributions",
+    "explain",
+    "load",
+    "save",
+    "weights_table",
+]

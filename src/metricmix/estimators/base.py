@@ -1,0 +1,225 @@
+"""What the estimators share: their parameters, the way in, and learning the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.estimators.inputs import IdInput, Input, PrecomputedInput, kind_of, open_input
+from metricmix.exceptions import InputError
+from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.linear import Mixture
+from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
+from metricmix.objectives.base import Objective
+from metricmix.paths.outside import NewItems
+from metricmix.solvers.minimize import minimize
+from metricmix.solvers.result import SolveResult, Status, Trace
+from metricmix.validation import check_choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from metricmix.estimators.attribution import Contributions
+
+__all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective"]
+
+Indices = NDArray[np.int64]
+OBJECTIVES = ("class-means", "label-contrast", "neighbourhood")
+START = 4.0
+"""Sum of the weights at the start: as sharp as a softmax over distances of mean 1 should be."""
+LABELS_AT_ONCE = 1000
+"""Labelled items from which class means are taken over blocks, not over all of them at once."""
+LABELS_PER_STEP = 40
+"""Labelled items whose class means a stochastic step looks at."""
+
+
+class MixtureEstimator(BaseEstimator):
+    """Base of the estimators that learn a mixture; :class:`MetricMixture` has the parameters."""
+
+    sources: Any
+    objective: Any
+    rho: float
+    shrink_to: str
+    beta: float
+    constraint: str | None
+    scaling: Any
+    projection: bool
+    method: str
+    max_iter: int | None
+    solver_options: Mapping[str, Any] | None
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool
+
+    stack_: DissimilarityStack
+    mixture_: Mixture
+    result_: SolveResult
+    n_iter_: int
+    _input: Input
+    _objective: Objective | None
+
+    def _open(self, X: Any, y: Any) -> Input:
+        """Return the items of the fit."""
+        scaling = "none" if self.scaling is None else self.scaling
+        opened = open_input(self, X, scaling)
+        if y is not None and len(opened.samples) != _num_samples(y):
+            raise InputError(
+                f"y: expected {len(opened.samples)} labels, one per item of X, "
+                f"got {_num_samples(y)}"
+            )
+        return opened
+
+    def _learn(self, opened: Input, objective: Objective | None, start: Any = None) -> None:
+        """Learn the weights and remember what was learned."""
+        self._input = opened
+        self._objective = objective
+        self.stack_ = opened.stack
+        equal = self._equal_weights(self.stack_)
+        if objective is None:
+            scales = self.stack_.scales
+            mixture = Mixture(equal, self.stack_.names, beta=self.beta, scaling=scales)
+            self.result_ = SolveResult(np.nan, "none", Status.COMPLETED, 0, Trace(), mixture)
+        else:
+            self.result_ = self._minimize(
+                objective,
+                self.stack_,
+                start=equal if start is None else start,
+                random_state=_seed(self.random_state),
+                verbose=self.verbose,
+                **(self.solver_options or {}),
+            )
+        assert self.result_.mixture is not None
+        self.mixture_ = self.result_.mixture
+        self.n_iter_ = self.result_.n_iter
+
+    def _minimize(
+        self, objective: Objective, stack: DissimilarityStack, **options: Any
+    ) -> SolveResult:
+        """Minimise an objective over a stack, as the parameters say."""
+        if self.method == "stochastic" and isinstance(objective, ClassMeans):
+            options.setdefault("batch_size", 1)  # a block of labelled items is a batch already
+        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
+        if self.shrink_to == "equal" and not isinstance(self.objective, Objective):
+            options.setdefault("centre", self._equal_weights(stack))
+        return minimize(
+            objective,
+            stack,
+            self.method,
+            beta=self.beta,
+            constraint=self.constraint,
+            projection=self.projection,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            **options,
+        )
+
+    def _equal_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:
+        """Return where learning starts, and what the ridge draws to: the same weight for all."""
+        total = 1.0 if self.constraint == "simplex" else START
+        return np.full(stack.n_sources, total / stack.n_sources)
+
+    @property
+    def weights_(self) -> NDArray[np.float64]:
+        """The learned weights, one per source of `stack_.names`."""
+        check_is_fitted(self, "mixture_")
+        return self.mixture_.weights
+
+    def contributions(self, i: Any, j: Any) -> Contributions:
+        """Return how much each source contributes to the distance from item `i` to item `j`.
+
+        Items of `stack_`, by their ids (by their numbers, if it has none). See
+        :func:`metricmix.estimators.attribution.contributions`.
+        """
+        from metricmix.estimators.attribution import contributions
+
+        check_is_fitted(self)
+        return contributions(self.stack_, self.mixture_, i, j)
+
+    def weights_table(
+        self, n_bootstrap: int = 200, level: float = 0.95, random_state: Any = None
+    ) -> pd.DataFrame:
+        """Return the weights with bootstrap intervals, a row per source.
+
+        See :func:`metricmix.estimators.bootstrap.weights_table`.
+        """
+        from metricmix.estimators.bootstrap import weights_table
+
+        return weights_table(self, n_bootstrap, level, random_state)
+
+    def _lengths(self) -> EdgeLengths:
+        return EdgeLengths(self.stack_, self.mixture_)
+
+    def _join(self, X: Any) -> NewItems:
+        """Join new items to those of the fit."""
+        rows = self._input.rows(self, X)
+        return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
+
+    @property
+    def metric(self) -> str | None:
+        """``"precomputed"`` where X is dissimilarities: what scikit-learn's own call it."""
+        return "precomputed" if isinstance(self.sources, str) else None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "mixture_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        try:
+            kind = kind_of(self.sources)
+        except InputError:  # fit will say so
+            return tags
+        inputs = tags.input_tags
+        inputs.pairwise = inputs.positive_only = inputs.three_d_array = kind is PrecomputedInput
+        inputs.one_d_array = inputs.string = kind is IdInput
+        inputs.two_d_array = kind is not IdInput
+        inputs.sparse = kind not in (PrecomputedInput, IdInput)
+        return tags
+
+
+def make_objective(
+    estimator: MixtureEstimator,
+    codes: Indices,
+    classes: NDArray[Any],
+    item_weights: NDArray[np.float64] | None = None,
+) -> Objective | None:
+    """Return what an estimator minimises, for class numbers of all items of its stack.
+
+    `item_weights` are for the named objectives; those of one's own weigh items as they like.
+    """
+    chosen = estimator.objective
+    if chosen is None or isinstance(chosen, Objective):
+        return chosen
+    if callable(chosen):
+        made = chosen(codes)
+        if not isinstance(made, Objective):
+            raise InputError(f"objective: expected it to return an Objective, got {made!r}")
+        return made
+    check_choice(chosen, OBJECTIVES, name="objective")
+    sizes = np.bincount(codes[codes >= 0])
+    if sizes.max() < 2:
+        raise InputError(
+            "y: expected a class with two labelled items at least, to compare them; found one item "
+            f"in each of the {len(classes)} classes"
+        )
+    if chosen == "label-contrast":
+        return LabelContrast(codes, estimator.rho, balanced=True, item_weights=item_weights)
+    if chosen == "neighbourhood":
+        return Neighbourhood(codes, estimator.rho, item_weights=item_weights)
+    block_size = LABELS_AT_ONCE // 2 if sizes.sum() > LABELS_AT_ONCE else None
+    if estimator.method == "stochastic":
+        block_size = LABELS_PER_STEP
+    return ClassMeans(codes, estimator.rho, block_size=block_size, item_weights=item_weights)
+
+
+def _seed(random_state: Any) -> Any:
+    """Return a seed for numpy's generators from what scikit-learn accepts."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return random_state

@@ -1,0 +1,181 @@
+r"""How sure the learned weights are: a Bayesian bootstrap over the labelled items.
+
+Each resample weighs the labelled items anew, by :math:`v_i \sim \mathrm{Exp}(1)` (their shares are
+then uniform on the simplex [1]_), and learns the weights again from where they are:
+
+.. math:: \alpha^{(b)} = \arg\min_\alpha f\big(\alpha; v^{(b)}\big)
+
+No item drops out, so that a class with few labels stays a class in every resample.
+
+References
+----------
+.. [1] D. B. Rubin: The Bayesian bootstrap, Annals of Statistics 9, 1981.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.estimators.base import (
+    LABELS_AT_ONCE,
+    OBJECTIVES,
+    MixtureEstimator,
+    _seed,
+    make_objective,
+)
+from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.objectives.labels import LabelObjective
+from metricmix.solvers.progress import progress_bar
+from metricmix.solvers.result import Status
+from metricmix.validation import check_integer, check_number, check_random_state
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["bootstrap_weights", "weights_table"]
+
+Floats = NDArray[np.float64]
+ONE_RUN = ("callback", "checkpoint")
+"""Options of the solver that belong to the fit itself, and not to its repetitions."""
+
+
+def weights_table(
+    model: MixtureEstimator,
+    n_bootstrap: int = 200,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> pd.DataFrame:
+    """Return the learned weights with their bootstrap intervals, a row per source.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Its objective must be one of the named ones, which know how to weigh items.
+    n_bootstrap : int
+        Refits. Without the projection (the default) some milliseconds each, for a few hundred
+        labels; with it, each is a fit that starts near its end.
+    level : float in ]0, 1]
+        Of the percentile intervals.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    DataFrame
+        ``name``; ``weight``; ``lower`` and ``upper``, the ends of the interval; ``same_sign``, the
+        share of the resamples where the weight has its sign; ``scale``, what the raw source is
+        divided by; ``effect``, the weight times the mean of the scaled source (the weight itself
+        with ``scaling="mean"``), by which sources of different size compare.
+
+    Notes
+    -----
+    Intervals tell how much the weights depend on which items are labelled, at the given ridge: a
+    large ``rho`` draws all of them towards 0.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, y)
+    >>> table = weights_table(model, n_bootstrap=20, random_state=0)
+    >>> table["name"].tolist(), table["same_sign"].tolist()
+    (['euclidean', 'cosine'], [1.0, 1.0])
+    """
+    import pandas as pd
+
+    check_is_fitted(model)
+    if hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
+    resamples = bootstrap_weights(model, n_bootstrap, random_state)
+    stack, weights = model.stack_, model.weights_
+    lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    means = stack.rescaled("mean").scales / stack.scales
+    return pd.DataFrame(
+        {
+            "name": stack.names,
+            "weight": weights,
+            "lower": lower,
+            "upper": upper,
+            "same_sign": (np.sign(resamples) == np.sign(weights)).mean(axis=0),
+            "scale": stack.scales,
+            "effect": weights * means,
+        }
+    )
+
+
+def bootstrap_weights(
+    model: MixtureEstimator, n_bootstrap: int = 200, random_state: Any = None
+) -> Floats:
+    """Return the weights learned from `n_bootstrap` resamples, (n_bootstrap, R)."""
+    n_bootstrap = check_integer(n_bootstrap, name="n_bootstrap", low=1)
+    if not isinstance(model.objective, str):
+        raise InputError(
+            "objective: the bootstrap weighs labelled items anew, which takes one of "
+            f"{', '.join(map(repr, OBJECTIVES))}, got {model.objective!r}"
+        )
+    rng, _ = check_random_state(_seed(random_state))
+    stack, codes = _needed(model)
+    classes = np.unique(codes[codes >= 0])
+    labelled = np.flatnonzero(codes >= 0)
+    options = {k: v for k, v in (model.solver_options or {}).items() if k not in ONE_RUN}
+    found = np.empty((n_bootstrap, stack.n_sources))
+    failed = 0
+    with (
+        progress_bar(model.verbose, n_bootstrap) as show,
+        warnings.catch_warnings(),
+        # Products of some ten thousand numbers: waking threads for them takes longer than they do.
+        threadpool_limits(1, user_api="blas"),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one for all of them, below
+        for b in range(n_bootstrap):
+            item_weights = np.zeros(len(codes))
+            item_weights[labelled] = rng.exponential(size=len(labelled))
+            objective = make_objective(model, codes, classes, item_weights)
+            assert objective is not None
+            result = model._minimize(
+                objective,
+                stack,
+                start=model.mixture_,
+                random_state=int(rng.integers(2**31)),
+                **options,
+            )
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            assert result.weights is not None
+            found[b] = result.weights
+            failed += not result.converged
+            show(b + 1, result.objective)
+    if failed:
+        warnings.warn(
+            f"{failed} of {n_bootstrap} refits stopped before they converged; raise max_iter",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def _needed(model: MixtureEstimator) -> tuple[DissimilarityStack, NDArray[np.int64]]:
+    """Return the stack to refit on, and the class numbers of its items.
+
+    Without the projection the objective looks at pairs of labelled items only: these are taken out
+    of the stack once, and not in every refit.
+    """
+    stack, objective = model.stack_, model._objective
+    assert isinstance(objective, LabelObjective)  # all those that have a name are
+    codes = objective.y
+    labelled = np.flatnonzero(codes >= 0)
+    if model.projection or len(labelled) > LABELS_AT_ONCE:
+        return stack, codes
+    L = len(labelled)
+    pairs = stack.raw_pairs(np.repeat(labelled, L), np.tile(labelled, L))
+    block = np.ascontiguousarray(pairs.reshape(stack.n_sources, L, L))
+    part = DissimilarityStack.from_block(block, stack.names, stack.directed, scaling=stack.scales)
+    return part, codes[labelled]

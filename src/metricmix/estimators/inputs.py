@@ -1,0 +1,216 @@
+"""The three ways in: what X is, and how new items are joined to those of the fit.
+
+==========================  ======================================================================
+``sources``                 X
+==========================  ======================================================================
+``"precomputed"``           a :class:`~metricmix.DissimilarityStack`, an (n, n, R) array or one
+                            square matrix; later, rows from new items to the n items of the fit
+a list or dict of recipes   a feature table; each recipe makes a source of it
+a stack                     ids of its items: all of them take part in paths, labelled or not
+==========================  ======================================================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from metricmix.dissimilarity.applied import AppliedRecipe
+from metricmix.dissimilarity.cross import CrossDissimilarities
+from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import InputError
+from metricmix.validation import as_float_array
+
+__all__ = ["FeatureInput", "IdInput", "Input", "PrecomputedInput", "kind_of", "open_input"]
+
+Floats = NDArray[Any]
+Indices = NDArray[np.int64]
+
+
+class Input(ABC):
+    """The items of a fit, and how to find others.
+
+    Attributes
+    ----------
+    stack : DissimilarityStack
+        All items that paths may go through.
+    samples : (n_samples,) array
+        Which of them the rows of X were.
+    """
+
+    stack: DissimilarityStack
+    samples: Indices
+
+    def members(self, X: Any) -> Indices | None:
+        """Return the places of X among the items of the stack; None if they are new items."""
+        return None
+
+    @abstractmethod
+    def rows(self, estimator: Any, X: Any) -> Floats:
+        """Return the raw dissimilarities from new items X to those of the stack: (M, n, R)."""
+
+
+class PrecomputedInput(Input):
+    """Dissimilarities, given as they are."""
+
+    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
+        if not isinstance(X, DissimilarityStack):
+            X = DissimilarityStack(_as_array(estimator, X), scaling="none")
+        if len(X) < 2:
+            raise InputError("X: expected two items at least, got n_samples=1 (1 sample)")
+        self.stack = _scaled(X, scaling)
+        self.samples = np.arange(self.stack.n_items)
+        estimator.n_features_in_ = self.stack.n_items
+
+    def rows(self, estimator: Any, X: Any) -> Floats:
+        """Return X, in the order of the sources of the fit and not divided by their scales."""
+        n, names = self.stack.n_items, self.stack.names
+        if isinstance(X, DissimilarityStack):
+            values = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1)
+            values = values[:, :, _order(names, X.names)]
+        elif isinstance(X, CrossDissimilarities):
+            values = (X.values * X.scales)[:, :, _order(names, X.names)]
+        else:
+            values = _as_array(estimator, X)
+            values = values[:, :, None] if values.ndim == 2 else values
+        if values.ndim != 3 or values.shape[1] != n:
+            width = values.shape[1] if values.ndim > 1 else 0
+            raise InputError(
+                f"X has {width} features, but {type(estimator).__name__} is expecting {n} features "
+                "as input: a dissimilarity to each of the items of the fit"
+            )
+        if values.shape[2] != len(names):
+            raise InputError(
+                f"X: expected the {len(names)} sources of the fit, {list(names)}, "
+                f"got {values.shape[2]}"
+            )
+        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+            raise InputError(
+                "X: expected finite dissimilarities >= 0, found NaN, infinity or negative ones"
+            )
+        return values
+
+
+class FeatureInput(Input):
+    """A feature table, and the recipes that make dissimilarities of it."""
+
+    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
+        self.X = validate_data(estimator, X, accept_sparse="csr", ensure_min_samples=2)
+        self.recipes = _recipes(estimator.sources)
+        self.applied: list[AppliedRecipe] = [recipe.apply(self.X) for recipe in self.recipes]
+        matrices = [applied.matrix for applied in self.applied]
+        names = list(estimator.sources) if isinstance(estimator.sources, Mapping) else None
+        self.stack = DissimilarityStack(matrices, names, scaling=scaling)
+        self.samples = np.arange(self.stack.n_items)
+
+    def rows(self, estimator: Any, X: Any) -> Floats:
+        """Return the dissimilarities of new feature rows to those of the fit."""
+        table = validate_data(estimator, X, accept_sparse="csr", reset=False)
+        return np.stack([applied.cross(table) for applied in self.applied], axis=-1)
+
+    def augmented(self, estimator: Any, X: Any) -> list[DissimilarityStack]:
+        """Return, for each new row, the stack of all sources recomputed with that row added."""
+        table = validate_data(estimator, X, accept_sparse="csr", reset=False)
+        return [self._with_row(table[k : k + 1]) for k in range(table.shape[0])]
+
+    def _with_row(self, row: Any) -> DissimilarityStack:
+        if isinstance(self.X, np.ndarray):
+            everything = np.vstack([self.X, row])
+        else:
+            from scipy.sparse import vstack
+
+            everything = vstack([self.X, row], format="csr")
+        matrices = [recipe.apply(everything).matrix for recipe in self.recipes]
+        return DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
+
+
+class IdInput(Input):
+    """Ids of the items of a stack that was given beforehand."""
+
+    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
+        self.stack = _scaled(estimator.sources, scaling)
+        self.samples = self.members(X)
+        if len(np.unique(self.samples)) < len(self.samples):
+            raise InputError("X: expected each item once, found some again")
+
+    def members(self, X: Any) -> Indices:
+        """Return the places of the ids."""
+        ids = X.iloc[:, 0] if hasattr(X, "iloc") and getattr(X, "ndim", 1) == 2 else X
+        shape = np.shape(ids) if isinstance(ids, np.ndarray) else ()
+        if len(shape) == 2 and shape[1] == 1:
+            ids = np.asarray(ids).ravel()
+        if len(shape) > 1 and shape[1:] != (1,):
+            raise InputError(f"X: expected one item id per row, got shape {shape}")
+        return self.stack.positions(ids)
+
+    def rows(self, estimator: Any, X: Any) -> Floats:
+        """Refuse: a stack has no other items than its own."""
+        raise InputError("X: expected ids of items of the stack")  # members() has answered before
+
+
+def kind_of(sources: Any) -> type[Input]:
+    """Return the way in that the parameter `sources` stands for."""
+    if isinstance(sources, str) and sources == "precomputed":
+        return PrecomputedInput
+    if isinstance(sources, DissimilarityStack):
+        return IdInput
+    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
+    if several and len(sources) > 0:
+        return FeatureInput
+    if isinstance(sources, (str, Recipe)) or callable(sources):
+        raise InputError(f"sources: expected a list, as in sources=[{sources!r}]")
+    raise InputError(
+        "sources: expected 'precomputed', a list such as ['euclidean', 'cosine'], or a "
+        f"DissimilarityStack whose items X names, got {sources!r}"
+    )
+
+
+def open_input(estimator: Any, X: Any, scaling: Any) -> Input:
+    """Return the input of a fit: `estimator.sources` says what X is."""
+    kind: Any = kind_of(estimator.sources)
+    opened: Input = kind(estimator, X, scaling)
+    return opened
+
+
+def _recipes(sources: Any) -> list[Recipe]:
+    specs = sources.items() if isinstance(sources, Mapping) else enumerate(sources)
+    return [as_recipe(spec, name=f"sources[{key!r}]") for key, spec in specs]
+
+
+def _scaled(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
+    """Scale a stack, unless it was scaled on purpose: weights keep their meaning in its slices."""
+    return stack.rescaled(scaling) if stack.scaling == "none" else stack
+
+
+def _as_array(estimator: Any, X: Any) -> Floats:
+    if hasattr(X, "toarray"):
+        raise TypeError(
+            "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+            "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
+        )
+    if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
+        raise InputError(
+            "X: expected one object, got a list of matrices; wrap it, DissimilarityStack([...]), "
+            "or stack them on the last axis, np.stack([...], axis=-1)"
+        )
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return as_float_array(X, name="X")
+    array: Floats = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
+    check_non_negative(array, type(estimator).__name__)
+    return array
+
+
+def _order(expected: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
+    """Return where the sources of the fit stand among those found."""
+    if set(expected) != set(found):
+        raise InputError(
+            f"X: expected the sources of the fit, {list(expected)}, found {list(found)}"
+        )
+    return [found.index(name) for name in expected]

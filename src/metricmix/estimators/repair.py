@@ -1,0 +1,222 @@
+"""The metric below a dissimilarity, as a transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+
+from metricmix.exceptions import InputError
+from metricmix.metric import MetricViolations, metric_violations
+from metricmix.paths.all_pairs import project
+from metricmix.paths.product import min_plus
+from metricmix.validation import check_choice, check_square
+
+__all__ = ["NORMS", "MetricRepair"]
+
+Floats = NDArray[Any]
+NORMS = ("decrease",)
+
+
+class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Turn a dissimilarity into a metric.
+
+    .. math:: P(X) = \max \{ d : d_{ij} \le X_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
+
+    the largest metric below X: all shortest-path lengths. What is a metric already stays as it is.
+    An item x that was not in the fit comes in by the items of the fit,
+
+    .. math:: d(x, j) = \min_u \; X_{xu} + d_{uj}
+
+    whatever other new items come with it; the items of the fit keep their distances, also where the
+    new item would be a shorter way between them.
+
+    Parameters
+    ----------
+    norm : {"decrease"}
+        How to change the entries: "decrease" only lowers them, each as little as possible.
+    directed : bool
+        Whether ``X[i, j]`` and ``X[j, i]`` may differ.
+    n_jobs : int, optional
+        Threads; no result depends on it.
+
+    Attributes
+    ----------
+    metric_ : (n, n) array
+        The metric between the items of the fit.
+    violations_ : MetricViolations
+        What was broken before. Missing entries count as filled.
+    n_changed_ : int
+        Pairs that were lowered, by more than ``violations_.tolerance``; ordered if `directed`.
+    largest_change_ : float
+        By how much, at most.
+    n_filled_ : int
+        Pairs that were missing (inf) and got the length of the shortest path.
+    n_features_in_ : int
+        Number of items of the fit.
+
+    Notes
+    -----
+    At most n³ / 2 pairs of operations (n³ if directed) for the metric, as many for the report, and
+    m n² for m new items. float32 stays float32.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> repair = mm.MetricRepair()
+    >>> repair.fit_transform([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    array([[0., 1., 2.],
+           [1., 0., 1.],
+           [2., 1., 0.]])
+    >>> repair.n_changed_, repair.largest_change_, repair.violations_.worst_triangle
+    (1, 3.0, (0, 1, 2))
+
+    A new item, known to be 1 away from the first one:
+
+    >>> repair.transform([[1, np.inf, np.inf]])
+    array([[1., 2., 3.]])
+    """
+
+    metric_: Floats
+    violations_: MetricViolations
+    n_changed_: int
+    largest_change_: float
+    n_filled_: int
+
+    def __init__(
+        self, norm: str = "decrease", *, directed: bool = False, n_jobs: int | None = None
+    ) -> None:
+        self.norm = norm
+        self.directed = directed
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> MetricRepair:
+        """Find the metric below X.
+
+        Parameters
+        ----------
+        X : (n, n) array
+            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. inf is a missing
+            entry, to be filled along a path.
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            If X is not such a matrix, or missing entries leave two items without a path.
+        """
+        check_choice(self.norm, NORMS, name="norm")
+        given = self._checked(X)
+        if given.shape[0] != given.shape[1]:
+            raise InputError(
+                "X: expected a square matrix (n, n) of dissimilarities, inf where one is missing, "
+                f"got shape {given.shape}"
+            )
+        given = check_square(given, name="X", directed=self.directed, allow_infinite=True)
+        validate_data(self, X, skip_check_array=True)
+        metric = project(given, self.directed, n_jobs=self.n_jobs)
+        apart = np.isinf(metric)
+        if apart.any():
+            i, j = _first(apart)
+            raise InputError(
+                "X: expected a path of known dissimilarities between any two items, found none "
+                f"from item {i} to item {j}; give a value to one of the missing entries (inf)"
+            )
+        self.metric_ = metric
+        self._report(given)
+        self._n_features_out = len(metric)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the distances from the items X to those of the fit.
+
+        Parameters
+        ----------
+        X : (m, n) array
+            Dissimilarities >= 0 from m items to the n items of the fit, inf where missing: rows of
+            the matrix that was fitted, or new items.
+
+        Returns
+        -------
+        (m, n) array
+            For the matrix that was fitted, `metric_`.
+        """
+        check_is_fitted(self)
+        rows = self._checked(X)
+        n = len(self.metric_)
+        if rows.shape[1] != n:
+            raise InputError(
+                f"X has {rows.shape[1]} features, but MetricRepair is expecting {n} features as "
+                "input: a dissimilarity to each of the items of the fit, inf where it is missing"
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+        unknown = np.isinf(rows).all(axis=1)
+        if unknown.any():
+            raise InputError(
+                "X: expected a known dissimilarity in every row, found only missing ones (inf) in "
+                f"row {int(unknown.argmax())}"
+            )
+        # A row that is 0 at item u and nowhere below u's distances is that item: what the product
+        # would find too, up to rounding. So the matrix of the fit gives its metric, at no cost.
+        at_zero = rows == 0
+        item = at_zero.argmax(axis=1)
+        found = at_zero.any(axis=1)
+        found[found] = (rows[found] >= self.metric_[item[found]]).all(axis=1)
+        d = np.empty(rows.shape, np.result_type(rows, self.metric_))
+        d[found] = self.metric_[item[found]]
+        if not found.all():
+            d[~found] = min_plus(rows[~found], self.metric_, n_jobs=self.n_jobs)
+        return d
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
+        """Return the metric below X; it is kept as `metric_` too."""
+        return self.fit(X, y, **fit_params).metric_.copy()
+
+    def _checked(self, X: Any) -> Floats:
+        """Return X as a table of numbers >= 0, some perhaps infinite."""
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "pass a dense array with inf where an entry is missing"
+            )
+        floats = (np.float64, np.float32)
+        table: Floats = check_array(X, dtype=floats, ensure_all_finite=False, input_name="X")
+        unknown = np.isnan(table)
+        if unknown.any():
+            raise InputError(
+                f"X: expected numbers, found NaN at {_first(unknown)}; mark missing entries by inf"
+            )
+        check_non_negative(table, type(self).__name__)
+        return table
+
+    def _report(self, given: Floats) -> None:
+        """Remember what was broken and what was changed."""
+        known = np.isfinite(given)
+        whole = given if known.all() else np.where(known, given, self.metric_)
+        self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
+        change = whole - self.metric_
+        sides = 1 if self.directed else 2
+        self.n_changed_ = int((change > self.violations_.tolerance).sum()) // sides
+        self.largest_change_ = float(change.max())
+        self.n_filled_ = int((~known).sum()) // sides
+
+    @property
+    def metric(self) -> str:
+        """What X is, as scikit-learn's own estimators say it: "precomputed" dissimilarities."""
+        return "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    i, j = np.unravel_index(int(mask.argmax()), mask.shape)
+    return int(i), int(j)

@@ -1,0 +1,295 @@
+"""Choosing settings when labels are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from metricmix.estimators.base import MixtureEstimator, make_objective
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.inputs import Input
+from metricmix.estimators.labels import encode, is_unlabelled
+from metricmix.estimators.rules import RULES, Spreading, judge
+from metricmix.exceptions import InputError
+from metricmix.mixture.lengths import EdgeLengths
+from metricmix.objectives.base import Objective
+from metricmix.paths.trees import distances_from
+from metricmix.validation import check_choice, check_integer
+
+if TYPE_CHECKING:
+    from metricmix.estimators.explanation import Explanation
+
+__all__ = ["LabelledKFold", "MetricMixtureClassifierCV"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class LabelledKFold(BaseCrossValidator):
+    """Cross-validation that splits the labelled items only, and keeps the others in training.
+
+    Each class is dealt out evenly over the folds, at random; an item that is unlabelled (-1; among
+    texts "" or "-1") is in every training set and in no test set.
+
+    Parameters
+    ----------
+    n_splits : int
+    n_repeats : int
+        How often to deal anew.
+    random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> from metricmix.estimators import LabelledKFold
+    >>> for train, test in LabelledKFold(2, random_state=0).split(None, [0, 0, 1, 1, -1]):
+    ...     print(train, test)
+    [0 3 4] [1 2]
+    [1 2 4] [0 3]
+    """
+
+    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
+        self.n_splits = check_integer(n_splits, name="n_splits", low=2)
+        self.n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
+        self.random_state = random_state
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the training and test items of each fold; only y is looked at."""
+        if y is None:
+            raise InputError("y: expected labels, of which only the known ones are split, got None")
+        labels = np.asarray(y)
+        known = np.flatnonzero(~is_unlabelled(labels))
+        if len(known) < self.n_splits:
+            raise InputError(
+                f"n_splits: expected at most {len(known)}, the number of labelled items, "
+                f"got {self.n_splits}"
+            )
+        rng = check_random_state(self.random_state)
+        _, codes = np.unique(labels[known], return_inverse=True)
+        for _ in range(self.n_repeats):
+            # Shuffle, put class by class in a row, and deal the row out like cards.
+            shuffled = rng.permutation(len(known))
+            row = shuffled[np.argsort(codes[shuffled], kind="stable")]
+            fold = np.empty(len(known), dtype=np.int64)
+            fold[row] = np.arange(len(known)) % self.n_splits
+            for number in range(self.n_splits):
+                test = known[fold == number]
+                yield np.setdiff1d(np.arange(len(labels)), test), test
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds, repeats included."""
+        return int(self.n_splits * self.n_repeats)
+
+
+class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
+    """A :class:`MetricMixtureClassifier` that chooses its settings by cross-validation.
+
+    Labelled items are held out in turn, and stay in the metric as unlabelled ones. The stack is
+    made once. For each `beta` weights are learned along `rhos`, from the largest on, each from
+    those of the one before; the rules and numbers of neighbours are judged on the same shortest
+    paths. So a grid costs little more than its (rho, beta) pairs.
+
+    Parameters
+    ----------
+    sources, objective, shrink_to, constraint, scaling, projection
+        As in :class:`MetricMixture`.
+    rhos, betas, rules, n_neighbors : sequences
+        What to choose from; `n_neighbors` concerns the rules that have it.
+    vote, alpha, new_items
+        As in :class:`MetricMixtureClassifier`.
+    cv : int or splitter
+        A number means :class:`LabelledKFold` with that many folds, dealt twice.
+    method, max_iter, solver_options, random_state, n_jobs, verbose
+        As in :class:`MetricMixture`.
+
+    Attributes
+    ----------
+    best_params_, best_score_
+        The setting with the highest accuracy on held-out items; among equal ones that with the
+        highest probabilities (smallest log loss).
+    best_estimator_ : MetricMixtureClassifier
+        With that setting, fitted to all labels.
+    cv_results_ : dict of arrays
+        As in :class:`~sklearn.model_selection.GridSearchCV`: "params", "mean_test_score",
+        "std_test_score", "split<k>_test_score", "rank_test_score", and "mean_log_loss".
+    classes_, transduction_, mixture_, weights_, result_, n_iter_, stack_
+        Those of the best estimator.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = mm.MetricMixtureClassifierCV(["euclidean", "cosine"], random_state=0).fit(X, y)
+    >>> sorted(model.best_params_)
+    ['beta', 'n_neighbors', 'rho', 'rule']
+    >>> bool(model.best_score_ > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        sources: Any = "precomputed",
+        *,
+        objective: str | Objective | Any = "class-means",
+        rhos: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        betas: Sequence[float] = (1.0,),
+        rules: Sequence[str] = ("class-mean", "nearest", "k-nearest"),
+        n_neighbors: Sequence[int] = (5, 10),
+        vote: str = "uniform",
+        alpha: float = 0.8,
+        new_items: str = "attached",
+        cv: Any = 5,
+        shrink_to: str = "equal",
+        constraint: str | None = None,
+        scaling: str | ArrayLike | None = "mean",
+        projection: bool = False,
+        method: str = "full",
+        max_iter: int | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.sources = sources
+        self.objective = objective
+        self.rhos = rhos
+        self.betas = betas
+        self.rules = rules
+        self.n_neighbors = n_neighbors
+        self.vote = vote
+        self.alpha = alpha
+        self.new_items = new_items
+        self.cv = cv
+        self.shrink_to = shrink_to
+        self.constraint = constraint
+        self.scaling = scaling
+        self.projection = projection
+        self.method = method
+        self.max_iter = max_iter
+        self.solver_options = solver_options
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
+        """Choose the settings, and fit the best of them to all labels."""
+        opened = self._open(X, y)
+        self.classes_, given = encode(self, y)
+        settings = self._settings()
+        accuracy, loss = [], []
+        for train, test in self._splitter().split(X, given):
+            held = given.copy()
+            held[np.setdiff1d(np.arange(len(given)), train)] = -1
+            p = self._held_out(opened, held, test, settings)
+            right = given[test]
+            accuracy.append((p.argmax(axis=2) == right).mean(axis=1))
+            chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
+            loss.append(-np.log(np.maximum(chance, 1e-15)).mean(axis=1))
+        self.cv_results_ = _summary(settings, np.array(accuracy), np.array(loss))
+        best = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_index_ = best
+        self.best_params_ = settings[best]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        estimator = self._estimator(**self.best_params_)
+        self.best_estimator_ = estimator._fit_opened(opened, self.classes_, given)
+        if hasattr(self, "n_features_in_"):
+            estimator.n_features_in_ = self.n_features_in_
+        self.mixture_, self.result_ = estimator.mixture_, estimator.result_
+        self.stack_, self.n_iter_ = estimator.stack_, estimator.n_iter_
+        self.transduction_ = estimator.transduction_
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the class probabilities of the items X."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the labels of the items X."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def explain(self, i: Any = None, *, X: Any = None, k: int = 3) -> Explanation:
+        """Return why item `i` of the stack, or one new row X, has its label."""
+        check_is_fitted(self)
+        return self.best_estimator_.explain(i, X=X, k=k)
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """Return the settings to compare; those that share a metric stand together."""
+        for rule in self.rules:
+            check_choice(rule, RULES, name="rules")
+        chosen = []
+        for beta, rho, rule in product(self.betas, sorted(self.rhos, reverse=True), self.rules):
+            ks = self.n_neighbors if rule in ("k-nearest", "spreading") else self.n_neighbors[:1]
+            chosen += [{"beta": beta, "rho": rho, "rule": rule, "n_neighbors": k} for k in ks]
+        if not chosen:
+            raise InputError("rhos, betas, rules, n_neighbors: expected one value each at least")
+        return chosen
+
+    def _splitter(self) -> Any:
+        if isinstance(self.cv, (int, np.integer)):
+            return LabelledKFold(int(self.cv), n_repeats=2, random_state=self.random_state)
+        return self.cv
+
+    def _estimator(self, **setting: Any) -> MetricMixtureClassifier:
+        shared = set(MetricMixtureClassifier().get_params()) & set(self.get_params())
+        given = {name: getattr(self, name) for name in shared if name not in setting}
+        return MetricMixtureClassifier(**given, **setting)
+
+    def _held_out(
+        self, opened: Input, held: Indices, test: Indices, settings: list[dict[str, Any]]
+    ) -> Floats:
+        """Return the class probabilities of held-out items under all settings, (S, M, C)."""
+        stack = opened.stack
+        codes = np.full(stack.n_items, -1)
+        codes[opened.samples] = held
+        labelled = np.flatnonzero(codes >= 0)
+        asked = opened.samples[test]
+        C = len(self.classes_)
+        answers, key, start = [], None, None
+        for setting in settings:
+            if key != (setting["beta"], setting["rho"]):
+                start = None if key is None or key[0] != setting["beta"] else start
+                key = (setting["beta"], setting["rho"])
+                trial = self._estimator(**setting)
+                trial._learn(opened, make_objective(trial, codes, self.classes_), start=start)
+                start = trial.mixture_.weights
+                lengths = EdgeLengths(stack, trial.mixture_)
+                roots = np.concatenate([asked, labelled])
+                d = distances_from(lengths, roots, n_jobs=self.n_jobs)[:, labelled]
+            k = setting["n_neighbors"]
+            if setting["rule"] == "spreading":
+                spread = Spreading(lengths, codes, C, k=k, alpha=self.alpha, n_jobs=self.n_jobs)
+                answers.append(spread.members[asked])
+                continue
+            by_distance = self.vote == "distance"
+            near, within = d[: len(asked)], d[len(asked) :]
+            known = (codes[labelled], C)
+            options: Any = {"k": k, "by_distance": by_distance, "within": within}
+            answers.append(judge(setting["rule"], near, *known, **options))
+        return np.array(answers)
+
+
+def _summary(settings: list[dict[str, Any]], accuracy: Floats, loss: Floats) -> dict[str, Any]:
+    """Return results as GridSearchCV does: arrays with an entry per setting."""
+    mean, log_loss = accuracy.mean(axis=0), loss.mean(axis=0)
+    order = np.lexsort((log_loss, -mean.round(12)))
+    rank = np.empty(len(settings), dtype=np.int64)
+    rank[order] = np.arange(1, len(settings) + 1)
+    return {
+        "params": settings,
+        **{f"param_{name}": np.array([s[name] for s in settings]) for name in settings[0]},
+        **{f"split{k}_test_score": scores for k, scores in enumerate(accuracy)},
+        "mean_test_score": mean,
+        "std_test_score": accuracy.std(axis=0),
+        "mean_log_loss": log_loss,
+        "rank_test_score": rank,
+    }

@@ -1,0 +1,1 @@
+"""How :mod:`metricmix.estimators.persistence` puts estimators into files, part by part."""

@@ -1,0 +1,105 @@
+r"""The min-plus product of two matrices, and distances from some roots by rounds of it.
+
+.. math:: (A \otimes B)_{ij} = \min_k A_{ik} + B_{kj}, \qquad
+          D \leftarrow \min(D,\; D \otimes w)
+
+A round lets every path grow by one edge. On a complete graph shortest paths have few edges, so that
+a few rounds settle everything, at the speed of :mod:`metricmix.kernels.minplus`; a search from each
+root, one row at a time, does fewer operations but waits for memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.minplus import (
+    Packed,
+    pack_columns,
+    pack_rows,
+    panel_width,
+    tile_maxima,
+    update,
+)
+from metricmix.kernels.threads import in_threads
+from metricmix.kernels.tile import STRIP
+
+__all__ = ["distances_by_rounds", "min_plus"]
+
+Floats = NDArray[Any]
+DEPTH = 512
+"""Items that a product goes through at a time: their panels stay in the cache."""
+ROWS = 8 * STRIP
+"""Rows of a product that a thread does at a time."""
+MAX_ROUNDS = 12
+"""Rounds after which shortest paths are taken to be too long for this."""
+
+
+def min_plus(A: Floats, B: Floats, *, n_jobs: int | None = None) -> Floats:
+    r"""Return the min-plus product :math:`C_{ij} = \min_k A_{ik} + B_{kj}`.
+
+    Parameters
+    ----------
+    A : (M, n) array
+    B : (n, T) array
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+
+    Examples
+    --------
+    >>> min_plus(np.array([[0.0, 2.0]]), np.array([[5.0, 1.0], [1.0, 9.0]]))
+    array([[3., 1.]])
+    """
+    dtype = np.result_type(A, B)
+    C = np.full((len(A), B.shape[1]), np.inf, dtype)
+    _lower(C, np.ascontiguousarray(A, dtype), _panels(np.ascontiguousarray(B, dtype)), n_jobs)
+    return C
+
+
+def distances_by_rounds(
+    w: Floats, roots: NDArray[np.int64], *, n_jobs: int | None = None
+) -> Floats | None:
+    """Return the (S, n) distances from `roots` over the (n, n) lengths `w`.
+
+    None where some shortest path has more than a dozen edges.
+    """
+    panels = _panels(np.ascontiguousarray(w))
+    d = w[roots]
+    for _ in range(MAX_ROUNDS):
+        before = d.copy()
+        _lower(d, before, panels, n_jobs)
+        if np.array_equal(d, before):
+            return d
+    return None
+
+
+def _panels(B: Floats) -> list[Packed]:
+    """Return the columns of B as the kernel takes them, a few of its rows at a time."""
+    columns = B.shape[1]
+    panels = []
+    for first in range(0, len(B), DEPTH):
+        part = B[first : first + DEPTH]
+        panels.append(Packed.empty(columns, len(part), panel_width(B.dtype), B.dtype))
+        pack_columns(part, 0, columns, panels[-1])
+    return panels
+
+
+def _lower(C: Floats, A: Floats, panels: list[Packed], n_jobs: int | None) -> None:
+    """Let C be the smaller of itself and the product of A with what was packed."""
+
+    def fill(start: int) -> None:
+        stop = min(len(A), start + ROWS)
+        highs = np.empty((-(-(stop - start) // STRIP), len(panels[0].parts)), C.dtype)
+        tile_maxima(C, start, stop, highs)
+        first = 0
+        for panel in panels:
+            depth = panel.parts.shape[1]
+            part = np.ascontiguousarray(A[start:stop, first : first + depth])
+            strips = Packed.empty(len(part), depth, STRIP, C.dtype)
+            pack_rows(part, 0, len(part), strips)
+            update(C, start, stop, strips, panel, highs)
+            first += depth
+
+    in_threads(fill, range(0, len(A), ROWS), n_jobs)

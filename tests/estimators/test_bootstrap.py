@@ -1,0 +1,153 @@
+"""Intervals of the weights: reproducible, and about right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import metricmix as mm
+from metricmix.estimators import bootstrap
+from metricmix.estimators.bootstrap import bootstrap_weights, weights_table
+from metricmix.exceptions import ConvergenceWarning, InputError
+from reference.instances import on_demand, random_sources
+
+OBJECTIVES = ("class-means", "label-contrast", "neighbourhood")
+
+
+def problem(n=90, n_labelled=60, seed=0):
+    """Two sources that know the classes, and one that knows nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    places = [rng.normal(size=(n, 3)) + shift * np.eye(3)[y] for shift in (2.0, 1.5, 0.0)]
+    sources = {
+        name: mm.dissimilarity.features(X)
+        for name, X in zip(("clear", "fair", "noise"), places, strict=True)
+    }
+    return mm.DissimilarityStack(sources), np.where(np.arange(n) < n_labelled, y, -1)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    return problem()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_informative_sources_are_told_from_noise(labelled, objective):
+    model = mm.MetricMixtureClassifier(objective=objective, rho=1e-3).fit(*labelled)
+    table = model.weights_table(n_bootstrap=60, random_state=0).set_index("name")
+    assert (table["lower"] < table["weight"]).all()
+    assert (table["weight"] < table["upper"]).all()
+    assert (table.loc[["clear", "fair"], "lower"] > 0).all()
+    assert (table.loc[["clear", "fair"], "same_sign"] == 1).all()
+    assert abs(table.loc["noise", "weight"]) < 0.5 * table.loc["fair", "weight"]
+    assert table.loc["noise", "lower"] < 0.1 * table.loc["fair", "weight"]
+
+
+def test_reproducible(labelled):
+    model = mm.MetricMixtureClassifier().fit(*labelled)
+    tables = [model.weights_table(5, random_state=seed) for seed in (3, 3, 4)]
+    assert tables[0].equals(tables[1])
+    assert not tables[0].equals(tables[2])
+    old = [weights_table(model, 5, random_state=np.random.RandomState(0)) for _ in range(2)]
+    assert old[0].equals(old[1])
+
+
+def test_columns(labelled):
+    stack, y = labelled
+    model = mm.MetricMixtureClassifier().fit(stack, y)
+    table = model.weights_table(5, random_state=0)
+    columns = ["name", "weight", "lower", "upper", "same_sign", "scale", "effect"]
+    assert list(table.columns) == columns
+    assert table["name"].tolist() == list(stack.names)
+    assert table["scale"].to_numpy() == pytest.approx(model.stack_.scales)
+    assert table["effect"].to_numpy() == pytest.approx(model.weights_)  # scaled by their means
+    plain = mm.MetricMixtureClassifier(scaling=None).fit(stack, y)
+    off = ~np.eye(len(y), dtype=bool)
+    means = np.array([stack.source(name)[off].mean() for name in stack.names])
+    effects = plain.weights_table(2, random_state=0)["effect"].to_numpy()
+    assert effects == pytest.approx(plain.weights_ * means)
+
+
+def test_a_wider_level_is_wider(labelled):
+    model = mm.MetricMixtureClassifier().fit(*labelled)
+    narrow, wide = (model.weights_table(20, level, random_state=0) for level in (0.5, 1.0))
+    found = bootstrap_weights(model, 20, 0)
+    assert wide["lower"].to_numpy() == pytest.approx(found.min(axis=0))
+    assert wide["upper"].to_numpy() == pytest.approx(found.max(axis=0))
+    assert (narrow["lower"] > wide["lower"]).all()
+
+
+def test_equal_weights_find_the_fit_again(monkeypatch, labelled):
+    model = mm.MetricMixtureClassifier().fit(*labelled)
+
+    class Even:
+        def exponential(self, size):
+            return np.ones(size)
+
+        def integers(self, high):
+            return 0
+
+    monkeypatch.setattr(bootstrap, "check_random_state", lambda seed: (Even(), None))
+    found = bootstrap_weights(model, 2)
+    assert found == pytest.approx(np.tile(model.weights_, (2, 1)), rel=1e-3)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_pairs_of_labelled_items_are_all_it_needs(monkeypatch, objective, directed):
+    sources = random_sources(np.random.default_rng(1), 20, 3, directed=directed)
+    stack = mm.DissimilarityStack(sources, directed=directed, scaling="mean")
+    y = np.arange(20) % 3 - 1
+    model = mm.MetricMixtureClassifier(objective=objective, rho=0.1).fit(stack, y)
+    taken_out = bootstrap_weights(model, 3, 0)
+    monkeypatch.setattr(bootstrap, "LABELS_AT_ONCE", 0)
+    assert bootstrap_weights(model, 3, 0) == pytest.approx(taken_out, rel=1e-4, abs=1e-6)
+    computed = mm.MetricMixtureClassifier(objective=objective, rho=0.1).fit(on_demand(stack), y)
+    assert bootstrap_weights(computed, 3, 0) == pytest.approx(taken_out, rel=1e-4, abs=1e-6)
+
+
+def test_settings_of_the_model_are_kept(labelled):
+    stack, y = labelled
+    model = mm.MetricMixture(constraint="simplex", beta=3.0).fit(stack, y)
+    found = bootstrap_weights(model, 4, 0)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    assert found.min() >= 0
+    projected = mm.MetricMixture(projection=True, rho=0.1).fit(stack, y)
+    assert projected.weights_table(2, random_state=0).shape == (3, 7)
+    drawn = mm.MetricMixture(method="stochastic", max_iter=40, random_state=0).fit(stack, y)
+    tables = [drawn.weights_table(2, random_state=0) for _ in range(2)]
+    assert tables[0].equals(tables[1])
+
+
+def test_a_checkpoint_belongs_to_the_fit_alone(labelled, tmp_path):
+    file = tmp_path / "fit.npz"
+    model = mm.MetricMixture(solver_options={"checkpoint": file}).fit(*labelled)
+    before = file.read_bytes()
+    model.weights_table(2, random_state=0)
+    assert file.read_bytes() == before
+
+
+def test_one_warning_for_all_refits(labelled):
+    with pytest.warns(ConvergenceWarning):
+        model = mm.MetricMixtureClassifier(max_iter=2).fit(*labelled)
+    with pytest.warns(ConvergenceWarning, match="of 4 refits stopped") as caught:
+        model.weights_table(4, random_state=0)
+    assert len(caught) == 1
+
+
+def test_errors(labelled):
+    stack, y = labelled
+    with pytest.raises(NotFittedError):
+        mm.MetricMixture().weights_table()
+    own = mm.MetricMixture(objective=mm.objectives.ClassMeans(y)).fit(stack)
+    with pytest.raises(InputError, match=r"^objective: .* takes one of 'class-means'"):
+        own.weights_table()
+    made = mm.MetricMixture(objective=lambda codes: mm.objectives.ClassMeans(codes)).fit(stack, y)
+    with pytest.raises(InputError, match=r"^objective: "):
+        made.weights_table()
+    model = mm.MetricMixture().fit(stack, y)
+    with pytest.raises(InputError, match=r"^level: expected a number > 0 and <= 1"):
+        model.weights_table(2, level=0.0)
+    with pytest.raises(InputError, match=r"^n_bootstrap: expected a whole number >= 1"):
+        model.weights_table(0)

@@ -1,0 +1,290 @@
+"""Each prediction rule against its definition on the full metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+
+import metricmix as mm
+from metricmix.dissimilarity import knn_path_length
+from metricmix.estimators import MetricMixture, MetricMixtureClassifier
+from metricmix.estimators.rules import NEAREST_CLASSES, RULES
+from reference import prediction_rules as slow
+from reference.instances import random_sources
+
+N, M = 30, 8
+WEIGHTS = mm.Mixture([2.0, -0.6], beta=4.0)
+RNG = np.random.default_rng(5)
+Y = RNG.integers(0, 3, N)
+Y[:6] = [0, 0, 1, 1, 2, 2]
+Y[14:] = -1
+Y = RNG.permutation(Y)
+LABELLED = np.flatnonzero(Y >= 0)
+CLASSES = [0, 1, 2]
+
+
+class Case:
+    """A stack of n items and M more, all of one kind, with the metric of everything."""
+
+    def __init__(self, *, directed: bool = False, seed: int = 0, n: int = N, M: int = M) -> None:
+        sources = random_sources(np.random.default_rng(seed), n + M, 2, directed=directed)
+        self.stack = mm.DissimilarityStack([S[:n, :n] for S in sources], directed=directed)
+        self.rows = np.stack([S[n:, :n] for S in sources], axis=-1)
+        w = mm.mixture.edge_lengths(self.stack.rescaled("mean"), WEIGHTS).matrix()
+        self.objective = mm.objectives.LeastSquares(w)
+
+    def fit(self, y: Any = Y, **options: Any) -> MetricMixtureClassifier:
+        options = {"objective": self.objective, "beta": WEIGHTS.beta, **options}
+        model = MetricMixtureClassifier(**options).fit(self.stack, y)
+        if model.objective is self.objective:
+            assert model.weights_ == pytest.approx(WEIGHTS.weights, rel=1e-3)
+        return model
+
+    def distances(self, model: Any) -> tuple[Any, Any]:
+        """The metric among the items, and from the new ones, by the definition."""
+        w = mm.mixture.edge_lengths(model.stack_, model.mixture_).matrix()
+        d = mm.project(w, directed=self.stack.directed)
+        m = self.rows @ model.mixture_.raw_weights(model.stack_)
+        edges = np.logaddexp(0.0, 4.0 * m) / 4.0
+        return d, np.array([(row[:, None] + d).min(axis=0) for row in edges])
+
+
+CASES = {"symmetric": Case(), "directed": Case(directed=True)}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@each_case
+def test_nearest(case: Case) -> None:
+    model = case.fit(rule="nearest")
+    for d, p in zip(case.distances(model), answers(model, case), strict=True):
+        expected = [slow.nearest(row[LABELLED], Y[LABELLED], CLASSES) for row in d]
+        assert p == pytest.approx(np.array(expected), rel=1e-9)
+    d, _ = case.distances(model)
+    assert np.array_equal(model.transduction_, Y[LABELLED[d[:, LABELLED].argmin(axis=1)]])
+
+
+@pytest.mark.xfail(strict=True, reason="probabilities are equal where distances are below 1e-16")
+def test_the_nearest_class_wins_however_near_all_are() -> None:
+    # Weights of noise may be negative, and all lengths tiny.
+    case = CASES["directed"]
+    model = case.fit(rule="nearest", objective="class-means")
+    d, _ = case.distances(model)
+    assert d.max() < 1e-16
+    assert np.array_equal(model.transduction_, Y[LABELLED[d[:, LABELLED].argmin(axis=1)]])
+
+
+@each_case
+@pytest.mark.parametrize("k", [1, 3, 7, 99])
+@pytest.mark.parametrize("vote", ["uniform", "distance"])
+def test_k_nearest_is_that_of_scikit_learn_on_the_metric(case: Case, k: int, vote: str) -> None:
+    model = case.fit(rule="k-nearest", n_neighbors=k, vote=vote)
+    peer = KNeighborsClassifier(
+        min(k, len(LABELLED)), metric="precomputed", weights=vote, algorithm="brute"
+    )
+    d, new = case.distances(model)
+    peer.fit(np.zeros((len(LABELLED), len(LABELLED))), Y[LABELLED])
+    for rows, p in zip((d, new), answers(model, case), strict=True):
+        assert p == pytest.approx(peer.predict_proba(rows[:, LABELLED]), rel=1e-9, abs=1e-12)
+
+
+def test_k_nearest_by_way_of_the_transformer() -> None:
+    case = CASES["symmetric"]
+    y = np.arange(N) % 3
+    metric = MetricMixture(objective=case.objective, beta=4.0)
+    peer = KNeighborsClassifier(4, metric="precomputed").fit(metric.fit_transform(case.stack, y), y)
+    model = case.fit(y, rule="k-nearest", n_neighbors=4)
+    assert model.predict_proba(case.rows) == pytest.approx(
+        peer.predict_proba(metric.transform(case.rows))
+    )
+
+
+@each_case
+def test_class_mean(case: Case) -> None:
+    model = case.fit(rule="class-mean")
+    d, new = case.distances(model)
+    within = d[np.ix_(LABELLED, LABELLED)]
+    for rows, p in zip((d, new), answers(model, case), strict=True):
+        expected = [slow.class_mean(r[LABELLED], within, Y[LABELLED], CLASSES) for r in rows]
+        assert p == pytest.approx(np.array(expected), rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.8])
+def test_spreading(alpha: float) -> None:
+    case, k = Case(n=14, seed=2), 3
+    y = np.array([0, 0, 1, 1, 0, 1, *[-1] * 8])
+    model = case.fit(y, rule="spreading", n_neighbors=k, alpha=alpha)
+    d, new = case.distances(model)
+    order = np.argsort(d + np.diag(np.full(14, np.inf)), axis=1)[:, :k]
+    sigma = np.median(np.take_along_axis(d, order, axis=1)[:, -1])
+    ties = np.zeros((14, 14))
+    for i in range(14):
+        for j in order[i]:
+            ties[i, j] = ties[j, i] = np.exp(-((d[i, j] / sigma) ** 2))
+    p = np.array(slow.spread(ties.tolist(), y, [0, 1], alpha, steps=300))
+    p /= p.sum(axis=1, keepdims=True)
+    assert model._rule.members == pytest.approx(p, abs=2e-3)
+    near = np.argsort(new, axis=1)[:, :k]
+    for x, row in enumerate(model.predict_proba(case.rows)):
+        pull = np.exp(-(((new[x, near[x]] - new[x, near[x, 0]]) / sigma) ** 2))
+        expected = pull @ model._rule.members[near[x]] / pull.sum()
+        assert row == pytest.approx(expected, rel=1e-6)
+
+
+def test_spreading_gives_lost_items_the_nearest_class() -> None:
+    # Three far groups; no label in the last, which is nearer to class 1.
+    place = np.concatenate([np.arange(4) * 0.1, 10 + np.arange(4) * 0.1, 16 + np.arange(5) * 0.1])
+    y = np.array([0, 0, -1, -1, 1, 1, -1, -1, *[-1] * 5])
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    model = MetricMixtureClassifier(rule="spreading", n_neighbors=2, beta=9.0).fit(stack, y)
+    assert model.transduction_.tolist() == [0] * 4 + [1] * 9
+    near = MetricMixtureClassifier(rule="nearest", beta=9.0).fit(stack, y)
+    assert model._rule.members[8:] == pytest.approx(near._rule.members[8:])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_probabilities(rule: str) -> None:
+    for case in CASES.values():
+        model = case.fit(rule=rule)
+        for p in answers(model, case):
+            assert p.sum(axis=1) == pytest.approx(1.0)
+            assert (p >= 0).all()
+        p = model.predict_proba(case.rows)
+        assert np.array_equal(model.predict(case.rows), model.classes_[p.argmax(axis=1)])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("directed", [False, True])
+def test_labelled_items_keep_their_labels(rule: str, directed: bool) -> None:
+    rng = np.random.default_rng(0)
+    sources = random_sources(rng, N, 2, directed=directed)
+    noise = np.where(rng.random(N) < 0.5, -1, rng.integers(0, 3, N))
+    stack = mm.DissimilarityStack(sources, directed=directed)
+    model = MetricMixtureClassifier(rule=rule).fit(stack, noise)
+    known = noise >= 0
+    assert np.array_equal(model.transduction_[known], noise[known])
+    assert np.array_equal(model.transduction_[~known], model._rule.members[~known].argmax(axis=1))
+
+
+LABELS = {
+    "ints": (np.array([0, 1, -1]), np.int64),
+    "other ints": (np.array([-7, 40, -1], dtype=np.int32), np.int32),
+    "floats": (np.array([2.0, 5.0, -1.0]), np.float64),
+    "texts": (np.array(["tea", "milk", ""]), "U"),
+    "texts with -1": (np.array(["tea", "milk", "-1"]), "U"),
+    "objects": (np.array(["tea", "milk", ""], dtype=object), object),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("rule", RULES)
+def test_labels_of_any_type(kind: str, rule: str) -> None:
+    values, dtype = LABELS[kind]
+    codes = np.where(Y == 2, 1, Y)
+    y = values[codes]
+    model = CASES["symmetric"].fit(y, rule=rule)
+    ranks = np.append(np.argsort(np.argsort(values[:2])), -1)
+    plain = CASES["symmetric"].fit(ranks[codes], rule=rule)
+    assert model.classes_.tolist() == sorted(values[:2].tolist())
+    predicted = model.predict(CASES["symmetric"].rows)
+    for found in (model.classes_, model.transduction_, predicted):
+        assert found.dtype.kind == np.dtype(dtype).kind
+    assert np.array_equal(model.classes_[plain.transduction_], model.transduction_)
+    assert np.array_equal(model.transduction_[codes >= 0], y[codes >= 0])
+
+
+def test_boolean_labels_have_no_unlabelled() -> None:
+    y = np.arange(N) % 2 == 0
+    model = CASES["symmetric"].fit(y)
+    assert model.classes_.tolist() == [False, True]
+    assert model.transduction_.dtype == bool
+    assert np.array_equal(model.transduction_, y)
+
+
+def wrong_yet(rule: str, reason: str) -> Any:
+    return pytest.param(rule, marks=pytest.mark.xfail(strict=True, reason=reason))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "class-mean",
+        "k-nearest",
+        wrong_yet("nearest", "numbers of classes are taken for numbers of items"),
+        wrong_yet("spreading", "it takes the mean of its neighbours, itself among them"),
+    ],
+)
+def test_an_item_of_the_fit_is_predicted_as_such(rule: str) -> None:
+    case = CASES["symmetric"]
+    model = case.fit(rule=rule)
+    assert model.predict_proba(case.stack) == pytest.approx(model._rule.members, abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_probabilities_rank_well(rule: str) -> None:
+    X, y = make_blobs(150, 4, centers=2, cluster_std=5.0, random_state=1)
+    known = np.where(np.arange(150) < 60, y, -1)
+    model = MetricMixtureClassifier(["euclidean", "cityblock"], rule=rule).fit(X, known)
+    assert roc_auc_score(y[60:], model._rule.members[60:, 1]) > 0.85
+    new, answers = make_blobs(400, 4, centers=2, cluster_std=5.0, random_state=1)
+    assert roc_auc_score(answers[150:], model.predict_proba(new[150:])[:, 1]) > 0.85
+
+
+def test_spreading_follows_the_shape_of_the_data() -> None:
+    X, y = make_moons(200, noise=0.06, random_state=0)
+    known = np.full(200, -1)
+    for c in (0, 1):
+        known[np.flatnonzero(y == c)[:4]] = c
+    sources = ["euclidean", knn_path_length(k=6)]
+    model = MetricMixtureClassifier(sources, rule="spreading").fit(X, known)
+    assert np.mean(model.transduction_ == y) > 0.95
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_many_classes(rule: str) -> None:
+    rng = np.random.default_rng(0)
+    C = 3 * NEAREST_CLASSES
+    centres = 20 * rng.normal(size=(C, 3))
+    X = np.repeat(centres, 3, axis=0) + 0.1 * rng.normal(size=(3 * C, 3))
+    y = np.repeat(np.arange(C), 3)
+    known = np.where(np.arange(3 * C) % 3 == 2, -1, y)
+    model = MetricMixtureClassifier(["euclidean"], rule=rule, n_neighbors=2).fit(X, known)
+    assert np.mean(model.transduction_ == y) > 0.95
+    p = model.predict_proba(centres + 0.01)
+    assert p.shape == (C, C)
+    assert p.sum(axis=1) == pytest.approx(1.0)
+    assert np.mean(p.argmax(axis=1) == np.arange(C)) > 0.95
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_class_of_one_item(rule: str) -> None:
+    y = np.full(N, -1)
+    y[:5] = [0, 0, 1, 1, 2]
+    model = CASES["symmetric"].fit(y, rule=rule)
+    assert model.transduction_[4] == 2
+    assert model.predict_proba(CASES["symmetric"].rows).shape == (M, 3)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("source", ["zero", "constant", "equal rows"])
+def test_sources_that_tell_nothing(rule: str, source: str) -> None:
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    matrices = {
+        "zero": [np.zeros((N, N))],
+        "constant": [1.0 - np.eye(N)],
+        "equal rows": [mm.dissimilarity.features(np.repeat(X[:10], 3, axis=0))],
+    }
+    stack = mm.DissimilarityStack([*matrices[source], *matrices["zero"]])
+    model = MetricMixtureClassifier(rule=rule).fit(stack, Y)
+    assert np.array_equal(model.transduction_[LABELLED], Y[LABELLED])
+    p = model.predict_proba(stack)
+    assert p.sum(axis=1) == pytest.approx(1.0)
+
+
+def answers(model: MetricMixtureClassifier, case: Case) -> tuple[Any, Any]:
+    """Class probabilities of the items of the stack, and of the new ones."""
+    return model._rule.members, model.predict_proba(case.rows)

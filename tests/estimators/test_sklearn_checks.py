@@ -1,0 +1,47 @@
+"""scikit-learn's own checks, on every estimator in its variants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from metricmix.estimators import MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV
+from metricmix.estimators.rules import RULES
+
+FEATURES = ["euclidean", "cityblock"]
+SMALL: dict[str, Any] = {"rhos": (1e-2, 1e-3), "n_neighbors": (3,), "cv": 2, "random_state": 0}
+ESTIMATORS = [
+    MetricMixture(),
+    MetricMixture(FEATURES),
+    *(
+        MetricMixtureClassifier(sources, rule=rule)
+        for sources in ("precomputed", FEATURES)
+        for rule in RULES
+    ),
+    MetricMixtureClassifier(FEATURES, rule="k-nearest", vote="distance"),
+    MetricMixtureClassifierCV(**SMALL),
+    MetricMixtureClassifierCV(FEATURES, **SMALL),
+]
+
+
+# All sources are computed anew for each item that is predicted: right, and slow.
+SLOW = [MetricMixtureClassifier(FEATURES, rule="nearest", new_items="augmented")]
+
+
+def expected_to_fail(estimator: Any) -> dict[str, str]:
+    if isinstance(estimator, MetricMixture):
+        return {}
+    return {"check_classifiers_classes": "trains on the labels -1 and 1; -1 means unlabelled here"}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail, xfail_strict=True)
+def test_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(SLOW, expected_failed_checks=expected_to_fail, xfail_strict=True)
+def test_check_slow_ones(estimator: Any, check: Any) -> None:
+    check(estimator)
