@@ -335,7 +335,6 @@ def test_new_rows_do_not_depend_on_each_other() -> None:
     assert metric.transform(rows[3:5]) == pytest.approx(metric.transform(rows)[3:5], rel=1e-13)
 
 
-@pytest.mark.xfail(strict=True, reason="the ids of the columns are not looked at")
 def test_rows_that_name_their_columns_are_put_in_order() -> None:
     model = MetricMixtureClassifier(rule="nearest").fit(NAMED, Y)
     order = np.random.default_rng(0).permutation(N)

@@ -195,6 +195,14 @@ def test_of_several_equal_items_the_first_is_meant():
     assert case.new.same.tolist() == [2]
 
 
+def test_which_of_several_equal_items_does_not_depend_on_the_other_new_items():
+    order = [0, 1, 2, 2, 3, 2, 2, 2, 2]
+    sources = [M[np.ix_(order, order)] for M in random_sources(np.random.default_rng(2), 6, 2)]
+    case = Case(5, 4, sources=sources)
+    alone = [NewItems.from_rows(case.lengths, case.raw[k : k + 1]).same[0] for k in range(4)]
+    assert case.new.same.tolist() == alone
+
+
 def test_a_mixture_of_zero_is_not_yet_the_same_item():
     far = np.array([[0.0, 3.0, 2.0], [3.0, 0.0, 2.0], [2.0, 2.0, 0.0]])
     case = Case(2, 1, sources=[far, far], weights=[1.0, -1.0])

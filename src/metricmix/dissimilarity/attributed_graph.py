@@ -167,7 +167,7 @@ def _log_pagerank(B: Any) -> ComputedSource:
     def rows(items: NDArray[np.int64]) -> NDArray[np.float64]:
         start = np.zeros((n, len(items)))
         start[items, np.arange(len(items))] = 1.0
-        share = np.maximum(pagerank_smoothed(B, start, RESTART).T, 0.0)
+        share = np.maximum(pagerank_smoothed(B, start, RESTART, FLOOR / 1000).T, 0.0)
         values = np.maximum(-np.log(share + FLOOR), 0.0)
         values[np.arange(len(items)), items] = 0.0
         return values

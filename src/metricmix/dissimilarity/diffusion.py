@@ -155,7 +155,9 @@ def _roots(walks: Any) -> Any:
     return np.sqrt(np.maximum(walks, 0.0))
 
 
-def pagerank_smoothed(operator: Any, table: Any, restart: float) -> NDArray[np.float64]:
+def pagerank_smoothed(
+    operator: Any, table: Any, restart: float, precision: float = PRECISION
+) -> NDArray[np.float64]:
     """Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
 
     The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
@@ -168,7 +170,7 @@ def pagerank_smoothed(operator: Any, table: Any, restart: float) -> NDArray[np.f
     damped = (1 - restart) * operator
     spread = 1 - restart  # the eigenvalues are those in 1 +- spread
     rate = spread / (1 + np.sqrt(1 - spread**2))
-    n_iter = int(np.ceil(np.log(PRECISION / 2) / np.log(rate))) if rate > 0 else 0
+    n_iter = int(np.ceil(np.log(precision / 2) / np.log(rate))) if rate > 0 else 0
     d = right.shape[1]
     if n**3 / 3 + 2 * n**2 * d < SPARSE_COST * n_iter * operator.nnz * d:
         from scipy.linalg import solve

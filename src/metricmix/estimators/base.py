@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import IdInput, Input, PrecomputedInput, kind_of, open_input
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective"]
 
 Indices = NDArray[np.int64]
-OBJECTIVES = ("class-means", "label-contrast", "neighbourhood")
+RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
+"""Weight of the ridge where none is given; the linear objective needs more of it."""
+OBJECTIVES = tuple(RHO)
 START = 4.0
 """Sum of the weights at the start: as sharp as a softmax over distances of mean 1 should be."""
 LABELS_AT_ONCE = 1000
@@ -39,12 +43,24 @@ LABELS_PER_STEP = 40
 """Labelled items whose class means a stochastic step looks at."""
 
 
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Undo what a fit has set if it fails, so that an earlier one stays as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
 class MixtureEstimator(BaseEstimator):
     """Base of the estimators that learn a mixture; :class:`MetricMixture` has the parameters."""
 
     sources: Any
     objective: Any
-    rho: float
+    rho: float | None
     shrink_to: str
     beta: float
     constraint: str | None
@@ -66,6 +82,7 @@ class MixtureEstimator(BaseEstimator):
 
     def _open(self, X: Any, y: Any) -> Input:
         """Return the items of the fit."""
+        effective_threads(self.n_jobs)  # says so if that is no number of threads
         scaling = "none" if self.scaling is None else self.scaling
         opened = open_input(self, X, scaling)
         if y is not None and len(opened.samples) != _num_samples(y):
@@ -89,10 +106,12 @@ class MixtureEstimator(BaseEstimator):
             self.result_ = self._minimize(
                 objective,
                 self.stack_,
-                start=equal if start is None else start,
-                random_state=_seed(self.random_state),
-                verbose=self.verbose,
-                **(self.solver_options or {}),
+                **{
+                    "start": equal if start is None else start,
+                    "random_state": seed_of(self.random_state),
+                    "verbose": self.verbose,
+                    **(self.solver_options or {}),
+                },
             )
         assert self.result_.mixture is not None
         self.mixture_ = self.result_.mixture
@@ -157,7 +176,9 @@ class MixtureEstimator(BaseEstimator):
 
     def _join(self, X: Any) -> NewItems:
         """Join new items to those of the fit."""
-        rows = self._input.rows(self, X)
+        return self._join_rows(self._input.rows(self, X))
+
+    def _join_rows(self, rows: NDArray[Any]) -> NewItems:
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
     @property
@@ -208,17 +229,18 @@ def make_objective(
             "y: expected a class with two labelled items at least, to compare them; found one item "
             f"in each of the {len(classes)} classes"
         )
+    rho = RHO[chosen] if estimator.rho is None else estimator.rho
     if chosen == "label-contrast":
-        return LabelContrast(codes, estimator.rho, balanced=True, item_weights=item_weights)
+        return LabelContrast(codes, rho, balanced=True, item_weights=item_weights)
     if chosen == "neighbourhood":
-        return Neighbourhood(codes, estimator.rho, item_weights=item_weights)
+        return Neighbourhood(codes, rho, item_weights=item_weights)
     block_size = LABELS_AT_ONCE // 2 if sizes.sum() > LABELS_AT_ONCE else None
     if estimator.method == "stochastic":
         block_size = LABELS_PER_STEP
-    return ClassMeans(codes, estimator.rho, block_size=block_size, item_weights=item_weights)
+    return ClassMeans(codes, rho, block_size=block_size, item_weights=item_weights)
 
 
-def _seed(random_state: Any) -> Any:
+def seed_of(random_state: Any) -> Any:
     """Return a seed for numpy's generators from what scikit-learn accepts."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))

@@ -27,8 +27,8 @@ from metricmix.estimators.base import (
     LABELS_AT_ONCE,
     OBJECTIVES,
     MixtureEstimator,
-    _seed,
     make_objective,
+    seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.objectives.labels import LabelObjective
@@ -121,7 +121,7 @@ def bootstrap_weights(
             "objective: the bootstrap weighs labelled items anew, which takes one of "
             f"{', '.join(map(repr, OBJECTIVES))}, got {model.objective!r}"
         )
-    rng, _ = check_random_state(_seed(random_state))
+    rng, _ = check_random_state(seed_of(random_state))
     stack, codes = _needed(model)
     classes = np.unique(codes[codes >= 0])
     labelled = np.flatnonzero(codes >= 0)

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import MixtureEstimator, make_objective
+from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
 from metricmix.estimators.inputs import FeatureInput, Input
 from metricmix.estimators.labels import encode
-from metricmix.estimators.rules import Rule, make_rule
+from metricmix.estimators.rules import Rule, check_rule, make_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.objectives.base import Objective
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricMixtureClassifier"]
 
 Floats = NDArray[np.float64]
+NEW_ITEMS = ("attached", "augmented")
 
 
 class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
@@ -88,7 +89,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
         vote: str = "uniform",
         alpha: float = 0.8,
         new_items: str = "attached",
-        rho: float = 1e-3,
+        rho: float | None = None,
         shrink_to: str = "equal",
         beta: float = 1.0,
         constraint: str | None = None,
@@ -130,9 +131,11 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
         y : array of n labels
             -1 (among texts: "" or "-1") marks items without a label.
         """
-        check_choice(self.new_items, ("attached", "augmented"), name="new_items")
-        opened = self._open(X, y)
-        return self._fit_opened(opened, *encode(self, y))
+        check_choice(self.new_items, NEW_ITEMS, name="new_items")
+        check_rule(self.rule, self.n_neighbors, self.vote, self.alpha)
+        with all_or_nothing(self):
+            opened = self._open(X, y)
+            return self._fit_opened(opened, *encode(self, y))
 
     def _fit_opened(
         self, opened: Input, classes: NDArray[Any], given: NDArray[np.int64]

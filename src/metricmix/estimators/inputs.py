@@ -23,6 +23,9 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from metricmix.dissimilarity.applied import AppliedRecipe
 from metricmix.dissimilarity.cross import CrossDissimilarities
+from metricmix.dissimilarity.items import is_frame
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.node_ids import plain_list
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
@@ -62,7 +65,12 @@ class PrecomputedInput(Input):
 
     def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
         if not isinstance(X, DissimilarityStack):
-            X = DissimilarityStack(_as_array(estimator, X), scaling="none")
+            named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
+            given = X if named else _as_array(estimator, X)
+            try:
+                X = DissimilarityStack(given, scaling="none")
+            except InputError as error:  # one matrix is what X is called here
+                raise InputError(str(error).replace("stack[0]", "X", 1)) from None
         if len(X) < 2:
             raise InputError("X: expected two items at least, got n_samples=1 (1 sample)")
         self.stack = _scaled(X, scaling)
@@ -75,11 +83,15 @@ class PrecomputedInput(Input):
         if isinstance(X, DissimilarityStack):
             values = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1)
             values = values[:, :, _order(names, X.names)]
+            values = values[:, self._columns(X.items)]
         elif isinstance(X, CrossDissimilarities):
             values = (X.values * X.scales)[:, :, _order(names, X.names)]
+            values = values[:, self._columns(X.column_items)]
         else:
             values = _as_array(estimator, X)
             values = values[:, :, None] if values.ndim == 2 else values
+            if is_frame(X):
+                values = values[:, self._columns(X.columns)]
         if values.ndim != 3 or values.shape[1] != n:
             width = values.shape[1] if values.ndim > 1 else 0
             raise InputError(
@@ -97,13 +109,27 @@ class PrecomputedInput(Input):
             )
         return values
 
+    def _columns(self, ids: Any) -> Any:
+        """Return where the items of the fit stand among `ids`, if both know them; else all."""
+        if not self.stack.has_items or np.array_equal(ids, self.stack.items):
+            return slice(None)
+        places = {label: k for k, label in enumerate(plain_list(ids))}
+        wanted = plain_list(self.stack.items)
+        missing = [label for label in wanted if label not in places]
+        if missing:
+            raise InputError(
+                f"X: expected a dissimilarity to each item of the fit, found none to "
+                f"{len(missing)} of them, such as {missing[0]!r}"
+            )
+        return [places[label] for label in wanted]
+
 
 class FeatureInput(Input):
     """A feature table, and the recipes that make dissimilarities of it."""
 
     def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
-        self.X = validate_data(estimator, X, accept_sparse="csr", ensure_min_samples=2)
         self.recipes = _recipes(estimator.sources)
+        self.X = self._checked(estimator, X, ensure_min_samples=2)
         self.applied: list[AppliedRecipe] = [recipe.apply(self.X) for recipe in self.recipes]
         matrices = [applied.matrix for applied in self.applied]
         names = list(estimator.sources) if isinstance(estimator.sources, Mapping) else None
@@ -112,13 +138,18 @@ class FeatureInput(Input):
 
     def rows(self, estimator: Any, X: Any) -> Floats:
         """Return the dissimilarities of new feature rows to those of the fit."""
-        table = validate_data(estimator, X, accept_sparse="csr", reset=False)
+        table = self._checked(estimator, X, reset=False)
         return np.stack([applied.cross(table) for applied in self.applied], axis=-1)
 
     def augmented(self, estimator: Any, X: Any) -> list[DissimilarityStack]:
         """Return, for each new row, the stack of all sources recomputed with that row added."""
-        table = validate_data(estimator, X, accept_sparse="csr", reset=False)
+        table = self._checked(estimator, X, reset=False)
         return [self._with_row(table[k : k + 1]) for k in range(table.shape[0])]
+
+    def _checked(self, estimator: Any, X: Any, **options: Any) -> Any:
+        missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in self.recipes)
+        finite = "allow-nan" if missing else True
+        return validate_data(estimator, X, accept_sparse="csr", ensure_all_finite=finite, **options)
 
     def _with_row(self, row: Any) -> DissimilarityStack:
         if isinstance(self.X, np.ndarray):
@@ -142,13 +173,16 @@ class IdInput(Input):
 
     def members(self, X: Any) -> Indices:
         """Return the places of the ids."""
-        ids = X.iloc[:, 0] if hasattr(X, "iloc") and getattr(X, "ndim", 1) == 2 else X
-        shape = np.shape(ids) if isinstance(ids, np.ndarray) else ()
-        if len(shape) == 2 and shape[1] == 1:
-            ids = np.asarray(ids).ravel()
+        if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
+            raise InputError("X: expected ids of items of sources=, got dissimilarities")
+        shape = getattr(X, "shape", ())
         if len(shape) > 1 and shape[1:] != (1,):
             raise InputError(f"X: expected one item id per row, got shape {shape}")
-        return self.stack.positions(ids)
+        ids = np.asarray(X)[:, 0] if len(shape) == 2 else X
+        try:
+            return self.stack.positions(ids)
+        except InputError as error:
+            raise InputError(str(error).replace("items", "X", 1)) from None
 
     def rows(self, estimator: Any, X: Any) -> Floats:
         """Refuse: a stack has no other items than its own."""

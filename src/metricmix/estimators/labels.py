@@ -24,7 +24,7 @@ def is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
     array([False,  True,  True])
     """
     if y.dtype.kind in "OUS":
-        return np.array([label in ("", "-1", b"", b"-1", -1) for label in y.tolist()], dtype=bool)
+        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
     return np.asarray(y == -1)
 
 
@@ -44,14 +44,15 @@ def encode(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
                 f"{missing[0]}; mark unlabelled items with -1, or an empty text among texts"
             )
     assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
     unlabelled = is_unlabelled(labels)
     if unlabelled.all():
         raise InputError(
             "y: expected labelled items of two classes at least, found every item unlabelled "
             "(-1, or an empty text among texts)"
         )
-    classes, numbers = np.unique(labels[~unlabelled], return_inverse=True)
+    known = labels[~unlabelled]
+    check_classification_targets(known)
+    classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y: expected two classes at least, found only the class {classes[0]!s}")
     codes = np.full(len(labels), -1, dtype=np.int64)

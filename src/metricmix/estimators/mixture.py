@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import MixtureEstimator, make_objective
+from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
 from metricmix.estimators.labels import encode
 from metricmix.objectives.base import Objective
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.neighbours import kneighbors_graph
+from metricmix.paths.outside import are_items
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,8 +47,9 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         What to minimise; see :mod:`metricmix.objectives`. An objective of your own is used as it
         is (y may then be None); a function is called with the class numbers of all items. None:
         nothing is learned, the weights stay equal, for comparison.
-    rho : float
-        Weight of the ridge :math:`\rho \lVert\alpha - c\rVert^2`.
+    rho : float, optional
+        Weight of the ridge; default 0.001, and 0.1 for "label-contrast":
+        :math:`\rho \lVert\alpha - c\rVert^2`.
     shrink_to : {"equal", "zero"}
         Where the ridge draws the weights to: equal ones, which is what few labels can hardly
         improve on, or 0 as in the paper. (A named objective; one of your own has its own ridge.)
@@ -101,7 +103,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         sources: Any = "precomputed",
         *,
         objective: str | Objective | Any = "class-means",
-        rho: float = 1e-3,
+        rho: float | None = None,
         shrink_to: str = "equal",
         beta: float = 1.0,
         constraint: str | None = None,
@@ -138,6 +140,11 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         y : array of n labels
             -1 (among texts: "" or "-1") marks items without a label, which take part in paths.
         """
+        with all_or_nothing(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         if y is None and (self.objective is None or isinstance(self.objective, Objective)):
             self._learn(self._open(X, y), self.objective)
         else:
@@ -149,7 +156,6 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         self.__dict__.pop("metric_", None)
         self._kept: dict[str, Floats] = {}
         self._n_features_out = len(self._input.samples)
-        return self
 
     def compute_metric(self) -> Floats:
         """Compute the metric between all items, (n, n), and keep it as `metric_`.
@@ -177,8 +183,11 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         members = self._input.members(X)
         if members is not None:
             return np.asarray(self._metric()[np.ix_(members, self._input.samples)])
-        new = self._join(X)
+        rows = self._input.rows(self, X)
         metric = self._metric()
+        if are_items(self.stack_, rows):  # the items of the fit again, each of them itself
+            return metric.copy()
+        new = self._join_rows(rows)
         d = np.empty((len(new), len(metric)))
         known = new.same >= 0
         d[known] = metric[new.same[known]]

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.objectives.class_means import class_mean_scores, half_means
 from metricmix.paths.forest import search_forest
@@ -33,7 +34,17 @@ from metricmix.paths.outside import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.validation import check_choice, check_integer, check_number
 
-__all__ = ["RULES", "ClassMean", "KNearest", "Nearest", "Rule", "Spreading", "judge", "make_rule"]
+__all__ = [
+    "RULES",
+    "ClassMean",
+    "KNearest",
+    "Nearest",
+    "Rule",
+    "Spreading",
+    "check_rule",
+    "judge",
+    "make_rule",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -96,7 +107,7 @@ class Nearest(Rule):
     def _probabilities(self, distances: Floats, classes: Indices) -> Floats:
         d = np.full((len(distances), self.n_classes), np.inf)
         np.put_along_axis(d, classes, distances, axis=1)
-        return softmax(-d)
+        return by_distance_to_class(d)
 
 
 class KNearest(Rule):
@@ -196,9 +207,9 @@ class Spreading(Rule):
         graph = csr_matrix((ties, items.ravel(), np.arange(0, n * self.k + 1, self.k)), (n, n))
         graph = graph.maximum(graph.T)
         model = LabelSpreading(kernel=lambda _X, _Y: graph, alpha=self.alpha, max_iter=10_000)
+        model.fit(np.arange(n)[:, None], self.codes)
         p = np.zeros((n, self.n_classes))
-        # scikit-learn numbers the classes that are there, which are all of them.
-        p[:] = model.fit(np.arange(n)[:, None], self.codes).label_distributions_
+        p[:, model.classes_] = model.label_distributions_
         lost = ~(p.sum(axis=1) > 0)
         if lost.any():
             nearest = Nearest(self.lengths, self.codes, self.n_classes, n_jobs=self.n_jobs)
@@ -211,6 +222,8 @@ class Spreading(Rule):
         distances, items = new.nearest(everyone, self.k)
         ties = self._ties(distances - distances[:, :1])  # far from all: the nearest count most
         p = np.einsum("mk,mkc->mc", ties, self.members[items])
+        known = new.same >= 0
+        p[known] = self.members[new.same[known]]
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def _ties(self, distances: Floats) -> Floats:
@@ -218,6 +231,16 @@ class Spreading(Rule):
 
 
 RULES = ("class-mean", "k-nearest", "nearest", "spreading")
+VOTES = ("uniform", "distance")
+
+
+def check_rule(name: str, n_neighbors: int, vote: str, alpha: float) -> None:
+    """Raise InputError unless there is such a rule."""
+    check_choice(name, RULES, name="rule")
+    check_integer(n_neighbors, name="n_neighbors", low=1)
+    check_choice(vote, VOTES, name="vote")
+    if check_number(alpha, name="alpha", low=0.0, high=1.0, open_low=True) == 1.0:
+        raise InputError("alpha: expected a number > 0 and < 1, got 1; labels would be forgotten")
 
 
 def make_rule(
@@ -232,17 +255,14 @@ def make_rule(
     n_jobs: int | None = None,
 ) -> Rule:
     """Return the rule called `name`; it computes nothing before it is asked."""
-    check_choice(name, RULES, name="rule")
-    check_integer(n_neighbors, name="n_neighbors", low=1)
-    by_distance = check_choice(vote, ("uniform", "distance"), name="vote") == "distance"
+    check_rule(name, n_neighbors, vote, alpha)
     given = (lengths, codes, n_classes)
     if name == "nearest":
         return Nearest(*given, n_jobs=n_jobs)
     if name == "class-mean":
         return ClassMean(*given, n_jobs=n_jobs)
     if name == "k-nearest":
-        return KNearest(*given, k=n_neighbors, by_distance=by_distance, n_jobs=n_jobs)
-    check_number(alpha, name="alpha", low=0.0, high=1.0, open_low=True)
+        return KNearest(*given, k=n_neighbors, by_distance=vote == "distance", n_jobs=n_jobs)
     return Spreading(*given, k=n_neighbors, alpha=alpha, n_jobs=n_jobs)
 
 
@@ -267,10 +287,22 @@ def judge(
     if rule == "nearest":
         to_class = np.full((n_classes, len(d)), np.inf)
         np.minimum.at(to_class, codes, d.T)
-        return softmax(-to_class.T)
+        return by_distance_to_class(to_class.T)
     k = min(k, len(codes))
     nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
     return votes(np.take_along_axis(d, nearest, axis=1), nearest, codes, n_classes, by_distance)
+
+
+def by_distance_to_class(d: Floats) -> Floats:
+    """Return exp(-d), each row divided by its sum; the nearest class has the largest share.
+
+    Where distances are so small that rounding would make shares equal, it has a hair more.
+    """
+    p = softmax(-d)
+    rows, nearest = np.arange(len(d)), d.argmin(axis=1)
+    tied = p.argmax(axis=1) != nearest
+    p[rows[tied], nearest[tied]] = np.nextafter(p[tied].max(axis=1), 1.0)
+    return p
 
 
 def votes(

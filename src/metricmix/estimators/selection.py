@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import MixtureEstimator, make_objective
-from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
+from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
 from metricmix.estimators.labels import encode, is_unlabelled
-from metricmix.estimators.rules import RULES, Spreading, judge
+from metricmix.estimators.rules import RULES, Spreading, check_rule, judge
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.objectives.base import Objective
@@ -71,7 +71,8 @@ class LabelledKFold(BaseCrossValidator):
                 f"n_splits: expected at most {len(known)}, the number of labelled items, "
                 f"got {self.n_splits}"
             )
-        rng = check_random_state(self.random_state)
+        given = self.random_state
+        rng = given if isinstance(given, np.random.Generator) else check_random_state(given)
         _, codes = np.unique(labels[known], return_inverse=True)
         for _ in range(self.n_repeats):
             # Shuffle, put class by class in a row, and deal the row out like cards.
@@ -181,13 +182,22 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
 
     def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
         """Choose the settings, and fit the best of them to all labels."""
+        check_choice(self.new_items, NEW_ITEMS, name="new_items")
+        with all_or_nothing(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         opened = self._open(X, y)
         self.classes_, given = encode(self, y)
         settings = self._settings()
         accuracy, loss = [], []
         for train, test in self._splitter().split(X, given):
-            held = given.copy()
-            held[np.setdiff1d(np.arange(len(given)), train)] = -1
+            held = np.full(len(given), -1)
+            held[train] = given[train]
+            test = test[given[test] >= 0]
+            if len(test) == 0:
+                raise InputError("cv: expected labelled items in every test set, found none in one")
             p = self._held_out(opened, held, test, settings)
             right = given[test]
             accuracy.append((p.argmax(axis=2) == right).mean(axis=1))
@@ -200,12 +210,12 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         self.best_score_ = float(self.cv_results_["mean_test_score"][best])
         estimator = self._estimator(**self.best_params_)
         self.best_estimator_ = estimator._fit_opened(opened, self.classes_, given)
-        if hasattr(self, "n_features_in_"):
-            estimator.n_features_in_ = self.n_features_in_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(estimator, name, getattr(self, name))
         self.mixture_, self.result_ = estimator.mixture_, estimator.result_
         self.stack_, self.n_iter_ = estimator.stack_, estimator.n_iter_
         self.transduction_ = estimator.transduction_
-        return self
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities of the items X."""
@@ -224,20 +234,25 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
 
     def _settings(self) -> list[dict[str, Any]]:
         """Return the settings to compare; those that share a metric stand together."""
-        for rule in self.rules:
+        rules, betas = _several(self.rules), _several(self.betas)
+        for rule in rules:
             check_choice(rule, RULES, name="rules")
-        chosen = []
-        for beta, rho, rule in product(self.betas, sorted(self.rhos, reverse=True), self.rules):
-            ks = self.n_neighbors if rule in ("k-nearest", "spreading") else self.n_neighbors[:1]
-            chosen += [{"beta": beta, "rho": rho, "rule": rule, "n_neighbors": k} for k in ks]
-        if not chosen:
+        rhos, neighbours = _several(self.rhos), _several(self.n_neighbors)
+        if not (rules and betas and rhos and neighbours):
             raise InputError("rhos, betas, rules, n_neighbors: expected one value each at least")
+        chosen = []
+        for beta, rho, rule in product(betas, sorted(rhos, reverse=True), rules):
+            ks = neighbours if rule in ("k-nearest", "spreading") else neighbours[:1]
+            for k in ks:
+                check_rule(rule, k, self.vote, self.alpha)
+                chosen.append({"beta": beta, "rho": rho, "rule": rule, "n_neighbors": k})
         return chosen
 
     def _splitter(self) -> Any:
-        if isinstance(self.cv, (int, np.integer)):
-            return LabelledKFold(int(self.cv), n_repeats=2, random_state=self.random_state)
-        return self.cv
+        if self.cv is None or isinstance(self.cv, (int, np.integer)):
+            folds = 5 if self.cv is None else int(self.cv)
+            return LabelledKFold(folds, n_repeats=2, random_state=self.random_state)
+        return check_cv(self.cv)
 
     def _estimator(self, **setting: Any) -> MetricMixtureClassifier:
         shared = set(MetricMixtureClassifier().get_params()) & set(self.get_params())
@@ -276,6 +291,11 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
             options: Any = {"k": k, "by_distance": by_distance, "within": within}
             answers.append(judge(setting["rule"], near, *known, **options))
         return np.array(answers)
+
+
+def _several(values: Any) -> list[Any]:
+    """Return what to choose from as a list; one value alone is no choice."""
+    return [values] if isinstance(values, str) or np.isscalar(values) else list(values)
 
 
 def _summary(settings: list[dict[str, Any]], accuracy: Floats, loss: Floats) -> dict[str, Any]:

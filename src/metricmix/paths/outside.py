@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.frontier import chunk_count, relax, take_nearest
 from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.outside import enter, nearest_by_table, nearest_wanted
@@ -22,14 +23,14 @@ from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.paths.product import min_plus
 
-__all__ = ["NewItems"]
+__all__ = ["NewItems", "are_items"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 ROUNDING = 1e-12
 """Dissimilarity, relative to the scale of its source, that is taken for 0."""
-ROW_ROUNDING = 1e-7
-"""Difference of two rows, likewise, that is taken for rounding (float32 sources included)."""
+ROW_ROUNDING = 1e-6
+"""Difference of two rows that is taken for rounding (float32 sources included)."""
 ROWS_AT_ONCE = 64
 
 
@@ -171,11 +172,21 @@ class NewItems:
                     relax(u, row, lengths.beta, lengths.link, *state)
 
 
+def are_items(stack: DissimilarityStack, raw: NDArray[Any]) -> bool:
+    """Return whether `raw` (M, n, R) are the rows of all items of the stack, in their order."""
+    if len(raw) != stack.n_items:
+        return False
+    return all(
+        _same_rows(stack, raw[start : start + ROWS_AT_ONCE], np.arange(start, stop)).all()
+        for start in range(0, len(raw), ROWS_AT_ONCE)
+        for stop in [min(len(raw), start + ROWS_AT_ONCE)]
+    )
+
+
 def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
     """Return which new items have the very row of an item of the stack; -1 for the others.
 
-    Of several such items, the k-th new item takes the k-th if it is among them (so that the items
-    of the stack are themselves again), else the first.
+    Of several such items, the first.
     """
     weights, scales = lengths.raw_weights, lengths.stack.scales
     same = np.full(len(raw), -1)
@@ -184,17 +195,18 @@ def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
     item, place = np.nonzero(near)
     equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
     item, place = item[equal], place[equal]
-    first = np.unique(item, return_index=True)[1]
-    same[item[first]] = place[first]
-    own = item == place
-    same[item[own]] = place[own]
-    known = np.flatnonzero(same >= 0)
+    known, first = np.unique(item, return_index=True)
     for start in range(0, len(known), ROWS_AT_ONCE):
-        some = known[start : start + ROWS_AT_ONCE]
-        theirs = np.moveaxis(lengths.stack.raw_rows(same[some]), 0, -1)
-        apart = np.abs(raw[some] - theirs) > ROW_ROUNDING * scales
-        same[some[apart.any(axis=(1, 2))]] = -1
+        some, at = known[start : start + ROWS_AT_ONCE], place[first[start : start + ROWS_AT_ONCE]]
+        same[some] = np.where(_same_rows(lengths.stack, raw[some], at), at, -1)
     return same
+
+
+def _same_rows(stack: DissimilarityStack, raw: NDArray[Any], items: Indices) -> NDArray[np.bool_]:
+    """Return which of the rows `raw` (M, n, R) are those of the items, up to rounding."""
+    theirs = np.moveaxis(stack.raw_rows(items), 0, -1)
+    close = np.abs(raw - theirs) <= ROW_ROUNDING * (stack.scales + theirs)
+    return np.asarray(close.all(axis=(1, 2)))
 
 
 def _state(n: int) -> tuple[Any, ...]:

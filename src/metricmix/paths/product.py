@@ -26,7 +26,7 @@ from metricmix.kernels.minplus import (
 from metricmix.kernels.threads import in_threads
 from metricmix.kernels.tile import STRIP
 
-__all__ = ["distances_by_rounds", "min_plus"]
+__all__ = ["distances_by_rounds", "edges_back", "min_plus"]
 
 Floats = NDArray[Any]
 DEPTH = 512
@@ -73,6 +73,46 @@ def distances_by_rounds(
         if np.array_equal(d, before):
             return d
     return None
+
+
+def edges_back(
+    w: Floats, d: Floats, roots: NDArray[np.int64], tree: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the edges of the shortest paths from ``roots[tree[p]]`` to ``end[p]``.
+
+    Parameters
+    ----------
+    w : (n, n) array
+        Lengths into the items, ``w[v, u]`` that of the edge from u to v.
+    d : (S, n) array
+        Distances from the roots.
+
+    Returns
+    -------
+    number, u, v : arrays
+        Path p has the edges (u, v) with number p. None where edges of length 0 hide the way.
+    """
+    found: list[tuple[Any, Any, Any]] = []
+    number, v = np.arange(len(end)), end.copy()
+    keep = v != roots[tree]
+    number, v = number[keep], v[keep]
+    while len(v):
+        root = roots[tree[number]]
+        direct = w[v, root] <= d[tree[number], v]
+        found.append((number[direct], root[direct], v[direct]))
+        number, v = number[~direct], v[~direct]
+        u = np.empty_like(v)
+        for start in range(0, len(v), ROWS):
+            some = slice(start, start + ROWS)
+            lengths = d[tree[number[some]]] + w[v[some]]
+            lengths[np.arange(len(lengths)), v[some]] = np.inf
+            u[some] = lengths.argmin(axis=1)
+        if (d[tree[number], u] >= d[tree[number], v]).any():
+            return None
+        found.append((number, u, v))
+        v = u
+    parts = [np.concatenate(part) for part in zip(*found, strict=True)] if found else []
+    return (parts[0], parts[1], parts[2]) if parts else (number, v, v)
 
 
 def _panels(B: Floats) -> list[Packed]:

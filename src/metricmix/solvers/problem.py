@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.gradient import dense_edge_gradient
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.lengths import FORMED_UP_TO, EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
 from metricmix.paths.pair import PathBundle, bundle_paths
+from metricmix.paths.product import distances_by_rounds, edges_back
 from metricmix.paths.soft import soft_paths
-from metricmix.paths.trees import distances_from, grow_trees
+from metricmix.paths.trees import ROOTS_PER_CLOSURE, distances_from, grow_trees
 
 __all__ = ["Problem"]
 
@@ -37,6 +38,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 PAIRS_AT_ONCE = 1 << 22
 """Full evaluations go through the terms in pieces that look at this many pairs."""
+ROWS_PER_PAIR = 16
+"""What one pair costs, in rows of n numbers, where a tree costs n of them (measured)."""
 FEW_PAIRS = 2
 """Pairs per term up to which the same pair is hardly ever looked at twice."""
 
@@ -120,6 +123,8 @@ class Problem:
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
+        if self._by_pairs:
+            return self._pair_by_pair(weights)[0] + self.ridge(weights)
         roots = self._roots
         d = distances_from(self.lengths(weights), roots, n_jobs=self.n_jobs)
         return self._demand(roots, d)[0] + self.ridge(weights)
@@ -129,11 +134,17 @@ class Problem:
     ) -> tuple[float, Floats]:
         """Return the objective and a sub-gradient: all paths, then flows down their trees.
 
-        With a `temperature`, distances are the soft ones of :mod:`metricmix.paths.soft` and the
-        gradient is that of a smooth function.
+        Where the terms look at few of the pairs of items, each pair is searched by itself. With a
+        `temperature`, distances are the soft ones of :mod:`metricmix.paths.soft` and the gradient
+        is that of a smooth function.
         """
         lengths = self.lengths(weights)
         roots = self._roots
+        if temperature is None:
+            cheap = self._pair_by_pair(weights) if self._by_pairs else self._by_rounds(weights)
+            if cheap is not None:
+                value, gradient = cheap
+                return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
         if temperature is None:
             trees = grow_trees(lengths, roots, n_jobs=self.n_jobs)
             value, demand = self._demand(roots, trees.distances)
@@ -168,6 +179,49 @@ class Problem:
         for terms in self.pieces():
             used[self.objective.pairs(terms, self.n)[0].ravel()] = True
         return np.flatnonzero(used)
+
+    @cached_property
+    def _by_pairs(self) -> bool:
+        """Whether pairs are searched one by one: few of them, and rows that are computed."""
+        if self.stack.block is not None:
+            return False
+        pairs = self.n_terms * self.objective.pairs(np.arange(1), self.n)[0].shape[1]
+        pairs = pairs if self.stack.directed else pairs / 2
+        return bool(ROWS_PER_PAIR * pairs <= len(self._roots) * self.n)
+
+    def _pair_by_pair(self, weights: Floats) -> tuple[float, Floats]:
+        """Return the mean over all terms and its gradient by one search per pair."""
+        lengths = self.lengths(weights)
+        value, gradient = 0.0, np.zeros_like(weights)
+        for terms in self.pieces():
+            paths, which = self._search(lengths, terms)
+            values, slopes = self.objective.evaluate(terms, paths.lengths[which], self.n)
+            p = self.objective.probabilities(terms, self.n)
+            value += float((values * p).sum())
+            demand = (slopes * p[:, None]).ravel()
+            number, u, v = paths.edges()
+            flow: Floats = np.bincount(which.ravel(), demand, minlength=len(paths)).astype(float)
+            gradient = gradient + lengths.edge_gradient(u, v, flow[number])
+        return value, gradient
+
+    def _by_rounds(self, weights: Floats) -> tuple[float, Floats] | None:
+        """Return the same from all distances of few roots; None where trees serve better."""
+        lengths, roots = self.lengths(weights), self._roots
+        few = len(roots) * ROOTS_PER_CLOSURE < self.n <= FORMED_UP_TO
+        if lengths.block is None or not few:
+            return None
+        w = lengths.matrix(n_jobs=self.n_jobs)
+        d = distances_by_rounds(w, roots, n_jobs=self.n_jobs)
+        if d is None:
+            return None
+        value, demand = self._demand(roots, d)
+        tree, end = np.nonzero(demand)
+        into = np.ascontiguousarray(w.T) if self.stack.directed else w
+        edges = edges_back(into, d, roots, tree, end)
+        if edges is None:
+            return None
+        number, u, v = edges
+        return value, lengths.edge_gradient(u, v, demand[tree, end][number])
 
     def _demand(self, roots: Indices, d: Floats) -> tuple[float, Floats]:
         """Return the mean over terms, and its derivatives by the (roots, n) distances `d`."""

@@ -1,0 +1,58 @@
+"""The citation networks, and how their items are split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from benchmarks.measure import real_data
+
+Indices = NDArray[np.int64]
+PER_CLASS, N_VALIDATION, N_TEST = 20, 500, 1000
+
+
+@dataclass(frozen=True)
+class Network:
+    """Items with words, citations and classes (-1: unknown)."""
+
+    name: str
+    words: Any
+    edges: NDArray[np.int32]
+    labels: Indices
+    planetoid: tuple[Indices, Indices, Indices]
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.labels.max()) + 1
+
+
+def load(name: str) -> Network | None:
+    """Return a network, or None where METRICMIX_DATA has no such file."""
+    path = real_data(f"{name}.npz")
+    if path is None:
+        return None
+    with np.load(path, allow_pickle=False) as z:
+        parts = (z["features_data"], z["features_indices"], z["features_indptr"])
+        words = csr_array(parts, shape=tuple(z["features_shape"])).astype(np.float64)
+        split = (z["train_index"], z["val_index"], z["test_index"])
+        return Network(name, words, z["edges"], z["labels"], split)
+
+
+def random_split(network: Network, seed: int) -> tuple[Indices, Indices, Indices]:
+    """Return 20 items of each class to train on, 500 to choose by and 1000 to test on."""
+    known = np.flatnonzero(network.labels >= 0)
+    order = np.random.default_rng(seed).permutation(known)
+    labels = network.labels[order]
+    train = np.concatenate([order[labels == c][:PER_CLASS] for c in range(network.n_classes)])
+    rest = order[~np.isin(order, train)]
+    return train, rest[:N_VALIDATION], rest[N_VALIDATION : N_VALIDATION + N_TEST]
