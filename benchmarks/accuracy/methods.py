@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +17,9 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy.data import Network
 from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives
-from metricmix.dissimilarity.sources import Source
 from metricmix.estimators.base import START
 from metricmix.estimators.rules import Spreading, judge
 from metricmix.mixture.lengths import EdgeLengths
-from metricmix.paths import shortest_paths
 from metricmix.paths.trees import distances_from
 
 Floats = NDArray[np.float64]
@@ -58,70 +55,45 @@ class Outcome:
     weighting: str = ""
 
 
-class Remembered(Source):
-    """A computed source that keeps the rows it has been asked for."""
+def evaluate(trial: Trial, *, everything: bool) -> dict[str, Outcome]:
+    """Return what each method makes of a split: its candidate with the best validation.
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.n, self.name = source, source.n, source.name
-        self.kept: dict[int, NDArray[np.float32]] = {}
-
-    def rows(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return rows, computing those that are not known yet."""
-        missing = np.array([i for i in indices.tolist() if i not in self.kept], dtype=np.int64)
-        for start in range(0, len(missing), 128):
-            some = missing[start : start + 128]
-            rows = self.source.rows(some).astype(np.float32)
-            self.kept.update(zip(some.tolist(), rows, strict=True))
-        return np.array([self.kept[i] for i in indices.tolist()])
-
-
-def remembered(stack: DissimilarityStack) -> DissimilarityStack:
-    """Return a stack that keeps rows; stacks in memory stay as they are."""
-    if stack.block is not None:
-        return stack
-    sources = [Remembered(source) for source in stack._sources]
-    return DissimilarityStack(sources, stack.names, scaling=stack.scales, validate=False)
-
-
-def evaluate(
-    stacks: dict[str, DissimilarityStack], network: Network, split: Split
-) -> dict[str, Outcome]:
-    """Return what each method makes of a split."""
+    Unless `everything`, methods beside the mixture are judged on edge lengths, without paths.
+    """
     found: dict[str, list[Outcome]] = defaultdict(list)
-    for weighting, stack in stacks.items():
-        for method, outcome in _candidates(Trial(network, stack, split, weighting)):
-            found[method].append(outcome)
-    best = {name: max(all_, key=lambda o: o.validation) for name, all_ in found.items()}
-    chosen = best["mixture"]
-    if chosen.mixture is not None:
-        trial = Trial(network, stacks[chosen.weighting], split, chosen.weighting)
-        rho = float(chosen.setting.split("rho ")[1])
-        mixture = trial.learned(objectives.ClassMeans, rho, start=chosen.mixture)
-        best["path-trained"] = trial.judged(mixture, f"rho {rho:g}")
-    return {name: best[name] for name in METHODS if name in best}
-
-
-def _candidates(trial: Trial) -> Iterator[tuple[str, Outcome]]:
+    judged = trial.judged if everything else trial.judged_on_edges
     for rho in RHOS:
         setting = f"rho {rho:g}"
         mixture = trial.learned(objectives.ClassMeans, rho)
+        found["unprojected"].append(trial.judged_on_edges(mixture, setting))
         d = trial.distances(mixture)
-        yield "mixture", trial.outcome(d, "class-mean", setting, mixture)
-        yield "unprojected", trial.outcome(trial.edges(mixture), "class-mean", setting)
-        yield "1-NN", trial.outcome(d, "nearest", setting)
-        for k in NEIGHBOURS:
-            yield "k-NN", trial.outcome(d, "k-nearest", f"{setting}, k {k}", k=k)
+        found["mixture"].append(trial.outcome(d, "class-mean", setting, mixture))
+        found["1-NN"].append(trial.outcome(d, "nearest", setting))
+        found["k-NN"] += [
+            trial.outcome(d, "k-nearest", f"{setting}, k {k}", k=k) for k in NEIGHBOURS
+        ]
         if trial.network.n <= LARGE:
-            yield "spreading", trial.spread(mixture, setting)
-        mixture = trial.learned(objectives.ClassMeans, rho, constraint="nonnegative")
-        yield "non-negative", trial.judged(mixture, setting)
-        yield "neighbourhood", trial.judged(trial.learned(objectives.Neighbourhood, rho), setting)
+            found["spreading"].append(trial.spread(mixture, setting))
+        positive = trial.learned(objectives.ClassMeans, rho, constraint="nonnegative")
+        found["non-negative"].append(judged(positive, setting))
+        found["neighbourhood"].append(judged(trial.learned(objectives.Neighbourhood, rho), setting))
     for rho in (1e-3, 1e-2, 1e-1):  # the linear loss needs more of a ridge
         contrast = trial.learned(objectives.LabelContrast, rho, balanced=True)
-        yield "contrast", trial.judged(contrast, f"rho {rho:g}")
-    yield "equal", trial.judged(trial.mixture(np.full(trial.R, START / trial.R)), "")
+        found["contrast"].append(judged(contrast, f"rho {rho:g}"))
+    found["equal"].append(judged(trial.mixture(np.full(trial.R, START / trial.R)), ""))
     for r, name in enumerate(trial.stack.names):
-        yield "single", trial.judged(trial.mixture(START * np.eye(trial.R)[r]), name)
+        found["single"].append(judged(trial.mixture(START * np.eye(trial.R)[r]), name))
+    if everything:
+        chosen = best(found["mixture"])
+        rho = float(chosen.setting.split("rho ")[1])
+        mixture = trial.learned(objectives.ClassMeans, rho, start=chosen.mixture)
+        found["path-trained"].append(trial.judged(mixture, f"rho {rho:g}"))
+    return {name: best(found[name]) for name in METHODS if name in found}
+
+
+def best(outcomes: list[Outcome]) -> Outcome:
+    """Return the first of those with the highest accuracy on validation items."""
+    return max(outcomes, key=lambda outcome: outcome.validation)
 
 
 @dataclass(frozen=True)
@@ -177,23 +149,17 @@ class Trial:
 
     def distances(self, mixture: Mixture) -> Floats:
         """Return the metric from training, validation and test items to the training items."""
-        train = self.split[0]
-        asked = np.concatenate(self.split)
-        lengths = EdgeLengths(self.stack, mixture)
-        if self.stack.block is not None:
-            return distances_from(lengths, train)[:, asked].T
-        i, j = np.repeat(asked, len(train)), np.tile(train, len(asked))
-        paths = shortest_paths(self.stack, mixture, i, j)
-        return paths.lengths.reshape(len(asked), len(train))
-
-    def edges(self, mixture: Mixture) -> Floats:
-        """Return the edge lengths between the same items."""
-        rows = EdgeLengths(self.stack, mixture).rows(self.split[0])
-        return rows[:, np.concatenate(self.split)].T
+        d = distances_from(EdgeLengths(self.stack, mixture), self.split[0])
+        return d[:, np.concatenate(self.split)].T
 
     def judged(self, mixture: Mixture, setting: str) -> Outcome:
         """Return the accuracy of class means in the metric of a mixture."""
         return self.outcome(self.distances(mixture), "class-mean", setting, mixture)
+
+    def judged_on_edges(self, mixture: Mixture, setting: str) -> Outcome:
+        """Return the same without shortest paths."""
+        edges = EdgeLengths(self.stack, mixture).rows(self.split[0])
+        return self.outcome(edges[:, np.concatenate(self.split)].T, "class-mean", setting, mixture)
 
     def outcome(
         self, d: Floats, rule: str, setting: str, mixture: Mixture | None = None, k: int = 1

@@ -43,6 +43,7 @@ LINK_STRENGTH = 10.0
 """Strength of a link of the graph, where one of similarity has 1."""
 FLOOR = 1e-6
 """Share of a walk below which two items count as not connected."""
+ROWS_AT_ONCE = 512
 DENSE_UP_TO = 8000
 """Items up to which the matrices are computed beforehand; beyond, rows are when asked for."""
 
@@ -120,9 +121,12 @@ def sources_for(
         **{name: FeatureSource(Z, "cosine", name=name) for name, Z in joint.items()},
     }
     items = ids if ids is not None else graph_items(graph, nodes, lengths.nodes)
-    if dense if dense is not None else n <= DENSE_UP_TO:
-        sources = {name: _formed(source) for name, source in sources.items()}
-    return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    if not (dense if dense is not None else n <= DENSE_UP_TO):
+        return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    block = np.empty((len(sources), n, n), np.float32)
+    for layer, source in zip(block, sources.values(), strict=True):
+        _form(source, layer)
+    return DissimilarityStack.from_block(block, list(sources), items=items, scaling="mean")
 
 
 def _directions(table: Any, weighting: str) -> NDArray[np.float64]:
@@ -175,10 +179,16 @@ def _log_pagerank(B: Any) -> ComputedSource:
     return ComputedSource(n, rows, columns=rows, name="log_pagerank")
 
 
-def _formed(source: Any) -> NDArray[np.float32]:
-    """Return a source as a float32 matrix, exactly symmetric."""
+def _form(source: Any, matrix: NDArray[np.float32]) -> None:
+    """Fill a matrix with the rows of a source, and make it exactly symmetric."""
     n = source.n
-    matrix = np.empty((n, n), np.float32)
-    for start in range(0, n, 512):
-        matrix[start : start + 512] = source.rows(np.arange(start, min(n, start + 512)))
-    return np.minimum(matrix, matrix.T)
+    for start in range(0, n, ROWS_AT_ONCE):
+        stop = min(n, start + ROWS_AT_ONCE)
+        matrix[start:stop] = source.rows(np.arange(start, stop))
+    for start in range(0, n, ROWS_AT_ONCE):
+        rows, columns = (
+            matrix[start : start + ROWS_AT_ONCE],
+            matrix[:, start : start + ROWS_AT_ONCE],
+        )
+        np.minimum(rows, columns.T, out=rows)
+        columns[:] = rows.T

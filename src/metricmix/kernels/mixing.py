@@ -22,6 +22,8 @@ __all__ = [
 
 TINY = float(np.finfo(np.float64).tiny)
 LOG_2 = float(np.log(2.0))
+SATURATED = 38.0
+"""From here on, softplus(m) - m is less than half of the last digit of m."""
 ROUNDED_DOWN = 1.0 - 1e-14
 """Keeps bounds below what they bound in spite of rounding."""
 
@@ -51,6 +53,8 @@ def length_of(m: float, beta: float, link: int) -> float:
     """Return the edge length of one mixture value (link 0: identity, 1: softplus)."""
     if link == 0:
         return max(m, 0.0)
+    if beta * m > SATURATED:
+        return m
     w: float = max(m, 0.0) + np.log1p(np.exp(-beta * abs(m))) / beta
     return max(w, TINY)
 

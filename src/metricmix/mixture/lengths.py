@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 FORMED_UP_TO = 8000
 """Items up to which all lengths are formed where that saves time: half a gigabyte."""
+ROWS_AT_ONCE = 256
 
 
 class EdgeLengths:
@@ -120,24 +121,30 @@ class EdgeLengths:
             return self
         return lengths_of(self.matrix(n_jobs=n_jobs), directed=self.directed)
 
+    def some_rows(self, start: int, stop: int, *, n_jobs: int | None = None) -> Floats:
+        """Return w[start:stop, :]; by the kernel, on threads, where the sources are in memory."""
+        if self.block is None:  # computed sources may not be safe to call from several threads
+            return self.rows(np.arange(start, stop))
+        w = np.empty((stop - start, self.n))
+        threads = threads_for(self.n, n_jobs)
+        step = max(1, -(-(stop - start) // (4 * threads)))
+
+        def fill(first: int) -> None:
+            part = w[first - start : first - start + step]
+            form_lengths(self.block, self.raw_weights, self.beta, self.link, first, part)
+
+        in_threads(fill, range(start, stop, step), threads)
+        return w
+
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
-        w = np.empty((self.n, self.n))
-        # Computed sources may not be safe to call from several threads at once.
-        threads = threads_for(self.n, n_jobs) if self.block is not None else 1
-        step = max(1, min(256, -(-self.n // threads)))
-        starts = range(0, self.n, step)
-
-        def fill(start: int) -> None:
-            stop = min(self.n, start + step)
-            if self.block is not None:
-                form_lengths(
-                    self.block, self.raw_weights, self.beta, self.link, start, w[start:stop]
-                )
-            else:
-                w[start:stop] = self.rows(np.arange(start, stop))
-
-        in_threads(fill, starts, threads)
+        if self.block is not None:
+            w = self.some_rows(0, self.n, n_jobs=n_jobs)
+        else:
+            w = np.empty((self.n, self.n))
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                stop = min(self.n, start + ROWS_AT_ONCE)
+                w[start:stop] = self.some_rows(start, stop)
         if not self.directed:  # rows and columns of a source may differ by rounding
             np.minimum(w, w.T, out=w)
         return w

@@ -1,4 +1,4 @@
-r"""Distances from some roots where rows of the sources are computed: few passes over all of them.
+r"""Distances from some roots where the lengths are not formed: few passes over all rows.
 
 A pass asks for every row once, a few at a time, and lets all paths grow by an edge,
 :math:`D \leftarrow \min(D, D \otimes w)`. A path of h edges from s to v is at least
@@ -34,7 +34,7 @@ def distances_streamed(
         before = d.copy()
         for start in range(0, n, ROWS_AT_ONCE):
             some = np.arange(start, min(n, start + ROWS_AT_ONCE))
-            w = lengths.rows(some)
+            w = lengths.some_rows(start, start + len(some), n_jobs=n_jobs)
             np.minimum(d, min_plus(d[:, some], w, n_jobs=n_jobs), out=d)
             if edges == 2:
                 w[np.arange(len(some)), some] = np.inf

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.kernels.tight import push_flow, tight_tree
-from metricmix.mixture.lengths import EdgeLengths, edge_lengths, lengths_of
+from metricmix.mixture.lengths import FORMED_UP_TO, EdgeLengths, edge_lengths, lengths_of
 from metricmix.paths.all_pairs import close_in_place
 from metricmix.paths.forest import search_forest
 from metricmix.paths.pair import Path
@@ -137,7 +137,8 @@ def distances_from(
     lengths: EdgeLengths, roots: NDArray[np.int64], *, n_jobs: int | None = None
 ) -> Floats:
     """Return the (S, n) distances from roots known to be sound, without their trees."""
-    if lengths.block is None and len(roots) > FEW_ROOTS:
+    formed = lengths.plain or lengths.n <= FORMED_UP_TO
+    if len(roots) > FEW_ROOTS and (lengths.block is None or not formed):
         return distances_streamed(lengths, roots, n_jobs=n_jobs)
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)

@@ -182,8 +182,8 @@ class Problem:
 
     @cached_property
     def _by_pairs(self) -> bool:
-        """Whether pairs are searched one by one: few of them, and rows that are computed."""
-        if self.stack.block is not None:
+        """Whether pairs are searched one by one: few of them, and lengths that are not formed."""
+        if self.stack.block is not None and self.n <= FORMED_UP_TO:
             return False
         pairs = self.n_terms * self.objective.pairs(np.arange(1), self.n)[0].shape[1]
         pairs = pairs if self.stack.directed else pairs / 2
