@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format bench examples clean
+.PHONY: help install demo test test-slow check format bench examples accuracy clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -39,8 +39,11 @@ format: $(STAMP) ## let ruff rewrite what it can
 bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
-examples: $(STAMP) ## run all of examples/; prints figures, writes pictures to docs/figures
-	@for script in examples/*.py; do echo "== $$script"; $(BIN)/python $$script docs/figures || exit 1; done
+examples: $(STAMP) ## run all of examples/; writes docs/examples.md and its pictures
+	$(BIN)/python examples/_page.py
+
+accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.md (an hour)
+	$(BIN)/python -m benchmarks.accuracy
 
 clean:         ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

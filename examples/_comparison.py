@@ -79,4 +79,4 @@ def save(picture: Figure, name: str) -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     folder.mkdir(parents=True, exist_ok=True)
     picture.savefig(folder / f"{name}.png", dpi=160)
-    print(f"picture: {folder / name}.png")
+    print(f"picture: {name}.png")

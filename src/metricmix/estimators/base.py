@@ -124,7 +124,7 @@ class MixtureEstimator(BaseEstimator):
         if self.method == "stochastic" and isinstance(objective, ClassMeans):
             options.setdefault("batch_size", 1)  # a block of labelled items is a batch already
         check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
-        if self.shrink_to == "equal" and not isinstance(self.objective, Objective):
+        if self.shrink_to == "equal":
             options.setdefault("centre", self._equal_weights(stack))
         return minimize(
             objective,

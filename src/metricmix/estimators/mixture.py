@@ -52,7 +52,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         :math:`\rho \lVert\alpha - c\rVert^2`.
     shrink_to : {"equal", "zero"}
         Where the ridge draws the weights to: equal ones, which is what few labels can hardly
-        improve on, or 0 as in the paper. (A named objective; one of your own has its own ridge.)
+        improve on, or 0 as in the paper. (An objective of your own brings its own rho.)
     beta : float
         Sharpness of the softplus.
     constraint : {None, "nonnegative", "simplex"}
