@@ -22,6 +22,7 @@ SECTIONS = (
     "step_growth",
     "threshold_graphs",
     "prediction",
+    "selection",
     "compile_time",
     "demo",
 )
