@@ -70,10 +70,12 @@ def put_headline(results: dict[str, Any]) -> None:
     found = table(["test accuracy, Planetoid split", *map(str.capitalize, NETWORKS)], rows)
     before, rest = README.read_text().split("<!-- accuracy -->\n", 1)
     after = rest.split("<!-- end of accuracy -->", 1)[1]
+    note = (
+        "Everything was chosen on validation items; all of it, with random splits and the\n"
+        "metric's certificates, is in [docs/accuracy.md](docs/accuracy.md)."
+    )
     README.write_text(
-        f"{before}<!-- accuracy -->\n{found}\n\nEverything was chosen on validation items; all of it, "
-        "with random splits and the\nmetric's certificates, is in [docs/accuracy.md]"
-        f"(docs/accuracy.md).\n<!-- end of accuracy -->{after}"
+        f"{before}<!-- accuracy -->\n{found}\n\n{note}\n<!-- end of accuracy -->{after}"
     )
 
 
