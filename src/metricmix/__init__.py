@@ -17,10 +17,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metricmix import dissimilarity, estimators, mixture, objectives, paths, solvers
+    from metricmix import dissimilarity, estimators, mixture, objectives, paths, report, solvers
     from metricmix.dissimilarity.attributed_graph import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
+    from metricmix.estimators.labelled_kfold import LabelledKFold
     from metricmix.estimators.mixture import MetricMixture
     from metricmix.estimators.persistence import load, save
     from metricmix.estimators.repair import MetricRepair
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
     from metricmix.solvers.result import SolveResult, Status
     from metricmix.solvers.whole_matrix import minimize_metric
 
-_ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
+_ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "report", "solvers")
 _HOME = {
     "CheckpointError": "exceptions",
     "ConvergenceWarning": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
+    "LabelledKFold": "estimators.labelled_kfold",
     "MetricMixError": "exceptions",
     "MetricMixture": "estimators.mixture",
     "MetricMixtureClassifier": "estimators.classifier",
@@ -83,6 +85,7 @@ __all__ = [
     "ConvergenceWarning",
     "DissimilarityStack",
     "InputError",
+    "LabelledKFold",
     "MetricMixError",
     "MetricMixture",
     "MetricMixtureClassifier",
@@ -111,6 +114,7 @@ __all__ = [
     "path_metric",
     "paths",
     "project",
+    "report",
     "save",
     "shortest_path",
     "solvers",

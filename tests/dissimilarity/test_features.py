@@ -88,7 +88,18 @@ def test_a_function_is_called_once_per_pair():
     M = features(X, longest)
     np.testing.assert_allclose(M, cdist(X, X, "chebyshev"))
     assert M.source_name == "longest"
-    assert len(calls) == 30 * 31 // 2
+    assert len(calls) == 30 * 31 // 2 + 10  # five pairs both ways, to see that it is symmetric
+
+
+def test_a_function_that_differs_there_and_back_is_refused():
+    def ahead(x, y):
+        return max(x[0] - y[0], 0.0)
+
+    with pytest.raises(InputError, match="metric 'ahead': expected the same distance both ways"):
+        features(X, ahead)
+
+
+def test_a_function_that_is_negative_is_refused():
     with pytest.raises(InputError, match=r"between rows 0 and 1, got -1"):
         features(X, lambda x, y: -1.0)
 

@@ -361,10 +361,14 @@ def test_as_recipe():
     assert as_recipe(recipe) is recipe
     assert as_recipe("cosine") == features(metric="cosine") == FeatureRecipe("cosine")
     assert as_recipe(longest) == features(metric=longest)
-    with pytest.raises(InputError, match=r"^sources\[1\]: expected .* got ndarray$"):
+    with pytest.raises(InputError, match=r"^sources\[1\]: expected .* got ndarray; matrices"):
         as_recipe(X, name="sources[1]")
     with pytest.raises(InputError, match="source: expected the name of a metric"):
         as_recipe(None)
+    with pytest.raises(InputError, match="source: expected a call, such as knn_path"):
+        as_recipe(knn_path_length)
+    with pytest.raises(InputError, match=r"knn_path_length\(k=8\) is a recipe"):
+        knn_path_length(8)
     with pytest.raises(InputError, match="did you mean 'cosine'"):
         as_recipe("cosin")
 

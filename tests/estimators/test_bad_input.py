@@ -102,7 +102,10 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: classifier().fit(X, [0, 1, *[-1] * (N - 2)]),
         "y: expected a class with two labelled items at least",
     ),
-    "NaN in y": (lambda: classifier().fit(X, with_hole(Y.astype(float), np.nan)), "y contains NaN"),
+    "NaN in y": (
+        lambda: classifier().fit(X, with_hole(Y.astype(float), np.nan)),
+        "y: expected a label for every item, found nan",
+    ),
     "None in y": (
         lambda: classifier().fit(X, [None, *Y[1:].tolist()]),
         "y: expected a label for every item, found None at item 0",
@@ -160,9 +163,33 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no rhos": (lambda: MetricMixtureClassifierCV(SOURCES, rhos=()).fit(X, Y), "rhos, betas"),
     "cv": (lambda: MetricMixtureClassifierCV(SOURCES, cv=1).fit(X, Y), "n_splits: expected"),
-    "more folds than labels": (
-        lambda: MetricMixtureClassifierCV(SOURCES, cv=30).fit(X, Y),
-        "n_splits: expected at most 20",
+    "an objective for all folds": (
+        lambda: MetricMixtureClassifierCV(SOURCES, objective=mm.objectives.ClassMeans(Y)).fit(X, Y),
+        "objective: expected a name or a function",
+    ),
+    "beta twice": (
+        lambda: classifier(solver_options={"beta": 2.0}).fit(X, Y),
+        "solver_options: 'beta' is a parameter",
+    ),
+    "link": (
+        lambda: classifier(solver_options={"link": "identity"}).fit(X, Y),
+        "solver_options: estimators use the softplus",
+    ),
+    "shrink_to": (
+        lambda: classifier(objective=None, shrink_to="?").fit(X, Y),
+        "shrink_to: expected one of",
+    ),
+    "features without sources": (
+        lambda: MetricMixtureClassifier().fit(X, Y),
+        "for a feature table pass sources",
+    ),
+    "y in another order": (
+        lambda: classifier().fit(pd.DataFrame(X), pd.Series(Y, index=range(N - 1, -1, -1))),
+        "y: expected labels in the order of X",
+    ),
+    "labels -1 and 1": (
+        lambda: classifier().fit(X, np.where(Y == 1, 1, -1)),
+        "-1 marks unlabelled items",
     ),
     # X later
     "unseen id": (lambda: ids(NAMED.items, Y).predict(["i1", "zz"]), "not in the stack, .* 'zz'"),
@@ -329,6 +356,7 @@ WELCOME: dict[str, Callable[[], Any]] = {
     ),
     "a start of one's own": lambda: classifier(solver_options={"start": [1.0, 1.0]}).fit(X, Y),
     "cv=None": lambda: MetricMixtureClassifierCV(SOURCES, rhos=1e-2, cv=None).fit(X, Y),
+    "more folds than labels": lambda: MetricMixtureClassifierCV(SOURCES, rhos=1, cv=30).fit(X, Y),
     "a number for a list": lambda: MetricMixtureClassifierCV(
         SOURCES, rhos=0.1, n_neighbors=5, rules="nearest", cv=2
     ).fit(X, Y),

@@ -61,8 +61,8 @@ class AppliedRecipe(ABC):
     def cross(self, Y: ArrayLike | Any) -> NDArray[np.float64]:
         """Return the (m, n) dissimilarities from the m rows of a new table to the n rows.
 
-        Each row of the answer depends on that row of Y alone; a row of Y that equals one of the n
-        rows is at exactly 0 from it.
+        Each row of the answer depends on that row of Y alone, up to rounding; a row of Y that
+        equals one of the n rows is at exactly 0 from it.
 
         Raises
         ------

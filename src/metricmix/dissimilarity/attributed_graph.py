@@ -19,14 +19,21 @@ chosen on validation items of citation networks (docs/accuracy.md).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, smoothing_operator
+from metricmix.dissimilarity.diffusion import (
+    normalised,
+    pagerank_smoothed,
+    smoothing_operator,
+    strengths_of,
+)
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.items import graph_items, table_items
+from metricmix.dissimilarity.node_ids import plain_list
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.table import check_table
@@ -62,8 +69,8 @@ def sources_for(
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        Attributes, such as counts of words, in the order of the nodes; a DataFrame with an index
-        of ids is lined up with the graph by them.
+        Attributes, such as counts of words. A DataFrame with an index of ids is lined up with the
+        graph by them; else `nodes` says what the rows are, or row k is node k.
     graph, nodes, weight
         See :func:`~metricmix.dissimilarity.as_graph`. Directions are dropped.
     weighting : {"tfidf", "plain"}
@@ -90,8 +97,21 @@ def sources_for(
     check_choice(weighting, ("plain", "tfidf"), name="weighting")
     ids = table_items(X)
     if nodes is None:
-        nodes = ids if ids is not None else None
+        nodes = ids
+    elif ids is not None and not np.isscalar(nodes) and plain_list(nodes) != plain_list(ids):
+        raise InputError(
+            "nodes: expected the ids of the table, in its order, found others; leave nodes out, "
+            "since the table has ids of its own"
+        )
     lengths = as_graph(graph, nodes=nodes, weight=weight)
+    own = graph_items(graph, nodes, lengths.nodes)
+    if nodes is None and own is not None:
+        if own.dtype.kind != "i" or not np.array_equal(np.sort(own), np.arange(len(own))):
+            raise InputError(
+                "X: expected ids to line it up with the nodes of the graph, found none; "
+                "pass nodes= with the id of each row, or a DataFrame with an index of ids"
+            )
+        lengths = as_graph(graph, nodes=len(own), weight=weight)  # numbers are places
     table = check_table(X)
     n = lengths.n
     if table.shape[0] != n:
@@ -101,7 +121,7 @@ def sources_for(
         )
     F = _directions(table, weighting)
     B = smoothing_operator(lengths)
-    links = _strengths(lengths)
+    links = strengths_of(lengths)
     near = pagerank_smoothed(B, F, NEAR_RESTART)
     tables = {
         "attributes": F,
@@ -115,12 +135,13 @@ def sources_for(
         )
         for name, Z, k in (("attributes", F, 5), ("pagerank", near, 10))
     }
+    rank = LogPageRank(B)
     sources: dict[str, Any] = {
         **{name: FeatureSource(Z, "cosine", name=name) for name, Z in tables.items()},
-        "log_pagerank": _log_pagerank(B),
+        "log_pagerank": ComputedSource(n, rank, columns=rank, name="log_pagerank"),
         **{name: FeatureSource(Z, "cosine", name=name) for name, Z in joint.items()},
     }
-    items = ids if ids is not None else graph_items(graph, nodes, lengths.nodes)
+    items = ids if ids is not None else None if nodes is None else own
     if not (dense if dense is not None else n <= DENSE_UP_TO):
         return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     block = np.empty((len(sources), n, n), np.float32)
@@ -142,13 +163,6 @@ def _directions(table: Any, weighting: str) -> NDArray[np.float64]:
     return np.asarray(normalize(F))
 
 
-def _strengths(graph: Any) -> csr_array[Any, Any]:
-    from scipy.sparse import csr_array
-
-    lengths = graph.adjacency
-    return csr_array((1.0 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
-
-
 def _most_similar(Z: NDArray[np.float64], k: int) -> csr_array[Any, Any]:
     """Return the graph that joins each item to the k with the most similar rows, if at all."""
     from scipy.sparse import csr_array
@@ -165,18 +179,20 @@ def _most_similar(Z: NDArray[np.float64], k: int) -> csr_array[Any, Any]:
     return csr_array(joined.maximum(joined.T))
 
 
-def _log_pagerank(B: Any) -> ComputedSource:
-    n = B.shape[0]
+@dataclass(frozen=True)
+class LogPageRank:
+    """Rows of ``-log(P + 1e-6)``, one run of PageRank for each item asked for."""
 
-    def rows(items: NDArray[np.int64]) -> NDArray[np.float64]:
-        start = np.zeros((n, len(items)))
+    B: Any
+
+    def __call__(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the rows of some items."""
+        start = np.zeros((self.B.shape[0], len(items)))
         start[items, np.arange(len(items))] = 1.0
-        share = np.maximum(pagerank_smoothed(B, start, RESTART, FLOOR / 1000).T, 0.0)
-        values = np.maximum(-np.log(share + FLOOR), 0.0)
+        share = pagerank_smoothed(self.B, start, RESTART, FLOOR / 1000).T
+        values = np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0)
         values[np.arange(len(items)), items] = 0.0
         return values
-
-    return ComputedSource(n, rows, columns=rows, name="log_pagerank")
 
 
 def _form(source: Any, matrix: NDArray[np.float32]) -> None:

@@ -17,7 +17,7 @@ class CrossDissimilarities:
 
     What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
     stack's `scales`. The ids of the items, ``stack.items[a]`` and ``stack.items[b]``, are in
-    `row_items` and `column_items`.
+    `row_items` and `column_items`; `has_items` says whether they are more than numbers.
     """
 
     def __init__(
@@ -27,6 +27,7 @@ class CrossDissimilarities:
         scales: Floats,
         row_items: NDArray[Any],
         column_items: NDArray[Any],
+        has_items: bool = True,
     ) -> None:
         scaled = raw.astype(np.float64) / scales[:, None, None]
         self.values = np.moveaxis(scaled, 0, -1)
@@ -34,6 +35,7 @@ class CrossDissimilarities:
         self.scales = scales
         self.row_items = row_items
         self.column_items = column_items
+        self.has_items = has_items
         self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
         self.n_sources = raw.shape[0]
 

@@ -18,7 +18,7 @@ from metricmix.validation import check_number
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator"]
+__all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator", "strengths_of"]
 
 PRECISION = 1e-14
 """Relative error at which the Chebyshev iteration for PageRank stops."""
@@ -118,6 +118,11 @@ def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
            [0.5, 0.5, 0. ],
            [0. , 0. , 1. ]])
     """
+    return normalised(strengths_of(graph))
+
+
+def strengths_of(graph: Graph) -> csr_array[Any, Any]:
+    """Return one over the length of every edge, (n, n)."""
     from scipy.sparse import csr_array
 
     lengths = graph.adjacency
@@ -126,8 +131,7 @@ def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
             "graph: expected positive edge lengths, since an edge conducts 1 / length, found 0; "
             "pass weight='ignore', or merge the nodes at distance zero"
         )
-    strengths = csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
-    return normalised(strengths)
+    return csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
 
 
 def normalised(strengths: Any) -> csr_array[Any, Any]:

@@ -28,6 +28,10 @@ BY_SCIPY = (
     *("jensenshannon", "mahalanobis", "minkowski", "seuclidean", *ON_SETS),
 )
 ROUNDING = 1e-12
+ONE_WAY = 1e-9
+"""Relative difference of the two ways that is taken for rounding."""
+TRIED = 5
+"""Pairs of rows for which a function is called both ways."""
 CHUNK = 1 << 22
 """Distances computed at once: 32 MiB."""
 ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
@@ -113,7 +117,7 @@ def feature_rows(
 def check_metric_name(metric: Metric) -> None:
     """Raise unless `metric` is a function or a name that :func:`features` knows."""
     known = {*BY_PRODUCT, *BY_SKLEARN, *BY_SCIPY, *ALIASES}
-    if not callable(metric) and metric not in known:
+    if not callable(metric) and not (isinstance(metric, str) and metric in known):
         close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
         raise InputError(f"metric: expected a known name or a function, got {metric!r}; {hint}?")
@@ -149,10 +153,24 @@ class FeatureRows:
             raise InputError(f"metric 'normalized-euclidean': got parameters {sorted(params)}")
         self._X = X if isinstance(X, np.ndarray) else X.toarray()
         self._X = self._as_sets(self._X)
+        if callable(metric):
+            self._refuse_one_way()
         if self.metric == "seuclidean" and "V" not in params:
             self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
         if self.metric == "mahalanobis" and "VI" not in params:
             self._params["VI"] = _inverse_covariance(self._X)
+
+    def _refuse_one_way(self) -> None:
+        """Raise if a function gives another distance there than back, for a few pairs of rows."""
+        function: Any = self.metric
+        for i in range(min(TRIED, self.n - 1)):
+            there = float(function(self._X[i], self._X[i + 1], **self._params))
+            back = float(function(self._X[i + 1], self._X[i], **self._params))
+            if abs(there - back) > ONE_WAY * max(abs(there), abs(back)):
+                raise InputError(
+                    f"metric {self.name!r}: expected the same distance both ways, got {there:g} "
+                    f"from row {i} to row {i + 1} and {back:g} back; symmetrise the function"
+                )
 
     def matrix(self) -> DissimilarityMatrix:
         """Return all rows, exactly symmetric: what :func:`features` returns."""

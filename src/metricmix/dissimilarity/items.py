@@ -51,7 +51,8 @@ class ItemIds:
         missing = plain_list(dict.fromkeys(listed[k] for k in np.flatnonzero(found < 0)))
         if missing:
             raise InputError(
-                f"items: {len(missing)} ids are not in the stack, such as {examples(missing)}"
+                f"items: {len(missing)} ids are not in the stack, such as {examples(missing)}; "
+                f"those of the stack are like {examples(plain_list(self.ids[:2]))}"
             )
         return found
 

@@ -97,6 +97,10 @@ def knn_path_length(
         return KnnPathLengthRecipe(k, metric, policy, metric_params)
     from scipy.sparse import coo_array
 
+    if np.isscalar(X):
+        raise InputError(
+            f"X: expected a table, got {X!r}; knn_path_length(k={X!r}) is a recipe for one to come"
+        )
     check_unreachable(unreachable)
     distances = np.asarray(features(X, metric, **metric_params))
     n = len(distances)

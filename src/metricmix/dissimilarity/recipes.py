@@ -266,9 +266,13 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
     """
     if isinstance(spec, Recipe):
         return spec
+    makers: tuple[Any, ...] = (features, knn_path_length, mahalanobis)
+    if any(spec is maker for maker in makers):
+        raise InputError(f"{name}: expected a call, such as knn_path_length(k=10), got {spec!r}")
     if isinstance(spec, str) or callable(spec):
         return FeatureRecipe(spec)
     raise InputError(
         f"{name}: expected the name of a metric, a function metric(x, y) or a recipe such as "
-        f"knn_path_length(k=10), got {type(spec).__name__}"
+        f"knn_path_length(k=10), got {type(spec).__name__}; matrices and graphs go into a "
+        "DissimilarityStack, which is X itself, or the whole of sources="
     )

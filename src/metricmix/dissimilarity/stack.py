@@ -319,8 +319,8 @@ class DissimilarityStack:
             part._items = self._items.take(rows)
             return part
         values = np.stack([source.block(rows, columns) for source in self._sources])
-        ids = self.items
-        return CrossDissimilarities(values, self._names, self._scales, ids[rows], ids[columns])
+        ends = self.items[rows], self.items[columns]
+        return CrossDissimilarities(values, self._names, self._scales, *ends, self.has_items)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         everything = self.rows(np.arange(self._n))

@@ -4,10 +4,11 @@ from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.explanation import Explanation, explain
+from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.mixture import MetricMixture
 from metricmix.estimators.persistence import load, save
 from metricmix.estimators.repair import MetricRepair
-from metricmix.estimators.selection import LabelledKFold, MetricMixtureClassifierCV
+from metricmix.estimators.selection import MetricMixtureClassifierCV
 
 __all__ = [
     "Contributions",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import IdInput, Input, PrecomputedInput, kind_of, open_input
@@ -20,7 +21,8 @@ from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
 from metricmix.paths.outside import NewItems
-from metricmix.solvers.minimize import minimize
+from metricmix.solvers.constraint import CONSTRAINTS
+from metricmix.solvers.minimize import METHODS, minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.validation import check_choice
 
@@ -35,18 +37,27 @@ Indices = NDArray[np.int64]
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Weight of the ridge where none is given; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
+ONE_RUN = ("callback", "checkpoint")
+"""Options of the solver that belong to one fit, and not to its repetitions."""
+OWN = ("beta", "centre", "constraint", "max_iter", "method", "n_jobs", "projection")
+"""Options of the solver that are parameters of the estimators themselves."""
+PRIVATE = ("_codes", "_input", "_kept", "_n_features_out", "_objective", "_rule")
 START = 4.0
 """Sum of the weights at the start: as sharp as a softmax over distances of mean 1 should be."""
 LABELS_AT_ONCE = 1000
 """Labelled items from which class means are taken over blocks, not over all of them at once."""
-LABELS_PER_STEP = 40
+LABELS_PER_STEP = 20
 """Labelled items whose class means a stochastic step looks at."""
 
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Undo what a fit has set if it fails, so that an earlier one stays as it was."""
+    """Forget an earlier fit, and bring it back if this one fails."""
     before = dict(vars(estimator))
+    parameters = estimator.get_params(deep=False)
+    for name in before:
+        if name not in parameters and (name.endswith("_") or name in PRIVATE):
+            delattr(estimator, name)
     try:
         yield
     except BaseException:
@@ -82,7 +93,7 @@ class MixtureEstimator(BaseEstimator):
 
     def _open(self, X: Any, y: Any) -> Input:
         """Return the items of the fit."""
-        effective_threads(self.n_jobs)  # says so if that is no number of threads
+        self._check_parameters()
         scaling = "none" if self.scaling is None else self.scaling
         opened = open_input(self, X, scaling)
         if y is not None and len(opened.samples) != _num_samples(y):
@@ -90,7 +101,20 @@ class MixtureEstimator(BaseEstimator):
                 f"y: expected {len(opened.samples)} labels, one per item of X, "
                 f"got {_num_samples(y)}"
             )
+        _refuse_other_order(X, y)
         return opened
+
+    def _check_parameters(self) -> None:
+        """Raise InputError for what would be noticed late, or not at all."""
+        effective_threads(self.n_jobs)
+        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
+        check_choice(self.method, tuple(METHODS), name="method")
+        check_choice(self.constraint or "none", CONSTRAINTS, name="constraint")
+        for name in self.solver_options or {}:
+            if name in OWN:
+                raise InputError(f"solver_options: {name!r} is a parameter of the estimator itself")
+            if name == "link":
+                raise InputError("solver_options: estimators use the softplus link, got 'link'")
 
     def _learn(self, opened: Input, objective: Objective | None, start: Any = None) -> None:
         """Learn the weights and remember what was learned."""
@@ -123,20 +147,22 @@ class MixtureEstimator(BaseEstimator):
         """Minimise an objective over a stack, as the parameters say."""
         if self.method == "stochastic" and isinstance(objective, ClassMeans):
             options.setdefault("batch_size", 1)  # a block of labelled items is a batch already
-        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
-        if self.shrink_to == "equal":
-            options.setdefault("centre", self._equal_weights(stack))
-        return minimize(
-            objective,
-            stack,
-            self.method,
-            beta=self.beta,
-            constraint=self.constraint,
-            projection=self.projection,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-            **options,
-        )
+        centre = self._equal_weights(stack) if self.shrink_to == "equal" else None
+        # Products of some ten thousand numbers: waking threads for them takes longer than they do,
+        # and the last digits would depend on how many there are.
+        with threadpool_limits(None if self.projection else 1, user_api="blas"):
+            return minimize(
+                objective,
+                stack,
+                self.method,
+                beta=self.beta,
+                centre=centre,
+                constraint=self.constraint,
+                projection=self.projection,
+                max_iter=self.max_iter,
+                n_jobs=self.n_jobs,
+                **options,
+            )
 
     def _equal_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:
         """Return where learning starts, and what the ridge draws to: the same weight for all."""
@@ -174,11 +200,8 @@ class MixtureEstimator(BaseEstimator):
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)
 
-    def _join(self, X: Any) -> NewItems:
-        """Join new items to those of the fit."""
-        return self._join_rows(self._input.rows(self, X))
-
     def _join_rows(self, rows: NDArray[Any]) -> NewItems:
+        """Join new items to those of the fit, given their raw dissimilarities, (M, n, R)."""
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
     @property
@@ -238,6 +261,20 @@ def make_objective(
     if estimator.method == "stochastic":
         block_size = LABELS_PER_STEP
     return ClassMeans(codes, rho, block_size=block_size, item_weights=item_weights)
+
+
+def _refuse_other_order(X: Any, y: Any) -> None:
+    """Raise if labels are indexed by what X holds or is indexed by, in another order."""
+    index = getattr(y, "index", None)
+    own = getattr(X, "index", X)
+    if index is None or callable(index) or callable(own) or np.ndim(own) != 1:
+        return
+    theirs, mine = list(index), list(own)
+    if theirs != mine and len(theirs) == len(mine) and set(theirs) == set(mine):
+        raise InputError(
+            "y: expected labels in the order of X, found its index to hold the same ids in another "
+            "order; pass y.loc[ids]"
+        )
 
 
 def seed_of(random_state: Any) -> Any:

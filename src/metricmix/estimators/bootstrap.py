@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import (
     LABELS_AT_ONCE,
     OBJECTIVES,
+    ONE_RUN,
     MixtureEstimator,
     make_objective,
     seed_of,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["bootstrap_weights", "weights_table"]
 
 Floats = NDArray[np.float64]
-ONE_RUN = ("callback", "checkpoint")
-"""Options of the solver that belong to the fit itself, and not to its repetitions."""
 
 
 def weights_table(
@@ -76,7 +74,7 @@ def weights_table(
     Notes
     -----
     Intervals tell how much the weights depend on which items are labelled, at the given ridge: a
-    large ``rho`` draws all of them towards 0.
+    large ``rho`` draws all of them to what `shrink_to` says.
 
     Examples
     --------
@@ -125,14 +123,14 @@ def bootstrap_weights(
     stack, codes = _needed(model)
     classes = np.unique(codes[codes >= 0])
     labelled = np.flatnonzero(codes >= 0)
-    options = {k: v for k, v in (model.solver_options or {}).items() if k not in ONE_RUN}
+    options = {
+        k: v for k, v in (model.solver_options or {}).items() if k not in (*ONE_RUN, "start")
+    }
     found = np.empty((n_bootstrap, stack.n_sources))
     failed = 0
     with (
         progress_bar(model.verbose, n_bootstrap) as show,
         warnings.catch_warnings(),
-        # Products of some ten thousand numbers: waking threads for them takes longer than they do.
-        threadpool_limits(1, user_api="blas"),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all of them, below
         for b in range(n_bootstrap):

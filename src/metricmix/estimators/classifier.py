@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
 from metricmix.estimators.inputs import FeatureInput, Input
-from metricmix.estimators.labels import encode
+from metricmix.estimators.labels import encode, is_unlabelled
 from metricmix.estimators.rules import Rule, check_rule, make_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
@@ -161,7 +162,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
             return self._rule.members[members]
         if self.new_items == "augmented":
             return self._augmented(X)
-        return self._rule.of(self._join(X))
+        blocks = self._input.blocks(self, X)
+        return np.concatenate([self._rule.of(self._join_rows(rows)) for rows in blocks])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels of the items X."""
@@ -176,6 +178,15 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
         from metricmix.estimators.explanation import explain
 
         return explain(self, i, X=X, k=k)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the items X that get their label y; unlabelled ones do not count."""
+        found, labels = self.predict(X), column_or_1d(y)
+        known = ~is_unlabelled(labels)
+        if not known.any():
+            raise InputError("y: expected labelled items to score, found every item unlabelled")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(labels[known], found[known], sample_weight=weights))
 
     def _make_rule(self, lengths: EdgeLengths, codes: NDArray[np.int64]) -> Rule:
         return make_rule(

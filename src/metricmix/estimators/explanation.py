@@ -22,7 +22,6 @@ from metricmix.estimators.ways import (
 )
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
-from metricmix.paths.outside import NewItems
 from metricmix.validation import check_integer
 
 if TYPE_CHECKING:
@@ -189,12 +188,12 @@ def _explain_new(model: MetricMixtureClassifier, X: Any, k: int) -> Explanation:
     label = model.classes_[p.argmax(axis=1)].tolist()[0]
     n = model.stack_.n_items
     if model.new_items == "augmented":
-        stack = model._input.augmented(model, X)[0]  # type: ignore[attr-defined]
+        stack = next(model._input.augmented(model, X))  # type: ignore[attr-defined]
         codes = np.append(model._codes, -1)
         ways = ways_from_member(model._make_rule(EdgeLengths(stack, model.mixture_), codes), n, n)
         return _explanation(model, (NEW, label, False), p[0], ways, k)
     rows = model._input.rows(model, X)
-    new = NewItems.from_rows(model._lengths(), rows, n_jobs=model.n_jobs)
+    new = model._join_rows(rows)
     same = int(new.same[0])
     if same >= 0:  # no source tells it from that item
         ways = ways_from_member(model._rule, same)
@@ -226,7 +225,7 @@ def _explanation(
     scores = None
     if isinstance(rule, ClassMean):
         scores = take_scores_apart(rule, ways, classes)
-    return Explanation(*about, model.rule, classes, probabilities, nearest, scores)
+    return Explanation(*about, rule.name, classes, probabilities, nearest, scores)
 
 
 def _check_one(found: int) -> None:

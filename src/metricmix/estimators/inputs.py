@@ -13,7 +13,7 @@ a stack                     ids of its items: all of them take part in paths, la
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from metricmix.dissimilarity.applied import AppliedRecipe
 from metricmix.dissimilarity.cross import CrossDissimilarities
-from metricmix.dissimilarity.items import is_frame
+from metricmix.dissimilarity.items import is_frame, is_numbering, table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.node_ids import plain_list
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
@@ -33,6 +33,8 @@ from metricmix.validation import as_float_array
 
 __all__ = ["FeatureInput", "IdInput", "Input", "PrecomputedInput", "kind_of", "open_input"]
 
+VALUES_AT_ONCE = 1 << 24
+"""Dissimilarities of new items that are computed at a time: 128 MiB."""
 Floats = NDArray[Any]
 Indices = NDArray[np.int64]
 
@@ -59,12 +61,28 @@ class Input(ABC):
     def rows(self, estimator: Any, X: Any) -> Floats:
         """Return the raw dissimilarities from new items X to those of the stack: (M, n, R)."""
 
+    def blocks(self, estimator: Any, X: Any) -> Iterator[Floats]:
+        """Yield the same, some new items at a time."""
+        values = self.rows(estimator, X)
+        for start in range(0, len(values), self._step):
+            yield values[start : start + self._step]
+
+    @property
+    def _step(self) -> int:
+        return max(1, VALUES_AT_ONCE // (self.stack.n_items * self.stack.n_sources))
+
 
 class PrecomputedInput(Input):
     """Dissimilarities, given as they are."""
 
     def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
         if not isinstance(X, DissimilarityStack):
+            shape = getattr(X, "shape", ())
+            if len(shape) == 2 and shape[0] != shape[1]:
+                raise InputError(
+                    f"X: expected dissimilarities (n, n), got shape {shape}; "
+                    "for a feature table pass sources=[...], as in sources=['cosine']"
+                )
             named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
             given = X if named else _as_array(estimator, X)
             try:
@@ -83,15 +101,15 @@ class PrecomputedInput(Input):
         if isinstance(X, DissimilarityStack):
             values = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1)
             values = values[:, :, _order(names, X.names)]
-            values = values[:, self._columns(X.items)]
+            values = values[:, self._columns(X.items if X.has_items else None)]
         elif isinstance(X, CrossDissimilarities):
             values = (X.values * X.scales)[:, :, _order(names, X.names)]
-            values = values[:, self._columns(X.column_items)]
+            values = values[:, self._columns(X.column_items if X.has_items else None)]
         else:
             values = _as_array(estimator, X)
             values = values[:, :, None] if values.ndim == 2 else values
             if is_frame(X):
-                values = values[:, self._columns(X.columns)]
+                values = values[:, self._columns(None if is_numbering(X.columns) else X.columns)]
         if values.ndim != 3 or values.shape[1] != n:
             width = values.shape[1] if values.ndim > 1 else 0
             raise InputError(
@@ -111,7 +129,7 @@ class PrecomputedInput(Input):
 
     def _columns(self, ids: Any) -> Any:
         """Return where the items of the fit stand among `ids`, if both know them; else all."""
-        if not self.stack.has_items or np.array_equal(ids, self.stack.items):
+        if ids is None or not self.stack.has_items or np.array_equal(ids, self.stack.items):
             return slice(None)
         places = {label: k for k, label in enumerate(plain_list(ids))}
         wanted = plain_list(self.stack.items)
@@ -133,18 +151,24 @@ class FeatureInput(Input):
         self.applied: list[AppliedRecipe] = [recipe.apply(self.X) for recipe in self.recipes]
         matrices = [applied.matrix for applied in self.applied]
         names = list(estimator.sources) if isinstance(estimator.sources, Mapping) else None
-        self.stack = DissimilarityStack(matrices, names, scaling=scaling)
+        self.stack = DissimilarityStack(matrices, names, items=table_items(X), scaling=scaling)
         self.samples = np.arange(self.stack.n_items)
 
     def rows(self, estimator: Any, X: Any) -> Floats:
         """Return the dissimilarities of new feature rows to those of the fit."""
-        table = self._checked(estimator, X, reset=False)
-        return np.stack([applied.cross(table) for applied in self.applied], axis=-1)
+        return np.concatenate(list(self.blocks(estimator, X)))
 
-    def augmented(self, estimator: Any, X: Any) -> list[DissimilarityStack]:
-        """Return, for each new row, the stack of all sources recomputed with that row added."""
+    def blocks(self, estimator: Any, X: Any) -> Iterator[Floats]:
+        """Yield the same, some new rows at a time."""
         table = self._checked(estimator, X, reset=False)
-        return [self._with_row(table[k : k + 1]) for k in range(table.shape[0])]
+        for start in range(0, table.shape[0], self._step):
+            some = table[start : start + self._step]
+            yield np.stack([applied.cross(some) for applied in self.applied], axis=-1)
+
+    def augmented(self, estimator: Any, X: Any) -> Iterator[DissimilarityStack]:
+        """Yield, for each new row, the stack of all sources recomputed with that row added."""
+        table = self._checked(estimator, X, reset=False)
+        return (self._with_row(table[k : k + 1]) for k in range(table.shape[0]))
 
     def _checked(self, estimator: Any, X: Any, **options: Any) -> Any:
         missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in self.recipes)
@@ -173,6 +197,8 @@ class IdInput(Input):
 
     def members(self, X: Any) -> Indices:
         """Return the places of the ids."""
+        if X is None:
+            return np.arange(self.stack.n_items)
         if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
             raise InputError("X: expected ids of items of sources=, got dissimilarities")
         shape = getattr(X, "shape", ())
@@ -201,7 +227,7 @@ def kind_of(sources: Any) -> type[Input]:
     if isinstance(sources, (str, Recipe)) or callable(sources):
         raise InputError(f"sources: expected a list, as in sources=[{sources!r}]")
     raise InputError(
-        "sources: expected 'precomputed', a list such as ['euclidean', 'cosine'], or a "
+        "sources: expected 'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
         f"DissimilarityStack whose items X names, got {sources!r}"
     )
 
@@ -237,7 +263,12 @@ def _as_array(estimator: Any, X: Any) -> Floats:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return as_float_array(X, name="X")
     array: Floats = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
-    check_non_negative(array, type(estimator).__name__)
+    try:
+        check_non_negative(array, type(estimator).__name__)
+    except ValueError as error:
+        raise InputError(
+            f"X: {error}; a similarity must first be turned into a dissimilarity"
+        ) from None
     return array
 
 

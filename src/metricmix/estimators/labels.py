@@ -33,16 +33,11 @@ def encode(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if y is None:
         raise InputError(
             f"This {type(estimator).__name__} estimator requires y to be passed, "
-            "but the target y is None"
+            "but the target y is None; only an objective of your own, or objective=None in a "
+            "MetricMixture, does without labels"
         )
+    _refuse_missing(y)
     labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O":
-        missing = [k for k, label in enumerate(labels.tolist()) if label is None or label != label]
-        if missing:
-            raise InputError(
-                f"y: expected a label for every item, found {labels[missing[0]]!r} at item "
-                f"{missing[0]}; mark unlabelled items with -1, or an empty text among texts"
-            )
     assert_all_finite(labels, input_name="y")
     unlabelled = is_unlabelled(labels)
     if unlabelled.all():
@@ -54,7 +49,26 @@ def encode(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(known)
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"y: expected two classes at least, found only the class {classes[0]!s}")
+        hint = (
+            "; -1 marks unlabelled items: call a class something else" if unlabelled.any() else ""
+        )
+        raise InputError(
+            f"y: expected two classes at least, found only the class {classes[0]!s}{hint}"
+        )
     codes = np.full(len(labels), -1, dtype=np.int64)
     codes[~unlabelled] = numbers
     return classes, codes
+
+
+def _refuse_missing(y: Any) -> None:
+    """Raise if labels are missing: None, NaN, or pandas' NA."""
+    values = y.tolist() if hasattr(y, "tolist") else y
+    if not isinstance(values, (list, tuple)):
+        return
+    for k, label in enumerate(values):
+        is_nan = isinstance(label, float) and label != label
+        if label is None or is_nan or type(label).__name__ == "NAType":
+            raise InputError(
+                f"y: expected a label for every item, found {label!r} at item {k}; mark unlabelled "
+                "items with -1, or an empty text among texts"
+            )

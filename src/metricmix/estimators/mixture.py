@@ -15,7 +15,7 @@ from metricmix.estimators.labels import encode
 from metricmix.objectives.base import Objective
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.neighbours import kneighbors_graph
-from metricmix.paths.outside import are_items
+from metricmix.paths.outside import NewItems, are_items
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -176,18 +176,26 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
     def transform(self, X: Any) -> Floats:
         """Return the distances from the items X to those that were fitted, (M, n).
 
-        The path from a new item may pass through the items of the fit. An item that no source tells
-        from one of the fit is that item.
+        The path from a new item may pass through the items of the fit. An item whose row is that
+        of an item of the fit is that item (the first, if there are several; but all items of the
+        fit together are each itself again).
         """
         check_is_fitted(self)
         members = self._input.members(X)
         if members is not None:
             return np.asarray(self._metric()[np.ix_(members, self._input.samples)])
-        rows = self._input.rows(self, X)
-        metric = self._metric()
-        if are_items(self.stack_, rows):  # the items of the fit again, each of them itself
+        metric, blocks = self._metric(), []
+        themselves, first = True, 0
+        for rows in self._input.blocks(self, X):
+            blocks.append(self._distances(self._join_rows(rows), metric))
+            themselves = themselves and are_items(self.stack_, rows, first)
+            first += len(rows)
+        if themselves and first == len(metric):  # the items of the fit again, each of them itself
             return metric.copy()
-        new = self._join_rows(rows)
+        return np.concatenate(blocks)
+
+    def _distances(self, new: NewItems, metric: Floats) -> Floats:
+        """Return the distances from new items to those of the fit."""
         d = np.empty((len(new), len(metric)))
         known = new.same >= 0
         d[known] = metric[new.same[known]]
@@ -217,3 +225,9 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
             symmetric=symmetric,
             n_jobs=self.n_jobs,
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = self.objective is None or isinstance(self.objective, Objective)
+        tags.target_tags.required = not own
+        return tags

@@ -26,6 +26,7 @@ checksums are there to find damage; they do not tell who wrote a file.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,10 @@ def load(
         If the file is not a model, is damaged, comes from a newer version, or does not fit
         `sources` or `functions`.
     """
+    if functions is not None and not isinstance(functions, Mapping):
+        raise InputError(
+            f"functions: expected a dict of names and functions, got {type(functions).__name__}"
+        )
     try:
         with ModelFile(path, verify=verify) as file, np.errstate(all="ignore"):
             estimator = unpack(file.content, Given(file, sources, functions or {}))

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.estimators.probabilities import by_distance_to_class, softmax, votes
 from metricmix.exceptions import InputError
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.lengths import EdgeLengths, lengths_of
 from metricmix.objectives.class_means import class_mean_scores, half_means
 from metricmix.paths.forest import search_forest
 from metricmix.paths.nearest import nearest_labelled, nearest_marks
@@ -42,7 +43,6 @@ __all__ = [
     "Rule",
     "Spreading",
     "check_rule",
-    "judge",
     "make_rule",
 ]
 
@@ -66,6 +66,8 @@ class Rule(ABC):
     n_classes : int
     """
 
+    name: ClassVar[str]
+
     def __init__(
         self, lengths: EdgeLengths, codes: Indices, n_classes: int, *, n_jobs: int | None = None
     ) -> None:
@@ -86,13 +88,14 @@ class Rule(ABC):
 class Nearest(Rule):
     """The class of the nearest labelled item."""
 
+    name = "nearest"
+
     @cached_property
     def table(self) -> tuple[Floats, Indices]:
         """The nearest classes of every item: their distances and numbers."""
         codes = self.codes[self.labelled]
-        return nearest_marks(
-            self.lengths, self.labelled, codes, min(self.n_classes, NEAREST_CLASSES)
-        )
+        k = min(len(np.unique(codes)), NEAREST_CLASSES)
+        return nearest_marks(self.lengths, self.labelled, codes, k)
 
     @cached_property
     def members(self) -> Floats:
@@ -112,6 +115,8 @@ class Nearest(Rule):
 
 class KNearest(Rule):
     """Votes of the k nearest labelled items (of all of them, where there are fewer)."""
+
+    name = "k-nearest"
 
     def __init__(self, *args: Any, k: int, by_distance: bool, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -139,6 +144,8 @@ class KNearest(Rule):
 class ClassMean(Rule):
     """The class whose mean is nearest, the mean being taken in the metric."""
 
+    name = "class-mean"
+
     @cached_property
     def to_labelled(self) -> Floats:
         """Distances from every item to the labelled ones, (n, L)."""
@@ -148,6 +155,9 @@ class ClassMean(Rule):
                 distances_from(lengths, self.labelled, n_jobs=self.n_jobs).T
             )
         formed = lengths.formed(n_jobs=self.n_jobs)
+        if formed.plain and formed.block is not None:  # distances to are distances from, reversed
+            reverse = lengths_of(formed.block[0].T, directed=True)
+            return distances_from(reverse, self.labelled, n_jobs=self.n_jobs).T.copy()
         roots = self.labelled[:, None]
         trees = [search_forest(formed, root, reverse=True).distances for root in roots]
         return np.stack(trees, axis=1)
@@ -179,6 +189,8 @@ class Spreading(Rule):
     distance to the k-th neighbour; :class:`sklearn.semi_supervised.LabelSpreading` does the rest.
     Items from which no label can be reached over the graph take the class of the nearest one.
     """
+
+    name = "spreading"
 
     def __init__(self, *args: Any, k: int, alpha: float, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -239,8 +251,8 @@ def check_rule(name: str, n_neighbors: int, vote: str, alpha: float) -> None:
     check_choice(name, RULES, name="rule")
     check_integer(n_neighbors, name="n_neighbors", low=1)
     check_choice(vote, VOTES, name="vote")
-    if check_number(alpha, name="alpha", low=0.0, high=1.0, open_low=True) == 1.0:
-        raise InputError("alpha: expected a number > 0 and < 1, got 1; labels would be forgotten")
+    if not 0.0 < check_number(alpha, name="alpha") < 1.0:
+        raise InputError(f"alpha: expected a number > 0 and < 1, got {alpha!r}")
 
 
 def make_rule(
@@ -264,62 +276,3 @@ def make_rule(
     if name == "k-nearest":
         return KNearest(*given, k=n_neighbors, by_distance=vote == "distance", n_jobs=n_jobs)
     return Spreading(*given, k=n_neighbors, alpha=alpha, n_jobs=n_jobs)
-
-
-def judge(
-    rule: str,
-    d: Floats,
-    codes: Indices,
-    n_classes: int,
-    *,
-    k: int,
-    by_distance: bool,
-    within: Floats,
-) -> Floats:
-    """Return what a rule makes of distances `d` (M, L) to labelled items of classes `codes` (L,).
-
-    For all rules but "spreading"; `within` (L, L) are the distances between the labelled items. So
-    rules are compared on the same shortest paths.
-    """
-    if rule == "class-mean":
-        scores = class_mean_scores(d, codes, n_classes, half_means(within, codes, n_classes))
-        return softmax(-scores)
-    if rule == "nearest":
-        to_class = np.full((n_classes, len(d)), np.inf)
-        np.minimum.at(to_class, codes, d.T)
-        return by_distance_to_class(to_class.T)
-    k = min(k, len(codes))
-    nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
-    return votes(np.take_along_axis(d, nearest, axis=1), nearest, codes, n_classes, by_distance)
-
-
-def by_distance_to_class(d: Floats) -> Floats:
-    """Return exp(-d), each row divided by its sum; the nearest class has the largest share.
-
-    Where distances are so small that rounding would make shares equal, it has a hair more.
-    """
-    p = softmax(-d)
-    rows, nearest = np.arange(len(d)), d.argmin(axis=1)
-    tied = p.argmax(axis=1) != nearest
-    p[rows[tied], nearest[tied]] = np.nextafter(p[tied].max(axis=1), 1.0)
-    return p
-
-
-def votes(
-    distances: Floats, items: Indices, codes: Indices, n_classes: int, by_distance: bool
-) -> Floats:
-    """Return the share of the votes of `items` (M, k), at `distances`, that each class has."""
-    weights = np.ones_like(distances)
-    if by_distance:  # as in scikit-learn: at distance 0, only such items have a vote
-        zero = distances <= 0.0
-        weights = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
-        weights = np.where(zero.any(axis=1, keepdims=True), zero, weights)
-    shares = np.zeros((len(items), n_classes))
-    np.add.at(shares, (np.arange(len(items))[:, None], codes[items]), weights)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def softmax(scores: Floats) -> Floats:
-    """Return exp(scores), each row divided by its sum."""
-    p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))

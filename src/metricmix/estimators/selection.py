@@ -2,91 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils import check_random_state
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
+from metricmix.estimators.base import ONE_RUN, MixtureEstimator, all_or_nothing, make_objective
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
-from metricmix.estimators.labels import encode, is_unlabelled
-from metricmix.estimators.rules import RULES, Spreading, check_rule, judge
+from metricmix.estimators.labelled_kfold import LabelledKFold
+from metricmix.estimators.labels import encode
+from metricmix.estimators.probabilities import judge
+from metricmix.estimators.rules import RULES, Spreading, check_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.objectives.base import Objective
 from metricmix.paths.trees import distances_from
-from metricmix.validation import check_choice, check_integer
+from metricmix.solvers.result import Status
+from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
     from metricmix.estimators.explanation import Explanation
 
-__all__ = ["LabelledKFold", "MetricMixtureClassifierCV"]
+__all__ = ["MetricMixtureClassifierCV"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-
-class LabelledKFold(BaseCrossValidator):
-    """Cross-validation that splits the labelled items only, and keeps the others in training.
-
-    Each class is dealt out evenly over the folds, at random; an item that is unlabelled (-1; among
-    texts "" or "-1") is in every training set and in no test set.
-
-    Parameters
-    ----------
-    n_splits : int
-    n_repeats : int
-        How often to deal anew.
-    random_state : int, RandomState or None
-
-    Examples
-    --------
-    >>> from metricmix.estimators import LabelledKFold
-    >>> for train, test in LabelledKFold(2, random_state=0).split(None, [0, 0, 1, 1, -1]):
-    ...     print(train, test)
-    [0 3 4] [1 2]
-    [1 2 4] [0 3]
-    """
-
-    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
-        self.n_splits = check_integer(n_splits, name="n_splits", low=2)
-        self.n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
-        self.random_state = random_state
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training and test items of each fold; only y is looked at."""
-        if y is None:
-            raise InputError("y: expected labels, of which only the known ones are split, got None")
-        labels = np.asarray(y)
-        known = np.flatnonzero(~is_unlabelled(labels))
-        if len(known) < self.n_splits:
-            raise InputError(
-                f"n_splits: expected at most {len(known)}, the number of labelled items, "
-                f"got {self.n_splits}"
-            )
-        given = self.random_state
-        rng = given if isinstance(given, np.random.Generator) else check_random_state(given)
-        _, codes = np.unique(labels[known], return_inverse=True)
-        for _ in range(self.n_repeats):
-            # Shuffle, put class by class in a row, and deal the row out like cards.
-            shuffled = rng.permutation(len(known))
-            row = shuffled[np.argsort(codes[shuffled], kind="stable")]
-            fold = np.empty(len(known), dtype=np.int64)
-            fold[row] = np.arange(len(known)) % self.n_splits
-            for number in range(self.n_splits):
-                test = known[fold == number]
-                yield np.setdiff1d(np.arange(len(labels)), test), test
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds, repeats included."""
-        return int(self.n_splits * self.n_repeats)
 
 
 class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
@@ -106,7 +52,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     vote, alpha, new_items
         As in :class:`MetricMixtureClassifier`.
     cv : int or splitter
-        A number means :class:`LabelledKFold` with that many folds, dealt twice.
+        A number means :class:`LabelledKFold` with that many folds (at most as many as there are
+        labelled items), dealt twice.
     method, max_iter, solver_options, random_state, n_jobs, verbose
         As in :class:`MetricMixture`.
 
@@ -183,6 +130,11 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
         """Choose the settings, and fit the best of them to all labels."""
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
+        if isinstance(self.objective, Objective):
+            raise InputError(
+                "objective: expected a name or a function of the class numbers, since each fold "
+                "has labels of its own, got an objective; pass lambda codes: ..."
+            )
         with all_or_nothing(self):
             self._fit(X, y)
         return self
@@ -192,13 +144,16 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         self.classes_, given = encode(self, y)
         settings = self._settings()
         accuracy, loss = [], []
-        for train, test in self._splitter().split(X, given):
+        for train, test in self._splitter(given).split(X, given):
             held = np.full(len(given), -1)
             held[train] = given[train]
             test = test[given[test] >= 0]
             if len(test) == 0:
                 raise InputError("cv: expected labelled items in every test set, found none in one")
-            p = self._held_out(opened, held, test, settings)
+            try:
+                p = self._held_out(opened, held, test, settings)
+            except InputError as error:
+                raise InputError(f"cv: one of the training sets will not do; {error}") from None
             right = given[test]
             accuracy.append((p.argmax(axis=2) == right).mean(axis=1))
             chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
@@ -227,6 +182,11 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the items X that get their label y; unlabelled ones do not count."""
+        check_is_fitted(self)
+        return self.best_estimator_.score(X, y, sample_weight)
+
     def explain(self, i: Any = None, *, X: Any = None, k: int = 3) -> Explanation:
         """Return why item `i` of the stack, or one new row X, has its label."""
         check_is_fitted(self)
@@ -248,9 +208,9 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
                 chosen.append({"beta": beta, "rho": rho, "rule": rule, "n_neighbors": k})
         return chosen
 
-    def _splitter(self) -> Any:
+    def _splitter(self, given: Indices) -> Any:
         if self.cv is None or isinstance(self.cv, (int, np.integer)):
-            folds = 5 if self.cv is None else int(self.cv)
+            folds = min(5 if self.cv is None else int(self.cv), int((given >= 0).sum()))
             return LabelledKFold(folds, n_repeats=2, random_state=self.random_state)
         return check_cv(self.cv)
 
@@ -258,6 +218,11 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         shared = set(MetricMixtureClassifier().get_params()) & set(self.get_params())
         given = {name: getattr(self, name) for name in shared if name not in setting}
         return MetricMixtureClassifier(**given, **setting)
+
+    def _without_run(self) -> dict[str, Any]:
+        """Return the options of the solver for trials: no checkpoint, no callback."""
+        options = self.solver_options or {}
+        return {"solver_options": {k: v for k, v in options.items() if k not in ONE_RUN}}
 
     def _held_out(
         self, opened: Input, held: Indices, test: Indices, settings: list[dict[str, Any]]
@@ -274,8 +239,10 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
             if key != (setting["beta"], setting["rho"]):
                 start = None if key is None or key[0] != setting["beta"] else start
                 key = (setting["beta"], setting["rho"])
-                trial = self._estimator(**setting)
+                trial = self._estimator(**setting, **self._without_run())
                 trial._learn(opened, make_objective(trial, codes, self.classes_), start=start)
+                if trial.result_.status is Status.INTERRUPTED:
+                    raise KeyboardInterrupt
                 start = trial.mixture_.weights
                 lengths = EdgeLengths(stack, trial.mixture_)
                 roots = np.concatenate([asked, labelled])

@@ -172,15 +172,15 @@ class NewItems:
                     relax(u, row, lengths.beta, lengths.link, *state)
 
 
-def are_items(stack: DissimilarityStack, raw: NDArray[Any]) -> bool:
-    """Return whether `raw` (M, n, R) are the rows of all items of the stack, in their order."""
-    if len(raw) != stack.n_items:
+def are_items(stack: DissimilarityStack, raw: NDArray[Any], first: int) -> bool:
+    """Return whether `raw` (M, n, R) are the rows of the items first, first + 1, … of the stack."""
+    if first + len(raw) > stack.n_items:
         return False
-    return all(
-        _same_rows(stack, raw[start : start + ROWS_AT_ONCE], np.arange(start, stop)).all()
-        for start in range(0, len(raw), ROWS_AT_ONCE)
-        for stop in [min(len(raw), start + ROWS_AT_ONCE)]
-    )
+    for start in range(0, len(raw), ROWS_AT_ONCE):
+        rows = raw[start : start + ROWS_AT_ONCE]
+        if not _same_rows(stack, rows, first + start + np.arange(len(rows))).all():
+            return False
+    return True
 
 
 def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
@@ -195,10 +195,15 @@ def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
     item, place = np.nonzero(near)
     equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
     item, place = item[equal], place[equal]
-    known, first = np.unique(item, return_index=True)
-    for start in range(0, len(known), ROWS_AT_ONCE):
-        some, at = known[start : start + ROWS_AT_ONCE], place[first[start : start + ROWS_AT_ONCE]]
-        same[some] = np.where(_same_rows(lengths.stack, raw[some], at), at, -1)
+    while len(item):  # the next place of each item that is still looking for one
+        known, first = np.unique(item, return_index=True)
+        for start in range(0, len(known), ROWS_AT_ONCE):
+            chunk = slice(start, start + ROWS_AT_ONCE)
+            some, at = known[chunk], place[first[chunk]]
+            same[some] = np.where(_same_rows(lengths.stack, raw[some], at), at, -1)
+        left = same[item] < 0
+        left[first] = False
+        item, place = item[left], place[left]
     return same
 
 

@@ -223,6 +223,8 @@ def _search_computed(
 
     def row(u: int, reverse: bool) -> NDArray[np.float64]:
         if (u, reverse) not in cache:
+            if len(cache) * lengths.n > KEPT_UP_TO:
+                cache.pop(next(iter(cache)))  # the oldest
             cache[u, reverse] = lengths.mixed_rows(np.array([u]), reverse=reverse)[0]
         return cache[u, reverse]
 

@@ -33,7 +33,7 @@ def plot_weights(table: pd.DataFrame, path: str | os.PathLike[str] | None = None
     path : path, optional
         Where to save it too, as PNG and SVG.
     """
-    missing = [name for name in NEEDED if name not in table.columns]
+    missing = [name for name in NEEDED if name not in getattr(table, "columns", ())]
     if missing or len(table) == 0:
         raise InputError(
             "table: expected what weights_table() returns, a row per source with the columns "

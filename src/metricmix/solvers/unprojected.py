@@ -85,7 +85,7 @@ class UnprojectedProblem(Problem):
         raw = self.stack.raw_pairs(i.ravel(), j.ravel())
         return np.asarray(raw / self.stack.scales[:, None])
 
-    @property
+    @cached_property
     def _keeps(self) -> bool:
         i, _ = self.objective.pairs(np.arange(1), self.n)
         return bool(self.n_terms * i.shape[1] * self.stack.n_sources <= KEPT_UP_TO)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.estimators.base import MixtureEstimator, make_objective
-from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
 from metricmix.estimators.inputs import FeatureInput, IdInput, kind_of
 from metricmix.estimators.mixture import MetricMixture
 from metricmix.estimators.repair import MetricRepair
@@ -173,7 +173,7 @@ def _unpack_mixture_estimator(estimator: Any, fitted: Any, sources: Any, given: 
         if isinstance(estimator.objective, str):
             estimator._objective = make_objective(estimator, codes, estimator.classes_)
     if isinstance(estimator, MetricMixtureClassifier):
-        check_choice(estimator.new_items, ("attached", "augmented"), name="new_items")
+        check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
         labels, C = file.array("labels", (n,), "<i8"), len(estimator.classes_)
         if labels.min() < 0 or labels.max() >= C or (labels != codes)[codes >= 0].any():
             raise ModelFileError("expected a label for every item, its own if it has one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from metricmix.estimators.selection import LabelledKFold
+from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.stored.inputs import pack_sources
 from metricmix.estimators.stored.values import entry, from_json, to_json
 from metricmix.exceptions import ModelFileError

@@ -87,6 +87,8 @@ def write_model(
 ) -> None:
     """Write a model beside its final name and move it there: never half a file."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as file:
