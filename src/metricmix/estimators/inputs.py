@@ -77,7 +77,7 @@ class PrecomputedInput(Input):
 
     def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
         if not isinstance(X, DissimilarityStack):
-            shape = getattr(X, "shape", ())
+            shape: Any = getattr(X, "shape", ())
             if len(shape) == 2 and shape[0] != shape[1]:
                 raise InputError(
                     f"X: expected dissimilarities (n, n), got shape {shape}; "
