@@ -155,7 +155,13 @@ def id_of(stack: DissimilarityStack, item: int) -> Any:
 
 
 def ways_from_member(rule: Rule, item: int, new: int | None = None) -> Ways:
-    """Return the ways from an item of the stack to all labelled ones: one tree."""
+    """Return the ways from an item of the stack to all labelled ones: one tree.
+
+    Where rows have to be computed, pair by pair: a tree would ask for all of them, one at a time.
+    """
+    if rule.lengths.block is None:
+        start = np.full(len(rule.labelled), item)
+        return Ways(rule, list(bundle_paths(rule.lengths, start, rule.labelled)), new)
     tree = grow_trees(rule.lengths, np.array([item]), n_jobs=rule.n_jobs)
     return Ways(rule, [tree.path(0, j) for j in rule.labelled.tolist()], new)
 
@@ -203,14 +209,21 @@ def _half_means_of_parts(rule: ClassMean) -> Floats:
     """Return half of the mean parts of the distances within each class, (C, R + 1)."""
     lengths, codes = rule.lengths, rule.codes[rule.labelled]
     sizes = np.bincount(codes, minlength=rule.n_classes)
-    trees = grow_trees(lengths, rule.labelled, n_jobs=rule.n_jobs)
-    demand = np.zeros(trees.distances.shape)
+    share = 1.0 / (2.0 * np.square(sizes[codes], dtype=np.float64))
     same = codes[:, None] == codes
-    demand[:, rule.labelled] = same / (2.0 * np.square(sizes[codes], dtype=np.float64))
-    flow = trees.edge_flow(demand, n_jobs=rule.n_jobs)
-    s, v = np.nonzero(flow)
-    u = trees.predecessors[s, v].astype(np.int64)
     halves = np.zeros((rule.n_classes, lengths.stack.n_sources + 1))
+    if lengths.block is None:
+        i, j = np.nonzero(same)
+        paths = bundle_paths(lengths, rule.labelled[i], rule.labelled[j])
+        number, u, v = paths.edges()
+        s, flow = i[number], share[i[number]]
+    else:
+        trees = grow_trees(lengths, rule.labelled, n_jobs=rule.n_jobs)
+        demand = np.zeros(trees.distances.shape)
+        demand[:, rule.labelled] = same * share[:, None]
+        flows = trees.edge_flow(demand, n_jobs=rule.n_jobs)
+        s, v = np.nonzero(flows)
+        u, flow = trees.predecessors[s, v].astype(np.int64), flows[s, v]
     parts = edge_parts(lengths, lengths.stack.raw_pairs(u, v))
-    np.add.at(halves, codes[s], flow[s, v, None] * parts)
+    np.add.at(halves, codes[s], flow[:, None] * parts)
     return halves
