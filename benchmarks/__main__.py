@@ -7,13 +7,10 @@ only.
 from __future__ import annotations
 
 import importlib
-import platform
-import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.measure import HEADLINES, cpu_name, table
+from benchmarks.measure import HEADLINES, cpu_name, provenance, table
 from metricmix.kernels.threads import effective_threads
 
 SECTIONS = (
@@ -28,23 +25,6 @@ SECTIONS = (
 )
 README = Path(__file__).parent.parent / "README.md"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-
-
-def provenance() -> str:
-    """Say where the figures come from: machine, versions, commit."""
-    import numba
-    import numpy
-    import scipy
-
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=PAGE.parent
-    ).stdout.strip()
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
-        f"{effective_threads()} threads of {cpu_name()}, "
-        f"Python {platform.python_version()}, numpy {numpy.__version__}, "
-        f"scipy {scipy.__version__}, numba {numba.__version__}"
-    )
 
 
 def main(names: list[str]) -> None:
@@ -81,4 +61,5 @@ def put_headlines() -> None:
     )
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

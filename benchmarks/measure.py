@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "real_data", "table"]
+__all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "provenance", "real_data", "table"]
 
 HEADLINES: list[list[str]] = []
 """Rows of the table in the README, in the order they were measured."""
@@ -66,3 +68,25 @@ def real_data(name: str) -> Path | None:
     folder = os.environ.get("METRICMIX_DATA")
     path = Path(folder) / name if folder else None
     return path if path is not None and path.exists() else None
+
+
+def provenance() -> str:
+    """Say where the figures come from: machine, versions, commit."""
+    import numba
+    import numpy
+    import scipy
+
+    from metricmix.kernels.threads import effective_threads
+
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+    ).stdout.strip()
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
+        f"{effective_threads()} threads of {cpu_name()}, "
+        f"Python {platform.python_version()}, numpy {numpy.__version__}, "
+        f"scipy {scipy.__version__}, numba {numba.__version__}"
+    )

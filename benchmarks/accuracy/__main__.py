@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.accuracy`` does everything (about an hour on two cores, most of it for
 Pubmed); ``--data cora --splits 5`` some of it, and prints it only. What has been computed is kept
-in a folder, so that an interrupted run goes on where it stopped.
+in a folder, so that an interrupted run goes on where it stopped; remove it to start afresh.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.accuracy.data import Network, load, random_split
 from benchmarks.accuracy.methods import LARGE, METHODS, Outcome, Trial, evaluate
-from benchmarks.measure import table
+from benchmarks.measure import provenance, table
 from metricmix import DissimilarityStack, Mixture, metric_violations, sources_for
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.paths.all_pairs import close_in_place
@@ -186,10 +186,13 @@ def write(results: dict[str, Any]) -> str:
 
 Written by `make accuracy`; do not edit. Share of 1000 test items that get their class, in per cent,
 from 20 labelled items of each class. The sources are those of `metricmix.sources_for`; how words
-are weighted (plain or tf-idf), rho (1e-5, 1e-4, 1e-3) and k (5, 10, 15) are chosen, for each method
-and split, by the accuracy on 500 validation items. Test items are used for nothing but this page.
+are weighted (plain or tf-idf), rho (1e-5, 1e-4, 1e-3; for the linear loss 1e-3, 1e-2, 1e-1) and k
+(5, 10, 15) are chosen, for each method and split, by the accuracy on 500 validation items. Test
+items are used for nothing but this page.
 The set of sources itself was chosen beforehand, on validation items and on random splits of items
 that are not in the Planetoid test sets.
+
+{provenance()}
 
 ## The Planetoid split: test (validation)
 
