@@ -55,18 +55,31 @@ class Outcome:
     mixture: Mixture | None = None
     weighting: str = ""
 
+    @property
+    def rho(self) -> float:
+        """The ridge, which is the last word of the setting."""
+        return float(self.setting.split("rho ")[1])
+
 
 def evaluate(trial: Trial, *, everything: bool) -> dict[str, Outcome]:
     """Return what each method makes of a split: its candidate with the best validation.
 
-    Unless `everything`, methods beside the mixture are judged on edge lengths, without paths.
+    Unless `everything`, all are judged on edge lengths, without paths, but the mixture that is best
+    by these.
     """
     found: dict[str, list[Outcome]] = defaultdict(list)
     judged = trial.judged if everything else trial.judged_on_edges
-    for rho in RHOS:
+    mixtures = {rho: trial.learned(objectives.ClassMeans, rho) for rho in RHOS}
+    for rho, mixture in mixtures.items():
+        found["unprojected"].append(trial.judged_on_edges(mixture, f"rho {rho:g}"))
+    chosen_rho = best(found["unprojected"]).rho
+    for rho, mixture in mixtures.items():
         setting = f"rho {rho:g}"
-        mixture = trial.learned(objectives.ClassMeans, rho)
-        found["unprojected"].append(trial.judged_on_edges(mixture, setting))
+        positive = trial.learned(objectives.ClassMeans, rho, constraint="nonnegative")
+        found["non-negative"].append(judged(positive, setting))
+        found["neighbourhood"].append(judged(trial.learned(objectives.Neighbourhood, rho), setting))
+        if not everything and rho != chosen_rho:
+            continue
         d = trial.distances(mixture)
         found["mixture"].append(trial.outcome(d, "class-mean", setting, mixture))
         found["1-NN"].append(trial.outcome(d, "nearest", setting))
@@ -75,9 +88,6 @@ def evaluate(trial: Trial, *, everything: bool) -> dict[str, Outcome]:
         ]
         if trial.network.n <= LARGE:
             found["spreading"].append(trial.spread(mixture, setting))
-        positive = trial.learned(objectives.ClassMeans, rho, constraint="nonnegative")
-        found["non-negative"].append(judged(positive, setting))
-        found["neighbourhood"].append(judged(trial.learned(objectives.Neighbourhood, rho), setting))
     for rho in (1e-3, 1e-2, 1e-1):  # the linear loss needs more of a ridge
         contrast = trial.learned(objectives.LabelContrast, rho, balanced=True)
         found["contrast"].append(judged(contrast, f"rho {rho:g}"))
@@ -86,9 +96,8 @@ def evaluate(trial: Trial, *, everything: bool) -> dict[str, Outcome]:
         found["single"].append(judged(trial.mixture(START * np.eye(trial.R)[r]), name))
     if everything:
         chosen = best(found["mixture"])
-        rho = float(chosen.setting.split("rho ")[1])
-        mixture = trial.learned(objectives.ClassMeans, rho, start=chosen.mixture)
-        found["path-trained"].append(trial.judged(mixture, f"rho {rho:g}"))
+        mixture = trial.learned(objectives.ClassMeans, chosen.rho, start=chosen.mixture)
+        found["path-trained"].append(trial.judged(mixture, f"rho {chosen.rho:g}"))
     return {name: best(found[name]) for name in METHODS if name in found}
 
 
