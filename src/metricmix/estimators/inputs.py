@@ -77,14 +77,8 @@ class PrecomputedInput(Input):
 
     def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
         if not isinstance(X, DissimilarityStack):
-            shape: Any = getattr(X, "shape", ())
-            if len(shape) == 2 and shape[0] != shape[1]:
-                raise InputError(
-                    f"X: expected dissimilarities (n, n), got shape {shape}; "
-                    "for a feature table pass sources=[...], as in sources=['cosine']"
-                )
             named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
-            given = X if named else _as_array(estimator, X)
+            given = X if named else _as_array(estimator, X, square=True)
             try:
                 X = DissimilarityStack(given, scaling="none")
             except InputError as error:  # one matrix is what X is called here
@@ -249,7 +243,7 @@ def _scaled(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
     return stack.rescaled(scaling) if stack.scaling == "none" else stack
 
 
-def _as_array(estimator: Any, X: Any) -> Floats:
+def _as_array(estimator: Any, X: Any, *, square: bool = False) -> Floats:
     if hasattr(X, "toarray"):
         raise TypeError(
             "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
@@ -263,6 +257,11 @@ def _as_array(estimator: Any, X: Any) -> Floats:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return as_float_array(X, name="X")
     array: Floats = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
+    if square and array.shape[0] != array.shape[1]:
+        raise InputError(
+            f"X: expected dissimilarities (n, n), got shape {array.shape}; "
+            "for a feature table pass sources=[...], as in sources=['cosine']"
+        )
     try:
         check_non_negative(array, type(estimator).__name__)
     except ValueError as error:
