@@ -57,7 +57,7 @@ def test_chebyshev_iteration_and_factorisation_agree(restart, monkeypatch):
     module = importlib.import_module("metricmix.dissimilarity.diffusion")
     for cost in (0, 10**9):  # always iterate; always factorise
         monkeypatch.setattr(module, "SPARSE_COST", cost)
-        found = module._pagerank(operator, table, restart)
+        found = module.pagerank_smoothed(operator, table, restart)
         np.testing.assert_allclose(found, exact, atol=1e-13)
 
 

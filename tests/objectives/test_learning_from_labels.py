@@ -25,7 +25,7 @@ OBJECTIVES = {
     "class means in blocks": lambda: mm.objectives.ClassMeans(Y, block_size=5),
     "neighbourhood": lambda: mm.objectives.Neighbourhood(Y, rho=0.1),
     "neighbourhood, weighted": lambda: mm.objectives.Neighbourhood(Y, item_weights=SHARES),
-    "links": lambda: mm.objectives.Links(MUST, CANNOT),
+    "links": lambda: mm.objectives.Links(MUST, CANNOT, threshold=2.0),
     "contrast, weighted": lambda: mm.objectives.LabelContrast(Y, item_weights=SHARES),
     "balanced contrast, weighted": lambda: mm.objectives.LabelContrast(
         Y, balanced=True, item_weights=SHARES

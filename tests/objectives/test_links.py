@@ -26,7 +26,7 @@ def test_value_is_the_definition(must, threshold):
 
 
 def test_by_hand():
-    objective = mm.objectives.Links(MUST, CANNOT)
+    objective = mm.objectives.Links(MUST, CANNOT, threshold=2.0)
     i, j = objective.pairs(np.array([0, 3, 1]), 6)
     assert (i.ravel().tolist(), j.ravel().tolist()) == ([0, 3, 4], [1, 1, 2])
     value, slope = objective.evaluate(np.array([0, 3, 1]), np.array([[2.0], [2.0], [2.0]]), 6)
@@ -38,7 +38,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("far", [1e3, 1e6])
 def test_far_items_neither_overflow_nor_vanish(far):
-    objective = mm.objectives.Links([[0, 1]], [[0, 2]])
+    objective = mm.objectives.Links([[0, 1]], [[0, 2]], threshold=2.0)
     value, slope = objective.evaluate(np.arange(2), np.array([[far], [far]]), 3)
     assert value == pytest.approx([far - 2.0, 0.0])
     assert slope.ravel() == pytest.approx([1.0, 0.0])
