@@ -17,6 +17,7 @@ ROOMS = [
     "paths",
     "objectives",
     "solvers",
+    "datasets",
     "estimators",
     "report",
     "demo",

@@ -39,8 +39,13 @@ PROMISED = [
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricRepair",
+    "datasets.fetch_mnist",
+    "datasets.fetch_citeseer",
+    "datasets.fetch_cora",
+    "datasets.fetch_pubmed",
+    "datasets.make_attributed_graph",
 ]
-ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
+ROOMS = ("datasets", "dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
 
 
 def lookup(dotted: str) -> object:
@@ -87,7 +92,7 @@ def run_python(code: str) -> str:
 
 @pytest.mark.parametrize("statement", ["import metricmix", "import metricmix.cli"])
 def test_import_is_light(statement: str) -> None:
-    heavy = "{'numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'rich', 'pandas'}"
+    heavy = "{'numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'rich', 'pandas', 'pooch'}"
     assert run_python(f"import sys; {statement}; print(sorted({heavy} & set(sys.modules)))") == "[]"
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     for name in options.data:
         network = load(name)
         if network is None:
-            print(f"{name}: not found; METRICMIX_DATA names the folder with {name}.npz")
+            print(f"{name}: not found; METRICMIX_DATA names the folder with its files")
             continue
         results[name] = run(network, options.splits, folder)
     page = write(results)

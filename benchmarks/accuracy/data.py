@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from benchmarks.measure import real_data
+from metricmix import datasets
+from metricmix.exceptions import DatasetNotFoundError
 
 Indices = NDArray[np.int64]
 PER_CLASS, N_VALIDATION, N_TEST = 20, 500, 1000
@@ -21,7 +21,7 @@ class Network:
 
     name: str
     words: Any
-    edges: NDArray[np.int32]
+    edges: Indices
     labels: Indices
     planetoid: tuple[Indices, Indices, Indices]
 
@@ -37,15 +37,13 @@ class Network:
 
 
 def load(name: str) -> Network | None:
-    """Return a network, or None where METRICMIX_DATA has no such file."""
-    path = real_data(f"{name}.npz")
-    if path is None:
+    """Return a network, or None where it cannot be found without a download."""
+    try:
+        found = getattr(datasets, f"fetch_{name}")(download_if_missing=False)
+    except DatasetNotFoundError:
         return None
-    with np.load(path, allow_pickle=False) as z:
-        parts = (z["features_data"], z["features_indices"], z["features_indptr"])
-        words = csr_array(parts, shape=tuple(z["features_shape"])).astype(np.float64)
-        split = (z["train_index"], z["val_index"], z["test_index"])
-        return Network(name, words, z["edges"], z["labels"], split)
+    split = (found.train_index, found.validation_index, found.test_index)
+    return Network(name, found.data, found.edges, found.target, split)
 
 
 def random_split(network: Network, seed: int) -> tuple[Indices, Indices, Indices]:

@@ -6,7 +6,8 @@ The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric 
 :mod:`~metricmix.dissimilarity` (raw data to sources, and the stack of them),
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
 metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how) and
-:mod:`~metricmix.estimators` (all of it as scikit-learn knows it).
+:mod:`~metricmix.estimators` (all of it as scikit-learn knows it). Data to try it on come from
+:mod:`~metricmix.datasets`.
 
 Importing it is cheap: a name's module is loaded when the name is first used.
 """
@@ -17,7 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metricmix import dissimilarity, estimators, mixture, objectives, paths, report, solvers
+    from metricmix import (
+        datasets,
+        dissimilarity,
+        estimators,
+        mixture,
+        objectives,
+        paths,
+        report,
+        solvers,
+    )
     from metricmix.dissimilarity.attributed_graph import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -29,6 +39,8 @@ if TYPE_CHECKING:
     from metricmix.exceptions import (
         CheckpointError,
         ConvergenceWarning,
+        DatasetError,
+        DatasetNotFoundError,
         InputError,
         MetricMixError,
         ModelFileError,
@@ -45,10 +57,21 @@ if TYPE_CHECKING:
     from metricmix.solvers.result import SolveResult, Status
     from metricmix.solvers.whole_matrix import minimize_metric
 
-_ROOMS = ("dissimilarity", "estimators", "mixture", "objectives", "paths", "report", "solvers")
+_ROOMS = (
+    "datasets",
+    "dissimilarity",
+    "estimators",
+    "mixture",
+    "objectives",
+    "paths",
+    "report",
+    "solvers",
+)
 _HOME = {
     "CheckpointError": "exceptions",
     "ConvergenceWarning": "exceptions",
+    "DatasetError": "exceptions",
+    "DatasetNotFoundError": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
     "LabelledKFold": "estimators.labelled_kfold",
@@ -83,6 +106,8 @@ _HOME = {
 __all__ = [
     "CheckpointError",
     "ConvergenceWarning",
+    "DatasetError",
+    "DatasetNotFoundError",
     "DissimilarityStack",
     "InputError",
     "LabelledKFold",
@@ -99,6 +124,7 @@ __all__ = [
     "Status",
     "UnreachableWarning",
     "check_metric",
+    "datasets",
     "dissimilarity",
     "estimators",
     "is_metric",

@@ -7,6 +7,8 @@
     │   ├── NotAMetricError                 a matrix breaks a metric's laws; carries the report
     │   └── TemperatureError                soft paths do not exist at this temperature
     ├── CheckpointError                     a file cannot be resumed from
+    ├── DatasetError (also an OSError)      a data file is damaged, foreign or cannot be stored
+    │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
     └── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
 
     UserWarning
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointError",
     "ConvergenceWarning",
+    "DatasetError",
+    "DatasetNotFoundError",
     "InputError",
     "MetricMixError",
     "ModelFileError",
@@ -57,6 +61,14 @@ class TemperatureError(InputError):
 
 class CheckpointError(MetricMixError):
     """A checkpoint is unreadable, or belongs to another problem."""
+
+
+class DatasetError(MetricMixError, OSError):
+    """A data file is damaged, is not what its name says, or cannot be stored."""
+
+
+class DatasetNotFoundError(DatasetError, FileNotFoundError):
+    """A data file is in none of the places looked at, and could not be downloaded."""
 
 
 class ModelFileError(MetricMixError, ValueError):

@@ -1,0 +1,84 @@
+"""Handwritten digits: MNIST, from the four original files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from metricmix.datasets.files import obtain
+from metricmix.datasets.idx import read_idx
+from metricmix.datasets.registry import MNIST
+
+__all__ = ["fetch_mnist"]
+
+N_TRAIN, N_TEST, SIDE = 60_000, 10_000, 28
+DESCR = """MNIST: handwritten digits
+
+70000 grey images of 28 x 28 pixels, 0 (background) to 255 (ink), of the digits 0 to 9: the first
+60000 for training, the other 10000 for testing, written by other people. All images are distinct
+and none is blank; 65 of the 784 pixels are 0 in every image.
+
+Origin: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits", made from
+databases of the NIST. There is no licence file; it is commonly said to be CC BY-SA 3.0.
+"""
+
+
+def fetch_mnist(
+    *, data_home: Any = None, return_X_y: bool = False, download_if_missing: bool = True
+) -> Any:
+    """Return the 70000 handwritten digits of MNIST.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        A folder to look into first, and to download to. Default: the one that METRICMIX_DATA
+        names, else the user's cache. Files lie in it, or in ``mnist/``, under their original names.
+    return_X_y : bool
+        Whether to return ``(data, target)`` alone.
+    download_if_missing : bool
+        Whether files that are nowhere are downloaded (11 MB; needs pooch, ``metricmix[data]``).
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` (70000, 784) uint8, ``target`` (70000,) int64, ``images`` (70000, 28, 28), a view
+        of the data, ``train_index`` (the first 60000), ``test_index`` (the rest), ``target_names``
+        and ``DESCR``. It takes 55 MB.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a file is nowhere and was not, or could not be, downloaded.
+    DatasetError
+        If a file does not have the known sha256, or cannot be read or stored.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> digits = mm.datasets.fetch_mnist()  # doctest: +SKIP
+    >>> digits.data[digits.train_index].shape  # doctest: +SKIP
+    (60000, 784)
+    """
+    files = obtain([MNIST], data_home, download_if_missing=download_if_missing)
+    n = N_TRAIN + N_TEST
+    images: NDArray[Any] = np.empty((n, SIDE, SIDE), np.uint8)
+    target: NDArray[Any] = np.empty(n, np.int64)
+    train, test = slice(0, N_TRAIN), slice(N_TRAIN, n)
+    parts = (images[train], target[train], images[test], target[test])
+    for file, part in zip(MNIST, parts, strict=True):
+        part[...] = read_idx(files[file.name], part.shape, name=file.name)
+    data = images.reshape(n, -1)
+    if return_X_y:
+        return data, target
+    return Bunch(
+        data=data,
+        target=target,
+        images=images,
+        train_index=np.arange(N_TRAIN),
+        test_index=np.arange(N_TRAIN, n),
+        target_names=np.arange(10),
+        DESCR=DESCR,
+    )
