@@ -81,8 +81,10 @@ class PrecomputedInput(Input):
             given = X if named else _as_array(estimator, X, square=True)
             try:
                 X = DissimilarityStack(given, scaling="none")
-            except InputError as error:  # one matrix is what X is called here
-                raise InputError(str(error).replace("stack[0]", "X", 1)) from None
+            except InputError as error:  # one matrix is called X here, and has no option of its own
+                message = str(error).replace("stack[0]", "X", 1)
+                wrapped = "wrap it, DissimilarityStack(X, directed=True),"
+                raise InputError(message.replace("pass directed=True", wrapped)) from None
         if len(X) < 2:
             raise InputError("X: expected two items at least, got n_samples=1 (1 sample)")
         self.stack = _scaled(X, scaling)
