@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.atomic import replacing
 from metricmix.exceptions import CheckpointError
 
 __all__ = ["damaged", "read_checkpoint", "write_checkpoint"]
@@ -34,14 +34,8 @@ def write_checkpoint(
     content: dict[str, Any] = {"header": np.array(text)}
     content.update(arrays)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **content)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(target) as file:
+        np.savez(file, **content)
 
 
 def read_checkpoint(

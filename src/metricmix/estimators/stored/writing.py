@@ -23,7 +23,6 @@ import json
 import math
 import os
 import re
-import secrets
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.atomic import replacing
 from metricmix.exceptions import ModelFileError
 
 __all__ = [
@@ -89,26 +89,17 @@ def write_model(
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                listed = {name: _write_array(archive, name, arrays[name]) for name in arrays}
-                manifest = {
-                    "format": FORMAT,
-                    "format_version": VERSION,
-                    "metricmix": version("metricmix"),
-                    "content": content,
-                    "arrays": listed,
-                }
-                manifest["sha256"] = seal(manifest)
-                _write_member(archive, MANIFEST, [as_text(manifest)])
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        listed = {name: _write_array(archive, name, arrays[name]) for name in arrays}
+        manifest = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "metricmix": version("metricmix"),
+            "content": content,
+            "arrays": listed,
+        }
+        manifest["sha256"] = seal(manifest)
+        _write_member(archive, MANIFEST, [as_text(manifest)])
 
 
 def as_text(manifest: Any) -> bytes:
