@@ -9,7 +9,8 @@
     ├── CheckpointError                     a file cannot be resumed from
     ├── DatasetError (also an OSError)      a data file is damaged, foreign or cannot be stored
     │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
-    └── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
+    ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
+    └── MissingPackageError (an ImportError) an optional package is needed; the message names it
 
     UserWarning
     ├── ConvergenceWarning                  a solver stopped before it was done
@@ -32,6 +33,7 @@ __all__ = [
     "DatasetNotFoundError",
     "InputError",
     "MetricMixError",
+    "MissingPackageError",
     "ModelFileError",
     "NotAMetricError",
     "TemperatureError",
@@ -73,6 +75,10 @@ class DatasetNotFoundError(DatasetError, FileNotFoundError):
 
 class ModelFileError(MetricMixError, ValueError):
     """An estimator cannot be stored, or a file is not a model that can be used."""
+
+
+class MissingPackageError(MetricMixError, ImportError):
+    """An optional package is not installed; the message says how to install it."""
 
 
 class ConvergenceWarning(UserWarning):

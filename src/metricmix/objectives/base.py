@@ -80,6 +80,13 @@ class Objective(ABC):
             Derivative of each term's value by each of its distances.
         """
 
+    def quadratic(self, terms: Indices, n: int) -> tuple[Floats, Floats, Floats] | None:
+        """Return (a, b, c) such that each term costs a d² + b d + c of its one distance d.
+
+        None, unless overridden: the terms are of another kind, and exact solvers refuse them.
+        """
+        return None
+
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
         """Draw `size` terms by their probabilities; uniformly unless overridden."""
         return rng.integers(self.n_terms(n), size=size)

@@ -88,6 +88,11 @@ class LabelContrast(LabelObjective):
         sign = self._sign(terms)
         return sign * d[:, 0], sign[:, None]
 
+    def quadratic(self, terms: Indices, n: int) -> tuple[Floats, Floats, Floats]:
+        """Return ±d, which is linear."""
+        nothing = np.zeros(len(terms))
+        return nothing, self._sign(terms), nothing
+
     def sample(self, rng: np.random.Generator, size: int, n: int) -> Indices:
         """Draw pairs by their weights, half of them within a class when balanced."""
         if not self.balanced:

@@ -68,5 +68,10 @@ class LeastSquares(Objective):
         residual = d[:, 0] - self.target[self._flat(terms)]
         return residual**2, 2.0 * residual[:, None]
 
+    def quadratic(self, terms: Indices, n: int) -> tuple[Floats, Floats, Floats]:
+        """Return (d - t)² as d² - 2 t d + t²."""
+        t: Floats = self.target[self._flat(terms)]
+        return np.ones(len(terms)), -2.0 * t, t**2
+
     def _flat(self, terms: Indices) -> Indices:
         return terms if self.known is None else self.known[terms]

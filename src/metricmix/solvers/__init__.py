@@ -1,19 +1,23 @@
 """How to minimise: solvers, the one loop that runs them, the one result they return."""
 
+from metricmix.solvers.direct import Direct
 from metricmix.solvers.full import Full
 from metricmix.solvers.loop import Progress
 from metricmix.solvers.minimize import minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
+from metricmix.solvers.trust_constr import TrustConstr
 from metricmix.solvers.whole_matrix import minimize_metric
 
 __all__ = [
+    "Direct",
     "Full",
     "Progress",
     "SolveResult",
     "Status",
     "Stochastic",
     "Trace",
+    "TrustConstr",
     "minimize",
     "minimize_metric",
 ]

@@ -16,11 +16,14 @@ from metricmix.mixture.linear import Mixture
 from metricmix.mixture.link import LINKS
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.constraint import CONSTRAINTS
+from metricmix.solvers.direct import Direct
 from metricmix.solvers.full import Full
+from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
+from metricmix.solvers.trust_constr import TrustConstr
 from metricmix.solvers.unprojected import UnprojectedProblem
 from metricmix.validation import (
     check_choice,
@@ -31,7 +34,16 @@ from metricmix.validation import (
 
 __all__ = ["minimize"]
 
-METHODS: dict[str, type[Stochastic] | type[Full]] = {"stochastic": Stochastic, "full": Full}
+METHODS: dict[str, Any] = {
+    "stochastic": Stochastic,
+    "full": Full,
+    "direct": Direct,
+    "trust-constr": TrustConstr,
+}
+AT_ONCE = ("direct", "trust-constr")
+"""Methods that are one call to a solver: they have no steps to look at."""
+EXACT = AT_ONCE
+"""Methods that take the mixture itself for the metric, and constrain the weights so that it is."""
 PAPER = {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1}
 EXACT_UP_TO = 2000
 """Up to this many items, the objective of the result is evaluated over all terms."""
@@ -69,12 +81,17 @@ def minimize(
         What to minimise: see :mod:`metricmix.objectives`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full"}
+    method : {"stochastic", "full", "direct", "trust-constr"}
         "stochastic" is Algorithm 1: each step draws a few pairs, and needs one shortest path each,
         O(R n) per pair. "full" computes all shortest paths in each step and an exact sub-gradient,
         O(n³) but few steps; the choice up to a few thousand items.
+        The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
+        is the metric, without softplus and projection, under all triangle inequalities. "direct" is
+        the paper's baseline for quadratic objectives, by cvxpy, up to a few hundred items;
+        "trust-constr" takes any smooth objective, for a few dozen.
     link, beta : str, float
-        The link and its sharpness; default those of `start`, else "softplus" and 1.
+        The link and its sharpness; default those of `start`, else "softplus" and 1. The exact
+        methods have the link "identity".
     start : Mixture or array of R weights, optional
         Default: 1/R each.
     constraint : {None, "nonnegative", "simplex"}
@@ -105,9 +122,11 @@ def minimize(
         Threads; the result does not depend on it.
     **options
         Of the method: see :class:`~metricmix.solvers.Stochastic` (optimizer, learning_rate,
-        schedule, batch_size, scaling, averaging, n_validation, checked, tol, patience) and
-        :class:`~metricmix.solvers.Full` (tol, memory, temperature). ``scaling="paper"`` also sets
-        the paper's own settings where none are given: plain steps of size 1, one pair each.
+        schedule, batch_size, scaling, averaging, n_validation, checked, tol, patience),
+        :class:`~metricmix.solvers.Full` (tol, memory, temperature),
+        :class:`~metricmix.solvers.Direct` (form, solver, solver_options) and
+        :class:`~metricmix.solvers.TrustConstr` (tol). ``scaling="paper"`` also sets the paper's own
+        settings where none are given: plain steps of size 1, one pair each.
 
     Returns
     -------
@@ -137,19 +156,25 @@ def minimize(
         stack = DissimilarityStack(stack)
     objective.check(stack.n_items)
     like = start if isinstance(start, Mixture) else Mixture([1.0])
-    problem = (Problem if projection else UnprojectedProblem)(
+    linear = method in EXACT
+    problem = (LinearModel if linear else Problem if projection else UnprojectedProblem)(
         objective,
         stack,
-        check_choice(link or like.link, LINKS, name="link"),
+        _identity(method, link, start)
+        if linear
+        else check_choice(link or like.link, LINKS, name="link"),
         check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
         check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
         n_jobs,
         None if centre is None else _weights_of(centre, stack),
     )
+    if method in AT_ONCE:
+        refused: dict[str, Any] = {"time_limit": time_limit, "check_every": check_every}
+        refused |= {"callback": callback, "checkpoint": checkpoint}
+        return _solve_at_once(method, problem, start, max_iter, refused, options)
     paper = method == "stochastic" and options.get("scaling") == "paper"
-    solver = _make_solver(
-        method, problem, _start(start, stack), {**(PAPER if paper else {}), **options}
-    )
+    options = {**(PAPER if paper else {}), **options, "start": _start(start, stack)}
+    solver = _make_solver(method, problem, options)
     default_steps = 200 if method == "full" else 500 if paper else 2000
     steps = check_integer(default_steps if max_iter is None else max_iter, name="max_iter")
     every = 1 if method == "full" else max(1, steps // 100)
@@ -185,6 +210,30 @@ def minimize(
     )
 
 
+def _solve_at_once(
+    method: str,
+    problem: Problem,
+    start: Mixture | ArrayLike | None,
+    max_iter: int | None,
+    refused: dict[str, Any],
+    options: dict[str, Any],
+) -> SolveResult:
+    """Run a method that is one call; refuse, by name, what only a loop can do."""
+    if method == "direct":
+        refused = {**refused, "start": start, "max_iter": max_iter}
+    else:
+        options = {**options, "start": _start(start, problem.stack)}
+        if max_iter is not None:
+            options["max_iter"] = check_integer(max_iter, name="max_iter")
+    for name, value in refused.items():
+        if value is not None:
+            raise InputError(
+                f"{name}: not an argument of method={method!r}, which is one call to a solver"
+            )
+    result: SolveResult = _make_solver(method, problem, options).solve()
+    return result
+
+
 def _start(start: Mixture | ArrayLike | None, stack: DissimilarityStack) -> Any:
     if start is None:
         return np.full(stack.n_sources, 1.0 / stack.n_sources)
@@ -197,14 +246,24 @@ def _weights_of(given: Mixture | ArrayLike, stack: DissimilarityStack) -> Any:
     return mixture.raw_weights(stack) * stack.scales
 
 
-def _make_solver(
-    method: str, problem: Problem, start: Any, options: dict[str, Any]
-) -> Stochastic | Full:
+def _identity(method: str, link: str | None, start: Mixture | ArrayLike | None) -> str:
+    """Return the link of the exact methods; another one is another model."""
+    asked = start.link if link is None and isinstance(start, Mixture) else link
+    if asked not in (None, "identity"):
+        raise InputError(
+            f"link: method={method!r} takes the mixture itself for the metric, link='identity', "
+            f"got {asked!r}; methods 'full' and 'stochastic' take it"
+        )
+    return "identity"
+
+
+def _make_solver(method: str, problem: Problem, options: dict[str, Any]) -> Any:
     kind = METHODS[method]
-    known = [field.name for field in fields(kind) if field.name not in ("problem", "start")]
+    first, *known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
+            own = [name for name in known if name not in ("start", "max_iter")]
             raise InputError(
-                f"{name}: not an option of method={method!r}, which takes {', '.join(known)}"
+                f"{name}: not an option of method={method!r}, which takes {', '.join(own)}"
             )
-    return kind(problem=problem, start=start, **options)
+    return kind(**{first: problem}, **options)

@@ -28,6 +28,10 @@ class Status(Enum):
         "no descent found at a kink of the objective; the weights are as good as this solver gets, "
         "try method='stochastic' from here or a larger rho"
     )
+    INACCURATE = (
+        "the solver ended short of its own tolerance; look at the violation, try another solver or "
+        "scale the sources alike"
+    )
     STOPPED = "stopped by the callback"
     INTERRUPTED = "interrupted; this is the best so far"
     DIVERGED = (
@@ -88,6 +92,11 @@ class SolveResult:
         What was learned (None when the whole matrix was the variable).
     metric : (n, n) array
         The learned metric, when the whole matrix was the variable.
+    violation : float
+        Where the mixture itself is the metric: its largest breach of a metric's laws, as a share of
+        its largest entry.
+    seconds : dict
+        What took how long, where a solver tells: "assembly" of the constraints, "solve".
     """
 
     objective: float
@@ -97,6 +106,8 @@ class SolveResult:
     trace: Trace
     mixture: Mixture | None = None
     metric: NDArray[np.float64] | None = None
+    violation: float | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def weights(self) -> NDArray[np.float64] | None:

@@ -1,0 +1,127 @@
+r"""The other model: the mixture itself is the metric; the weights are constrained so that it is.
+
+.. math:: \min_{\alpha \in C} \; f(\alpha) = \sum_t p_t \, g_t\big(m(\alpha)\big)
+          + \rho \lVert\alpha\rVert^2 \quad \text{s.t.} \quad m = \sum_r \alpha_r M_r
+          \text{ is a metric}
+
+The weights that satisfy this form a convex cone. There is no softplus and no projection here, so
+that the same weights mean another metric than in the path model, :math:`P(\mathrm{softplus}(m))`;
+what is learned therefore carries ``link="identity"``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.metric import metric_violations
+from metricmix.mixture.lengths import ROWS_AT_ONCE
+from metricmix.solvers.problem import Floats, Indices
+from metricmix.solvers.result import SolveResult, Status, Trace
+from metricmix.solvers.unprojected import UnprojectedProblem
+
+__all__ = ["LinearModel"]
+
+
+@dataclass(frozen=True)
+class LinearModel(UnprojectedProblem):
+    """An objective over the entries of a mixture that must be a metric."""
+
+    link: str = "identity"
+
+    def mixed(self, weights: Floats) -> Floats:
+        """Return the mixture as an (n, n) array, of any sign, with a zero diagonal."""
+        m = np.empty((self.n, self.n))
+        raw = weights / self.stack.scales
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            items = np.arange(start, min(self.n, start + ROWS_AT_ONCE))
+            m[items] = np.tensordot(raw, self.stack.raw_rows(items), axes=1)
+        np.fill_diagonal(m, 0.0)
+        return m if self.stack.directed else np.minimum(m, m.T)
+
+    def violation(self, weights: Floats) -> float:
+        """Return the largest breach of a metric's laws, as a share of the largest entry."""
+        report = metric_violations(self.mixed(weights), self.stack.directed, n_jobs=self.n_jobs)
+        worst = max(report.triangle, report.negativity)
+        return worst / report.scale if report.scale > 0 else 0.0
+
+    def sources_at(self, i: Indices, j: Indices) -> Floats:
+        """Return the values of the sources at pairs, divided by their scales: (len(i), R)."""
+        raw = self.stack.raw_pairs(i, j) / self.stack.scales[:, None]
+        return np.asarray(raw.T, dtype=np.float64)
+
+    def check_quadratic(self, method: str, instead: str) -> None:
+        """Refuse objectives that are no convex quadratic function of single distances."""
+        terms = np.arange(min(1, self.n_terms))
+        if self.objective.quadratic(terms, self.n) is None:
+            raise InputError(
+                f"objective: method={method!r} takes objectives that are quadratic in each distance"
+                f" (LeastSquares, LabelContrast), got {type(self.objective).__name__}; {instead}"
+            )
+
+    def pair_coefficients(self, column: Indices) -> tuple[Floats, Floats, float]:
+        """Return (a, b, c): without the ridge, f is the sum over columns of a m² + b m, plus c.
+
+        `column` says which one each of the n x n pairs is, -1 for none.
+        """
+        count = int(column.max(initial=-1)) + 1
+        a, b, constant = np.zeros(count), np.zeros(count), 0.0
+        for terms in self.pieces():
+            i, j = (side[:, 0] for side in self.objective.pairs(terms, self.n))
+            square, linear, rest = self._quadratic(terms)
+            where = column[i, j]
+            apart = where >= 0
+            a += np.bincount(where[apart], square[apart], minlength=count)
+            b += np.bincount(where[apart], linear[apart], minlength=count)
+            constant += float(rest.sum())
+        return a, b, constant
+
+    def _quadratic(self, terms: Indices) -> tuple[Floats, Floats, Floats]:
+        """Return the objective's own coefficients, times the probabilities of the terms."""
+        found = self.objective.quadratic(terms, self.n)
+        if found is None or (found[0] < 0).any():
+            raise InputError(
+                f"objective: expected a convex quadratic one, got {type(self.objective).__name__}; "
+                "method='full' takes any"
+            )
+        p = self.objective.probabilities(terms, self.n)
+        return p * found[0], p * found[1], p * found[2]
+
+    def _evaluate(
+        self, weights: Floats, terms: Indices, sources: NDArray[np.floating], p: Floats
+    ) -> tuple[float, Floats]:
+        """As without the projection, but entries may be negative: the constraints see to that."""
+        i, j = self.objective.pairs(terms, self.n)
+        d = np.where(i == j, 0.0, (weights @ sources).reshape(i.shape))
+        values, slopes = self.objective.evaluate(terms, d, self.n)
+        flow = np.where(i == j, 0.0, slopes * p[:, None]).ravel()
+        return float((values * p).sum()), np.asarray(sources @ flow, dtype=np.float64)
+
+    def infeasible(self) -> InputError:
+        """Return the error for a simplex without a metric; 0 is one, without that constraint."""
+        return InputError(
+            f"constraint: no weights with constraint={self.constraint!r} make the mixture of these "
+            "sources a metric; use method='full', whose projection makes one of any mixture"
+        )
+
+    def result(
+        self, weights: Floats, status: Status, *, n_iter: int, seconds: dict[str, float]
+    ) -> SolveResult:
+        """Return what a solver found in a single call, with a trace of one entry."""
+        if not status.is_success:
+            warnings.warn(status.value, ConvergenceWarning, stacklevel=5)
+        objective = self.value(weights)
+        return SolveResult(
+            objective=objective,
+            objective_kind="exact",
+            status=status,
+            n_iter=n_iter,
+            trace=Trace([n_iter], [objective], [seconds["assembly"] + seconds["solve"]], [weights]),
+            mixture=self.mixture(weights),
+            violation=self.violation(weights),
+            seconds=seconds,
+        )

@@ -1,0 +1,67 @@
+"""Whether something fits into memory, asked before it is begun."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from metricmix.exceptions import InputError
+
+__all__ = ["available_bytes", "check_fits"]
+
+MEMINFO = Path("/proc/meminfo")
+CONTAINER = Path("/sys/fs/cgroup")
+
+
+def available_bytes() -> int | None:
+    """Return the bytes that a process may still take, or None where nobody says."""
+    found = [_of_system(), _of_container()]
+    return min((amount for amount in found if amount is not None), default=None)
+
+
+def check_fits(needed: Callable[[int], int], n: int, *, what: str, instead: str) -> None:
+    """Raise InputError if ``needed(n)`` bytes are more than there are.
+
+    The sentence says what is needed, what there is, which number of items would do, and `instead`.
+    """
+    available = available_bytes()
+    if available is None or needed(n) <= available:
+        return
+    fits, too_many = 0, n
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        fits, too_many = (middle, too_many) if needed(middle) <= available else (fits, middle)
+    raise InputError(
+        f"stack: {what} needs about {_gibibytes(needed(n))} for {n} items and "
+        f"{_gibibytes(available)} are available, enough for {fits} items; {instead}"
+    )
+
+
+def _of_system() -> int | None:
+    try:
+        for line in MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):  # what is free, else what is built in
+        try:
+            return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            continue
+    return None
+
+
+def _of_container() -> int | None:
+    try:
+        limit, used = (
+            int((CONTAINER / name).read_text()) for name in ("memory.max", "memory.current")
+        )
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return None
+    return max(0, limit - used)
+
+
+def _gibibytes(amount: int) -> str:
+    return f"{amount / 2**30:.3g} GiB"
