@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DATA   ?= embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format bench examples accuracy clean
+.PHONY: help install demo test test-slow check format bench examples accuracy reproduce clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -44,6 +45,9 @@ examples: $(STAMP) ## run all of examples/; writes docs/examples.md and its pict
 
 accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.md (an hour)
 	$(BIN)/python -m benchmarks.accuracy
+
+reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
+	$(BIN)/metricmix reproduce all --data $(DATA)
 
 clean:         ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,13 +19,18 @@ def test_what_was_written_is_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def write_half(target: Path, error: BaseException) -> None:
+    with replacing(target) as file:
+        file.write(b"half of the n")
+        raise error
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_whatever_goes_wrong_the_old_file_stays(tmp_path: Path, error: BaseException) -> None:
     target = tmp_path / "file"
     target.write_text("old")
-    with pytest.raises(type(error)), replacing(target) as file:
-        file.write(b"half of the n")
-        raise error
+    with pytest.raises(type(error)):
+        write_half(target, error)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -10,6 +10,7 @@ import metricmix
 ROOMS = [
     "exceptions",
     "validation",
+    "atomic",
     "kernels",
     "metric",
     "dissimilarity",
@@ -20,6 +21,7 @@ ROOMS = [
     "datasets",
     "estimators",
     "report",
+    "experiments",
     "demo",
     "cli",
 ]

@@ -5,12 +5,14 @@
     MetricMixError
     ├── InputError (also a ValueError)      an argument is not what it should be
     │   ├── NotAMetricError                 a matrix breaks a metric's laws; carries the report
-    │   └── TemperatureError                soft paths do not exist at this temperature
+    │   ├── TemperatureError                soft paths do not exist at this temperature
+    │   └── TooLargeError (a MemoryError)   a computation would not fit into memory; nothing begun
     ├── CheckpointError                     a file cannot be resumed from
     ├── DatasetError (also an OSError)      a data file is damaged, foreign or cannot be stored
     │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
     ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
-    └── MissingPackageError (an ImportError) an optional package is needed; the message names it
+    ├── MissingPackageError (an ImportError) an optional package is needed; the message names it
+    └── ResultsError                        a results file is damaged, or of another run
 
     UserWarning
     ├── ConvergenceWarning                  a solver stopped before it was done
@@ -36,7 +38,9 @@ __all__ = [
     "MissingPackageError",
     "ModelFileError",
     "NotAMetricError",
+    "ResultsError",
     "TemperatureError",
+    "TooLargeError",
     "UnreachableWarning",
 ]
 
@@ -61,6 +65,10 @@ class TemperatureError(InputError):
     """Soft distances do not exist at this temperature; the message says which way to go."""
 
 
+class TooLargeError(InputError, MemoryError):
+    """A computation would not fit into memory; the message says what would."""
+
+
 class CheckpointError(MetricMixError):
     """A checkpoint is unreadable, or belongs to another problem."""
 
@@ -79,6 +87,10 @@ class ModelFileError(MetricMixError, ValueError):
 
 class MissingPackageError(MetricMixError, ImportError):
     """An optional package is not installed; the message says how to install it."""
+
+
+class ResultsError(MetricMixError):
+    """A results file cannot be read, or belongs to another run."""
 
 
 class ConvergenceWarning(UserWarning):

@@ -2,12 +2,13 @@
 
 from metricmix.report.convergence import plot_convergence
 from metricmix.report.reliability import plot_reliability
-from metricmix.report.style import PALETTE, figure, save_figure
+from metricmix.report.style import PALETTE, figure, panels, save_figure
 from metricmix.report.weights import plot_weights
 
 __all__ = [
     "PALETTE",
     "figure",
+    "panels",
     "plot_convergence",
     "plot_reliability",
     "plot_weights",

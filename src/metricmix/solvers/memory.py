@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import TooLargeError
 
 __all__ = ["available_bytes", "check_fits"]
 
@@ -21,7 +21,7 @@ def available_bytes() -> int | None:
 
 
 def check_fits(needed: Callable[[int], int], n: int, *, what: str, instead: str) -> None:
-    """Raise InputError if ``needed(n)`` bytes are more than there are.
+    """Raise TooLargeError if ``needed(n)`` bytes are more than there are.
 
     The sentence says what is needed, what there is, which number of items would do, and `instead`.
     """
@@ -32,7 +32,7 @@ def check_fits(needed: Callable[[int], int], n: int, *, what: str, instead: str)
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         fits, too_many = (middle, too_many) if needed(middle) <= available else (fits, middle)
-    raise InputError(
+    raise TooLargeError(
         f"stack: {what} needs about {_gibibytes(needed(n))} for {n} items and "
         f"{_gibibytes(available)} are available, enough for {fits} items; {instead}"
     )

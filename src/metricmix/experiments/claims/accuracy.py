@@ -1,0 +1,201 @@
+"""Claims of Experiments 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from metricmix.experiments.claims.verdicts import Claim, Finding, Verdict, above, below, within
+from metricmix.experiments.intervals import Interval, mean_interval
+from metricmix.experiments.results import Results
+
+__all__ = ["CLAIMS", "difference"]
+
+MARGIN = 0.05
+"""Accuracies that differ by less are called equivalent."""
+ROUNDING = 1e-9
+PAIR = "mixture, balanced"
+
+
+def difference(
+    results: Results,
+    name: str,
+    one: str,
+    other: str,
+    sizes: Sequence[int] | None = None,
+    **where: str,
+) -> list[float]:
+    """Return accuracy of `one` minus that of `other`, cell by cell.
+
+    As `other`, "single" is the better of graph and feature by their means over all cells of a size.
+    """
+    found = []
+    for D in results.sizes(name) if sizes is None else sizes:
+        cells = [r["values"]["accuracy"] for r in results.records(name, D=D, **where)]
+        if cells:
+            against = _better_single(cells) if other == "single" else other
+            found += [accuracy[one] - accuracy[against] for accuracy in cells]
+    return found
+
+
+def _better_single(cells: list[dict[str, float]]) -> str:
+    return max(("graph", "feature"), key=lambda name: np.mean([cell[name] for cell in cells]))
+
+
+def _compared(
+    name: str, one: str, other: str, judge: Callable[[Interval], Verdict], **where: str
+) -> Callable[[Results], Finding]:
+    """Return a function that judges the mean difference of two methods over all cells."""
+
+    def find(results: Results) -> Finding:
+        apart = difference(results, name, one, other, None, **where)
+        if not apart:
+            return Finding(Verdict.UNCLEAR, "not run")
+        interval = mean_interval(apart)
+        against = "the better single source" if other == "single" else f"“{other}”"
+        sampled = {"random": ", random papers", "walk": ", papers of a walk"}
+        shown = f"“{one}” minus {against}{sampled.get(where.get('sampling', ''), '')}"
+        return Finding(judge(interval), f"{shown}: {interval.text('+.3f')}")
+
+    return find
+
+
+def _smaller_is_better(one: str, sampling: str) -> Callable[[Results], Finding]:
+    """Return a function that compares the gain with few labels and with many."""
+
+    def find(results: Results) -> Finding:
+        name = "semi-supervised"
+        sizes = results.sizes(name)
+        few, many = (
+            mean_interval(difference(results, name, one, "single", [D], sampling=sampling))
+            for D in (sizes[0], sizes[-1])
+        )
+        interval = _apart(many, few)
+        return Finding(
+            above(interval),
+            f"gain of “{one}” {few.mean:+.3f} at D = {sizes[0]}, {many.mean:+.3f} at "
+            f"D = {sizes[-1]} ({sampling} papers; difference {interval.text('+.3f')})",
+        )
+
+    return find
+
+
+def _drops(one: str, sampling: str) -> Callable[[Results], Finding]:
+    """Return a function that compares the accuracy with few labels and with many."""
+
+    def find(results: Results) -> Finding:
+        sizes = results.sizes("semi-supervised")
+        ends = [
+            mean_interval(
+                record["values"]["accuracy"][one]
+                for record in results.records("semi-supervised", D=D, sampling=sampling)
+            )
+            for D in (sizes[0], sizes[-1])
+        ]
+        interval = _apart(*ends)
+        return Finding(
+            below(interval),
+            f"“{one}” {ends[0].mean:.3f} at D = {sizes[0]}, {ends[1].mean:.3f} at D = {sizes[-1]} "
+            f"({sampling} papers; difference {interval.text('+.3f')})",
+        )
+
+    return find
+
+
+def _apart(first: Interval, second: Interval) -> Interval:
+    """Return the second mean minus the first, of independent samples."""
+    apart = second.mean - first.mean
+    half = 1.96 * float(
+        np.hypot(first.std / np.sqrt(first.count), second.std / np.sqrt(second.count))
+    )
+    return Interval(apart, apart - half, apart + half, 0.0, first.count + second.count)
+
+
+def _is_metric(results: Results) -> Finding:
+    names = ("feature-space", "semi-supervised")
+    largest = [r["values"]["violation"] for name in names for r in results.records(name)]
+    return Finding(
+        Verdict.HOLDS if max(largest) <= ROUNDING else Verdict.FAILS,
+        f"{len(largest)} learned metrics checked over all triangles, largest violation "
+        f"{max(largest):.1g}",
+    )
+
+
+def _equivalent(interval: Interval) -> Verdict:
+    return within(interval, MARGIN)
+
+
+CLAIMS = (
+    Claim(
+        "Experiment 2",
+        f"The mixture of graphs is statistically equivalent to the images' own metric (± {MARGIN})",
+        "feature-space",
+        _compared("feature-space", "mixture, literal", "full", _equivalent),
+        _compared("feature-space", "mixture, balanced", "full", _equivalent),
+    ),
+    Claim(
+        "Experiment 2",
+        "The mixture is better than the best single graph, by a robust gap",
+        "feature-space",
+        _compared("feature-space", "mixture, literal", "best, single", above),
+        _compared("feature-space", "mixture, balanced", "best, single", above),
+    ),
+    Claim(
+        "Experiment 2, caption",
+        "The same, with “best” the simplex-constrained mixture",
+        "feature-space",
+        _compared("feature-space", "mixture, literal", "best, simplex", above),
+        _compared("feature-space", "mixture, balanced", "best, simplex", above),
+    ),
+    Claim(
+        "Experiment 3",
+        "Merging words and citations is profitable",
+        "semi-supervised",
+        _compared("semi-supervised", "mixture, literal", "single", above, sampling="random"),
+        _compared("semi-supervised", "mixture, balanced", "single", above, sampling="walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "The benefit is larger when there are few labels",
+        "semi-supervised",
+        _smaller_is_better("mixture, literal", "random"),
+        _smaller_is_better("mixture, balanced", "walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "The mixture's accuracy drops slightly as D grows",
+        "semi-supervised",
+        _drops("mixture, literal", "random"),
+        _drops("mixture, balanced", "walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "More sources make it better still",
+        "semi-supervised",
+        _compared(
+            "semi-supervised", "more, balanced", "mixture, balanced", above, sampling="random"
+        ),
+        _compared("semi-supervised", "more, balanced", "mixture, balanced", above, sampling="walk"),
+    ),
+    Claim(
+        "Method",
+        "What comes out is a metric",
+        "feature-space",
+        _is_metric,
+    ),
+    Claim(
+        "not in the paper",
+        "Learned weights beat equal ones",
+        "feature-space",
+        _compared("feature-space", "mixture, literal", "uniform", above),
+        _compared("feature-space", "mixture, balanced", "uniform", above),
+    ),
+    Claim(
+        "not in the paper",
+        "Learned weights beat equal ones, words and citations",
+        "semi-supervised",
+        _compared("semi-supervised", "mixture, literal", "uniform", above, sampling="random"),
+        _compared("semi-supervised", "mixture, balanced", "uniform", above, sampling="walk"),
+    ),
+)

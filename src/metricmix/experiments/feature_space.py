@@ -1,0 +1,113 @@
+"""Experiment 2: a mixture of graphs stands in for the images that the graphs were made from.
+
+D images are labelled. Each test image makes an augmented data set of D + 1, over which all graph
+metrics are computed anew; it gets the label of its nearest neighbour. As every other image is
+labelled, the nearest neighbour under the projected metric is the one under the edge lengths, and as
+the link is increasing, the one under the plain mixture: no shortest path is needed to predict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity import DissimilarityStack
+from metricmix.experiments.data import Data, check_enough
+from metricmix.experiments.experiment import Cell, Experiment, Found, generator
+from metricmix.experiments.graph_metrics import N_GRAPHS, graphs_of, image_metric, random_start
+from metricmix.experiments.training import LITERAL, RHO, learn, learn_literally
+from metricmix.metric import metric_violations
+from metricmix.objectives import LabelContrast
+from metricmix.paths import path_metric
+from metricmix.solvers.problem import Problem
+
+__all__ = ["METHODS", "FeatureSpace"]
+
+Floats = NDArray[np.float64]
+METHODS = {
+    "mixture, literal": "Algorithm 1 with the paper's settings",
+    "mixture, converged": "the same objective, minimised",
+    "mixture, balanced": "pairs of one class and of two count alike, from equal weights",
+    "uniform": "1/8 each, nothing learned",
+    "best, single": "the graph with the lowest objective",
+    "best, simplex": "weights >= 0 of sum 1 with the lowest objective",
+    "full": "the images' own metric",
+}
+
+
+@dataclass(frozen=True)
+class FeatureSpace(Experiment):
+    """1-NN accuracy of mixture, best and full against the number of labelled images."""
+
+    sizes: tuple[int, ...] = (40, 50, 60, 70, 80, 90)
+    repetitions: int = 200
+    n_test: int = 20
+
+    name: ClassVar[str] = "feature-space"
+    settings: ClassVar = {
+        "rho": RHO,
+        "literal": LITERAL,
+        "graphs": N_GRAPHS,
+        "balanced start": "equal",
+    }
+
+    def cells(self) -> list[Cell]:
+        """Return a cell per repetition and size."""
+        return [{"D": D, "repetition": k} for k in range(self.repetitions) for D in self.sizes]
+
+    def check(self, data: Data) -> None:
+        """Raise unless there are images enough."""
+        check_enough(max(self.sizes) + self.n_test, len(data.images.pixels), "images")
+
+    def cost(self, cell: Cell) -> float:
+        """Return what the size costs."""
+        return 100.0 + float(cell["D"])
+
+    def run(self, cell: Cell, data: Data, seed: int) -> Found:
+        """Train on D images, predict the others one by one."""
+        D, repetition = int(cell["D"]), int(cell["repetition"])
+        rng = generator(seed, self.name, D, repetition)
+        pixels, digits = data.images.sample(rng, D + self.n_test)
+        metric = image_metric(pixels)
+        y = digits[:D]
+        stack = graphs_of(metric[:D, :D])
+        learned, reached = _learn(stack, y, rng)
+        right: dict[str, list[bool]] = {method: [] for method in METHODS}
+        for t in range(D, D + self.n_test):
+            augmented = [*range(D), t]
+            rows = metric[np.ix_(augmented, augmented)]
+            to_train = graphs_of(rows).rows([D])[0, :D]
+            for method, weights in learned.items():
+                nearest = np.argmin(to_train @ weights)
+                right[method].append(y[nearest] == digits[t])
+            right["full"].append(y[np.argmin(rows[D, :D])] == digits[t])
+        balanced = path_metric(stack, learned["mixture, balanced"])
+        return Found(
+            {
+                "accuracy": {method: float(np.mean(found)) for method, found in right.items()},
+                "objective": reached,
+                "weights": {method: learned[method].round(6).tolist() for method in learned},
+                "violation": metric_violations(balanced).triangle,
+            }
+        )
+
+
+def _learn(
+    stack: DissimilarityStack, y: NDArray[Any], rng: np.random.Generator
+) -> tuple[dict[str, Floats], dict[str, float]]:
+    """Return the weights of every method, and the paper's objective where each ends."""
+    contrast = LabelContrast(y, rho=RHO)
+    problem = Problem(contrast, stack, n_jobs=1)
+    start, corners = random_start(rng), np.eye(N_GRAPHS)
+    learned = {
+        "mixture, literal": learn_literally(contrast, stack, start, rng),
+        "mixture, converged": learn(contrast, stack, start),
+        "mixture, balanced": learn(LabelContrast(y, rho=RHO, balanced=True), stack),
+        "uniform": np.full(N_GRAPHS, 1.0 / N_GRAPHS),
+        "best, single": corners[np.argmin([problem.value(corner) for corner in corners])],
+        "best, simplex": learn(contrast, stack, constraint="simplex"),
+    }
+    return learned, {method: problem.value(weights) for method, weights in learned.items()}

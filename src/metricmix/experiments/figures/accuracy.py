@@ -1,0 +1,117 @@
+"""The paper's Figures 5 and 6: accuracy against the number of labelled items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metricmix.experiments.intervals import mean_interval
+from metricmix.experiments.results import Results
+from metricmix.report import PALETTE, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_feature_space", "draw_semi_supervised"]
+
+LITERAL = {"color": PALETTE[0], "marker": "o", "linestyle": "--"}
+CONVERGED = {"color": PALETTE[5], "marker": "v"}
+BALANCED = {"color": PALETTE[0], "marker": "o"}
+UNIFORM = {"color": "#888888", "marker": "x", "linestyle": ":"}
+
+
+def draw_feature_space(results: Results) -> Figure:
+    """Draw the paper's three models on the left, what makes a difference on the right."""
+    looks: list[dict[str, dict[str, Any]]] = [
+        {
+            "mixture, literal": LITERAL,
+            "best, single": {"color": PALETTE[1], "marker": "^"},
+            "best, simplex": {"color": PALETTE[4], "marker": "<"},
+            "full": {"color": PALETTE[2], "marker": "s"},
+        },
+        {
+            "mixture, converged": CONVERGED,
+            "mixture, balanced": BALANCED,
+            "uniform": UNIFORM,
+            "full": {"color": PALETTE[2], "marker": "s"},
+        },
+    ]
+    picture, axes = panels(1, 2, 10.0, 4.4, sharey=True)
+    for ax, look, title in zip(
+        axes[0], looks, ("the paper's settings", "settings that converge"), strict=True
+    ):
+        _draw(ax, results, "feature-space", look, {})
+        ax.set_title(title, loc="left", fontsize=11)
+        ax.set_xlabel("labelled images D")
+    axes[0, 0].set_ylabel("1-NN accuracy")
+    return picture
+
+
+def draw_semi_supervised(results: Results) -> Figure:
+    """Draw two ways of sampling: the paper's two sources above, six sources below."""
+    single = {
+        "graph": {"color": PALETTE[1], "marker": "^"},
+        "feature": {"color": PALETTE[2], "marker": "s"},
+    }
+    looks: list[dict[str, dict[str, Any]]] = [
+        {
+            **single,
+            "mixture, literal": LITERAL,
+            "mixture, converged": CONVERGED,
+            "mixture, balanced": BALANCED,
+            "uniform": UNIFORM,
+        },
+        {
+            "mixture, balanced": BALANCED,
+            "more, balanced": {"color": PALETTE[3], "marker": "D"},
+            "more, uniform": UNIFORM,
+        },
+    ]
+    samplings = {
+        "random": "papers drawn at random (literal)",
+        "walk": "papers met on a random walk",
+    }
+    picture, axes = panels(2, 2, 10.0, 8.0, sharex=True, sharey=True)
+    for row, look in enumerate(looks):
+        for column, (sampling, title) in enumerate(samplings.items()):
+            ax = axes[row, column]
+            _draw(ax, results, "semi-supervised", look, {"sampling": sampling})
+            ax.set_title(
+                ("two sources, " if row == 0 else "six sources, ") + title, loc="left", fontsize=10
+            )
+            if row == 1:
+                ax.set_xlabel("labelled papers D")
+        axes[row, 0].set_ylabel("1-NN accuracy")
+    return picture
+
+
+def _draw(
+    ax: Axes, results: Results, name: str, look: dict[str, dict[str, Any]], where: dict[str, str]
+) -> None:
+    """Draw a line per method, means with 95 % intervals."""
+    sizes = results.sizes(name)
+    for k, (method, style) in enumerate(look.items()):
+        found = [
+            mean_interval(
+                record["values"]["accuracy"][method]
+                for record in results.records(name, D=D, **where)
+            )
+            for D in sizes
+        ]
+        gap = (sizes[1] - sizes[0]) if len(sizes) > 1 else 1
+        at = [D + 0.04 * gap * (k - (len(look) - 1) / 2) for D in sizes]  # bars side by side
+        means = [interval.mean for interval in found]
+        reach = [
+            [interval.mean - interval.low for interval in found],
+            [interval.high - interval.mean for interval in found],
+        ]
+        ax.errorbar(
+            *(at, means),
+            yerr=reach,
+            label=method,
+            linewidth=1.5,
+            markersize=5,
+            elinewidth=1.0,
+            **style,
+        )
+    ax.legend(frameon=False, fontsize=9, loc="best")

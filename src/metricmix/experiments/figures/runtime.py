@@ -1,0 +1,95 @@
+"""The paper's Figure 4: seconds against error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.experiments.results import Results
+from metricmix.report import PALETTE, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_runtime"]
+
+LOOKS: dict[str, tuple[str, str]] = {
+    "path": (PALETTE[0], "o"),
+    "path, paper's steps": (PALETTE[5], "v"),
+    "path, batches": (PALETTE[3], "D"),
+    "full gradient": (PALETTE[2], "s"),
+    "cutting plane": (PALETTE[4], "P"),
+    "cvx": (PALETTE[1], "^"),
+    "cvx, reduced": ("#8a4b08", "<"),
+    "trust-constr": ("#888888", "X"),
+}
+
+
+def draw_runtime(results: Results) -> Figure:
+    """Draw the paper's picture, and beside it seconds against D.
+
+    Small and large marks are small and large D; bars are standard deviations. "cvx + extra" counts
+    the assembly of the constraints too.
+    """
+    picture, axes = panels(1, 2, 11.5, 5.0)
+    left, right = axes[0]
+    for method, (colour, marker) in LOOKS.items():
+        points = _points(results, method)
+        if not points:
+            continue
+        D, error, spread, seconds, total = (
+            np.array(column) for column in zip(*points, strict=True)
+        )
+        sizes = 12.0 * np.sqrt(D / 10.0)
+        left.errorbar(
+            *(error, seconds), xerr=spread, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.7
+        )
+        left.scatter(
+            *(error, seconds), s=sizes, color=colour, marker=marker, label=method, linewidths=0
+        )
+        right.plot(D, seconds, color=colour, marker=marker, markersize=5, linewidth=1.3)
+        if (total > 1.02 * seconds).any():
+            left.scatter(
+                error, total, s=sizes, color="black", marker=marker, label=f"{method} + extra"
+            )
+            right.plot(D, total, color="black", marker=marker, markersize=4, linewidth=0.8)
+    rand = [record["values"]["error"] for record in results.records("complexity", method="rand")]
+    left.axvspan(*np.quantile(rand, [0.1, 0.9]), color="#dddddd", alpha=0.6, label="rand (80 %)")
+    for ax in axes[0]:
+        ax.set_yscale("log")
+        ax.set_xscale("log")
+        ax.set_ylabel("seconds")
+    left.set_xlabel("mean square error of the metric put out")
+    right.set_xlabel("images D")
+    right.set_xticks(results.sizes("complexity"), [str(D) for D in results.sizes("complexity")])
+    right.minorticks_off()
+    sizes_there = results.sizes("complexity")
+    left.set_title(
+        f"larger marks: larger D, {sizes_there[0]} … {sizes_there[-1]}", loc="left", fontsize=10
+    )
+    picture.legend(
+        *left.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=6,
+        fontsize=9,
+        frameon=False,
+    )
+    return picture
+
+
+def _points(results: Results, method: str) -> list[tuple[float, ...]]:
+    """Return D, error and its spread, seconds without and with assembly, for each size."""
+    points: list[tuple[float, ...]] = []
+    for D in results.sizes("complexity"):
+        records: list[Any] = [
+            record
+            for record in results.records("complexity", D=D, method=method)
+            if "error" in record["values"]
+        ]
+        if records:
+            errors = [record["values"]["error"] for record in records]
+            total = float(np.mean([record["seconds"]["total"] for record in records]))
+            extra = float(np.mean([record["seconds"].get("assembly", 0.0) for record in records]))
+            points.append((D, float(np.mean(errors)), float(np.std(errors)), total - extra, total))
+    return points

@@ -1,0 +1,100 @@
+"""The front door: run experiments, draw the pictures, write the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from metricmix.atomic import replacing
+from metricmix.experiments.data import Data
+from metricmix.experiments.experiment import Cell, Experiment
+from metricmix.experiments.figures import pictures_of
+from metricmix.experiments.page import write_page
+from metricmix.experiments.plan import plan
+from metricmix.experiments.results import Results
+from metricmix.experiments.runner import run_experiments
+from metricmix.report import save_figure
+from metricmix.report.html import self_contained
+
+__all__ = ["Outcome", "draw_and_write", "reproduce", "results_path"]
+
+FOLDER = "reproduction"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was run, and the files it was written to."""
+
+    results: Results
+    n_cells: int
+    page: Path
+    html: Path
+
+
+def reproduce(
+    what: str = "all",
+    out: Path = Path("metricmix-reproduction"),
+    *,
+    data: str = "embedded",
+    data_home: str | None = None,
+    seed: int = 0,
+    sizes: tuple[int, ...] = (),
+    repetitions: int | None = None,
+    n_jobs: int = 1,
+    fresh: bool = False,
+    on_start: Callable[[float], None] = lambda cost: None,
+    on_cell: Callable[[Experiment, Cell, float], None] = lambda experiment, cell, cost: None,
+) -> Outcome:
+    """Run the paper's experiments and write pictures and page from their results.
+
+    Finished cells are kept in ``out/reproduction/results.json``; the same call goes on from there.
+
+    Parameters
+    ----------
+    what : {"all", "1", "2", "3", "figures"}
+        An experiment, or what only the figures need; pictures and page show all there is.
+    out : Path
+        Folder for ``reproduction.md``, ``reproduction.html`` and ``reproduction/``.
+    data : {"embedded", "real"}
+        "real" is MNIST and Citeseer, looked for as the ``fetch_*`` functions do, in `data_home`
+        first.
+    seed : int
+    sizes, repetitions
+        In place of the default ones.
+    n_jobs : int
+        Processes; experiments that measure time use one.
+    fresh : bool
+        Forget what is in the results file.
+    on_start, on_cell : callable
+        Told of the cost of all that is to be run, and of every finished cell with its cost.
+    """
+    source = Data(data, data_home)
+    experiments = plan(what, data, sizes=sizes, repetitions=repetitions)
+    path = results_path(out)
+    if fresh:
+        path.unlink(missing_ok=True)
+    results = Results.begin(path, data, seed)
+    on_start(sum(one.cost(cell) for one in experiments for cell in results.missing(one)))
+    count = run_experiments(experiments, results, source, seed, n_jobs=n_jobs, on_cell=on_cell)
+    page, html = draw_and_write(results, out)
+    return Outcome(results, count, page, html)
+
+
+def results_path(out: Path) -> Path:
+    """Return where the results are kept."""
+    return out / FOLDER / "results.json"
+
+
+def draw_and_write(results: Results, out: Path) -> tuple[Path, Path]:
+    """Draw all pictures and write the page, as Markdown and HTML."""
+    for picture in pictures_of(results):
+        save_figure(picture.draw(results), out / FOLDER / picture.name)
+    markdown = write_page(results, FOLDER)
+    html = self_contained(markdown, out, title="metricmix: the paper, reproduced")
+    written = []
+    for name, text in (("reproduction.md", markdown), ("reproduction.html", html)):
+        with replacing(out / name) as file:
+            file.write(text.encode())
+        written.append(out / name)
+    return written[0], written[1]

@@ -1,0 +1,136 @@
+"""The results file: every finished cell, what it was computed with, and nothing by halves.
+
+One JSON file is the state of a run and its outcome. It is rewritten beside itself and moved into
+place, so that an interruption or a full disk leaves the last good one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from metricmix.atomic import replacing
+from metricmix.exceptions import ResultsError
+from metricmix.experiments.experiment import Cell, Experiment, Found
+from metricmix.experiments.provenance import provenance
+
+__all__ = ["Results"]
+
+FORMAT = "metricmix results 1"
+MUST_AGREE = ("data", "seed", "metricmix")
+"""What a file must have in common with a run that is to go on from it."""
+
+
+class Results:
+    """Cells by experiment and key.
+
+    Parameters
+    ----------
+    path : Path
+        The file to keep them in.
+    head : dict
+        Data, seed, versions and machine that they were computed with.
+    """
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.path = path
+        self.head = head
+        self.settings: dict[str, Any] = {}
+        self._cells: dict[str, dict[str, dict[str, Any]]] = {}
+
+    @classmethod
+    def begin(cls, path: Path, data: str, seed: int) -> Results:
+        """Return what is in the file if it belongs to such a run, else nothing, to be filled.
+
+        Raises
+        ------
+        ResultsError
+            If the file is damaged, or of other data, another seed or another version.
+        """
+        head = {"data": data, "seed": seed, **provenance()}
+        if not path.exists():
+            return cls(path, head)
+        results = cls.read(path)
+        for name in MUST_AGREE:
+            if results.head.get(name) != head[name]:
+                raise ResultsError(
+                    f"{path}: holds results with {name} {results.head.get(name)}, not "
+                    f"{head[name]}; choose another folder, or start afresh with --fresh"
+                )
+        return results
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """Read a results file."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise KeyError("format")
+            results = cls(path, content["head"])
+            results.settings = content["settings"]
+            for name, records in content["cells"].items():
+                results._cells[name] = {_key(record["cell"]): record for record in records}
+        except FileNotFoundError:
+            raise ResultsError(f"{path}: no results yet; run `metricmix reproduce`") from None
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise ResultsError(
+                f"{path}: not a results file, or a damaged one; start afresh with --fresh"
+            ) from None
+        return results
+
+    def write(self) -> None:
+        """Write the file, whole or not at all."""
+        content = {
+            "format": FORMAT,
+            "head": self.head,
+            "settings": self.settings,
+            "cells": {
+                name: [records[key] for key in sorted(records)]
+                for name, records in sorted(self._cells.items())
+            },
+        }
+        text = json.dumps(content, separators=(",", ":"))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as file:
+            # A line per cell keeps differences readable.
+            file.write(text.replace('{"cell":', '\n{"cell":').encode())
+
+    def missing(self, experiment: Experiment) -> list[Cell]:
+        """Return the cells still to be run; those run with other settings are forgotten."""
+        settings = json.loads(json.dumps(dict(experiment.settings)))
+        if self.settings.get(experiment.name) != settings:
+            self._cells.pop(experiment.name, None)
+        self.settings[experiment.name] = settings
+        known = self._cells.setdefault(experiment.name, {})
+        return [cell for cell in experiment.cells() if _key(cell) not in known]
+
+    def add(self, experiment: Experiment, cell: Cell, found: Found) -> None:
+        """Keep what a cell found."""
+        record: dict[str, Any] = {"cell": dict(cell), "values": found.values}
+        if found.seconds:
+            record["seconds"] = found.seconds
+        self._cells.setdefault(experiment.name, {})[_key(cell)] = record
+
+    def has(self, name: str) -> bool:
+        """Return whether an experiment has any finished cell."""
+        return bool(self._cells.get(name))
+
+    def records(self, name: str, **where: int | str) -> Iterator[dict[str, Any]]:
+        """Yield the cells of an experiment that agree with `where`, in the order of their keys."""
+        for _, record in sorted(self._cells.get(name, {}).items()):
+            if all(record["cell"].get(key) == value for key, value in where.items()):
+                yield record
+
+    def sizes(self, name: str, key: str = "D") -> list[int]:
+        """Return the sizes that there are cells of, smallest first."""
+        return sorted({int(record["cell"][key]) for record in self.records(name)})
+
+
+def _key(cell: Cell) -> str:
+    """Return a cell's key as text; numbers are padded, so that it sorts as one expects."""
+    return ",".join(
+        f"{name}={value:06d}" if isinstance(value, int) else f"{name}={value}"
+        for name, value in cell.items()
+    )
