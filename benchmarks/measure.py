@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from metricmix.experiments.provenance import cpu_name
+from metricmix.experiments.provenance import provenance as computed_with
+from metricmix.report.markdown import table
 
 __all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "provenance", "real_data", "table"]
 
@@ -46,23 +47,6 @@ def best_time(function: Callable[[], Any], repeats: int = 5, at_least: float = 0
     return best / inner
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def cpu_name() -> str:
-    """Return the processor's name."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def real_data(name: str) -> Path | None:
     """Return a file of real data if METRICMIX_DATA points to a folder that has it."""
     folder = os.environ.get("METRICMIX_DATA")
@@ -72,21 +56,11 @@ def real_data(name: str) -> Path | None:
 
 def provenance() -> str:
     """Say where the figures come from: machine, versions, commit."""
-    import numba
-    import numpy
-    import scipy
-
     from metricmix.kernels.threads import effective_threads
 
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-    ).stdout.strip()
+    found = computed_with()
+    versions = ", ".join(f"{name} {found[name]}" for name in ("numpy", "scipy", "numba"))
     return (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
-        f"{effective_threads()} threads of {cpu_name()}, "
-        f"Python {platform.python_version()}, numpy {numpy.__version__}, "
-        f"scipy {scipy.__version__}, numba {numba.__version__}"
+        f"{found['date']}, commit {found['commit'] or 'unknown'}, "
+        f"{effective_threads()} threads of {found['cpu']}, Python {found['python']}, {versions}"
     )

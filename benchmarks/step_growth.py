@@ -7,44 +7,22 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import best_time, headline, table
-from metricmix.dissimilarity import DissimilarityStack
-from metricmix.objectives import LabelContrast
+from metricmix.experiments.step_cost import WEIGHTS, R, growing_problem
 from metricmix.paths.pair import bundle_paths
 from metricmix.report import PALETTE, figure, save_figure
 from metricmix.solvers.problem import Problem
 
 TITLE = "One step of Algorithm 1, R = 4, n = 500 … 8000"
 SIZES = (500, 1000, 2000, 4000, 8000)
-R, DIMENSIONS, STEPS = 4, 25, 100
-WEIGHTS = {
-    "weights of size 1": np.array([0.5, 0.3, -0.2, 0.4]),
-    "ten times larger": np.array([5.0, 3.0, -2.0, 4.0]),
-}
+STEPS = 100
 PICTURE = Path(__file__).parent.parent / "docs" / "figures" / "step_growth"
-
-
-def problem(n: int) -> Problem:
-    """Return Euclidean distances in four feature spaces of ten classes, each of mean 1."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(10, size=n)
-    block = np.empty((R, n, n), np.float32)
-    for layer in block:
-        X = rng.normal(size=(10, DIMENSIONS))[y] + rng.normal(size=(n, DIMENSIONS))
-        squares = (X**2).sum(1)
-        gram = squares[:, None] + squares - 2 * X @ X.T
-        np.fill_diagonal(gram, 0.0)
-        d = np.sqrt(np.maximum(gram + gram.T, 0.0) / 2)
-        layer[...] = d / d.mean()
-    stack = DissimilarityStack.from_block(block)
-    stack.raw_range()  # found once, in the first step
-    return Problem(LabelContrast(y, rho=0.01), stack, n_jobs=1)
 
 
 def run() -> str:
     times: dict[str, list[float]] = {label: [] for label in WEIGHTS}
     rows = []
     for n in SIZES:
-        case = problem(n)
+        case = growing_problem(n)
         terms = np.random.default_rng(1).integers(case.n_terms, size=STEPS)
         cells = [str(n)]
         for label, weights in WEIGHTS.items():

@@ -11,6 +11,7 @@ For a few dozen items at most; the result is a local minimum where g is not conv
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,21 +78,23 @@ class TrustConstr:
         if model.constraint == "simplex":
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
-        found = minimize(
-            model.value_and_gradient,
-            project_weights(self.start, model.constraint),
-            jac=True,
-            method="trust-constr",
-            constraints=constraints,
-            bounds=None if model.constraint == "none" else Bounds(0.0, np.inf),
-            options={
-                "maxiter": self.max_iter,
-                # Its test of the gradient forgets complementarity and ends far from the optimum.
-                "gtol": 0.0,
-                "xtol": self.tol,
-                "barrier_tol": self.tol,
-            },
-        )
+        with warnings.catch_warnings():  # where a step changes nothing, its Hessian stays as it is
+            warnings.filterwarnings("ignore", message="delta_grad == 0.0")
+            found = minimize(
+                model.value_and_gradient,
+                project_weights(self.start, model.constraint),
+                jac=True,
+                method="trust-constr",
+                constraints=constraints,
+                bounds=None if model.constraint == "none" else Bounds(0.0, np.inf),
+                options={
+                    "maxiter": self.max_iter,
+                    # Its test of the gradient forgets complementarity and ends far from the optimum.
+                    "gtol": 0.0,
+                    "xtol": self.tol,
+                    "barrier_tol": self.tol,
+                },
+            )
         status = Status.CONVERGED if found.status in (1, 2) else Status.MAX_ITER
         return model.result(
             np.asarray(found.x, dtype=np.float64),
