@@ -322,10 +322,20 @@ def _check_rows(
     matrix: NDArray[Any], low: int, high: int, lower: bool, tolerance: float
 ) -> tuple[float, int, int, int]:
     """Return the worst broken triangle over pairs (i, j), low <= i < high, and their number."""
-    n, dtype = len(matrix), matrix.dtype
-    columns = high if lower else n
-    shortest = matrix[low:high, :columns].copy()
-    count, width = high - low, panel_width(dtype)
+    shortest = matrix[low:high, : high if lower else len(matrix)].copy()
+    lower_by_detours(shortest, matrix, low, lower)
+    found: tuple[float, int, int, int] = compare(matrix, shortest, low, lower, tolerance)
+    return found
+
+
+def lower_by_detours(shortest: NDArray[Any], matrix: NDArray[Any], low: int, lower: bool) -> None:
+    """Let `shortest`, lengths of the items from `low` on, be no longer than any way over a third.
+
+    Its columns are all items, or only those up to the last row if `lower`: then what lies right of
+    the diagonal is of no interest. Entries may be negative, and inf where there is no way.
+    """
+    (count, columns), dtype = shortest.shape, matrix.dtype
+    n, high, width = len(matrix), low + count, panel_width(matrix.dtype)
     highs = np.empty((-(-count // STRIP), -(-columns // width)), dtype)
     tile_maxima(shortest, 0, count, highs)
     depth = 0
@@ -338,5 +348,3 @@ def _check_rows(
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
         update(shortest, 0, count, left, right, highs, low if lower else None)
-    found: tuple[float, int, int, int] = compare(matrix, shortest, low, lower, tolerance)
-    return found

@@ -478,7 +478,7 @@ def test_reaching_max_iter_warns_only_where_convergence_was_tested():
 def test_every_status_advises():
     assert all(status.value for status in Status)
     good = {status for status in Status if status.is_success}
-    assert good == {Status.CONVERGED, Status.COMPLETED, Status.STOPPED}
+    assert good == {Status.CONVERGED, Status.NO_INTERIOR, Status.COMPLETED, Status.STOPPED}
 
 
 def test_verbose_is_silent_in_a_pipe(capfd):

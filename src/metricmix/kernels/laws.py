@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 
-__all__ = ["compare", "survey_pairs"]
+__all__ = ["compare", "survey_pairs", "worst_of_rows"]
 
 
 @kernel
@@ -29,6 +29,29 @@ def compare(
                 if excess > worst:
                     worst, worst_i, worst_j = excess, i, j
     return worst, worst_i, worst_j, count
+
+
+@kernel
+def worst_of_rows(
+    matrix: NDArray[Any],
+    shortest: NDArray[Any],
+    low: int,
+    lower: bool,
+    slack: float,
+    excess: NDArray[Any],
+    partner: NDArray[Any],
+) -> None:
+    """Per item i from `low` on, find the j by which length plus slack exceeds the shortest most."""
+    rows, columns = shortest.shape
+    for r in range(rows):
+        i = low + r
+        row, reached = matrix[i], shortest[r]
+        worst, where = 0.0, i
+        for j in range(i if lower else columns):
+            over = row[j] + slack - reached[j]
+            if over > worst and i != j:
+                worst, where = over, j
+        excess[r], partner[r] = worst, where
 
 
 @kernel

@@ -16,6 +16,7 @@ __all__ = [
     "length_of",
     "link_in_place",
     "mix_row",
+    "mix_rows",
     "row_range",
     "tangent_of",
 ]
@@ -46,6 +47,15 @@ def mix_row(
             row = block[r, u]
             for v in range(n):
                 m[v] += alpha * row[v]
+
+
+@kernel
+def mix_rows(
+    block: NDArray[Any], weights: NDArray[np.float64], start: int, m: NDArray[np.float64]
+) -> None:
+    """Fill m with the rows start, start + 1, … of the mixture."""
+    for k in range(m.shape[0]):
+        mix_row(block, weights, start + k, False, m[k])
 
 
 @kernel

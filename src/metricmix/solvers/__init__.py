@@ -1,5 +1,6 @@
 """How to minimise: solvers, the one loop that runs them, the one result they return."""
 
+from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct
 from metricmix.solvers.full import Full
 from metricmix.solvers.loop import Progress
@@ -10,6 +11,7 @@ from metricmix.solvers.trust_constr import TrustConstr
 from metricmix.solvers.whole_matrix import minimize_metric
 
 __all__ = [
+    "CuttingPlane",
     "Direct",
     "Full",
     "Progress",

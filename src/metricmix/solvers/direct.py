@@ -84,7 +84,7 @@ class Direct:
             lambda n: direct_bytes(n, model.stack.n_sources, self.form, directed=directed),
             model.n,
             what=f"method='direct' with form={self.form!r}",
-            instead="take fewer items, or method='full', which has no constraints to store",
+            instead="take fewer items, or method='cutting-plane', which stores few of the rows",
         )
         started = time.perf_counter()
         alpha = cp.Variable(model.stack.n_sources)
@@ -125,7 +125,6 @@ class Direct:
         model = self.model
         i, j, column = pair_positions(model.n, directed=model.stack.directed)
         S = model.sources_at(i, j)
-        rows = constraint_matrix(model.n, directed=model.stack.directed)
         a, b, constant = model.pair_coefficients(column)
         # a m² + b m = (√a m + b / 2√a)² - b² / 4a: a sum of squares keeps the small differences.
         curved = a > 0
@@ -134,11 +133,13 @@ class Direct:
         constant -= float(shift @ shift)
         if self.form == "matrix":
             m = cp.Variable(len(i))
-            constraints = [m == S @ alpha, rows @ m >= 0]
+            A = constraint_matrix(model.n, directed=model.stack.directed)
+            constraints = [m == S @ alpha, A @ m >= 0]
             residual = cp.multiply(root, m[np.flatnonzero(curved)]) + shift
             linear = b[~curved] @ m[np.flatnonzero(~curved)]
         else:
-            constraints = [(rows @ S) @ alpha >= 0]
+            rows = model.all_rows(S)
+            constraints = [rows @ alpha >= 0] if len(rows) else []
             # The same norm from R + 1 rows.
             stacked = np.column_stack([root[:, None] * S[curved], shift])
             factor: Any = np.linalg.qr(stacked, mode="r")

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.kernels.mixing import mix_rows
+from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.metric import metric_violations
 from metricmix.mixture.lengths import ROWS_AT_ONCE
 from metricmix.solvers.problem import Floats, Indices
 from metricmix.solvers.result import SolveResult, Status, Trace
+from metricmix.solvers.triangle_rows import reduced_rows
 from metricmix.solvers.unprojected import UnprojectedProblem
 
 __all__ = ["LinearModel"]
@@ -36,23 +40,59 @@ class LinearModel(UnprojectedProblem):
     def mixed(self, weights: Floats) -> Floats:
         """Return the mixture as an (n, n) array, of any sign, with a zero diagonal."""
         m = np.empty((self.n, self.n))
-        raw = weights / self.stack.scales
-        for start in range(0, self.n, ROWS_AT_ONCE):
-            items = np.arange(start, min(self.n, start + ROWS_AT_ONCE))
-            m[items] = np.tensordot(raw, self.stack.raw_rows(items), axes=1)
+        raw, block = weights / self.stack.scales, self.stack.block
+
+        def fill(start: int) -> None:
+            part = m[start : start + ROWS_AT_ONCE]
+            if block is not None:
+                mix_rows(block, raw, start, part)
+            else:
+                items = np.arange(start, start + len(part))
+                part[...] = np.tensordot(raw, self.stack.raw_rows(items), axes=1)
+
+        # Computed sources may not be safe to call from several threads.
+        threads = 1 if block is None else threads_for(self.n, self.n_jobs)
+        in_threads(fill, range(0, self.n, ROWS_AT_ONCE), threads)
         np.fill_diagonal(m, 0.0)
-        return m if self.stack.directed else np.minimum(m, m.T)
+        return m if self.stack.directed or block is not None else np.minimum(m, m.T)
 
     def violation(self, weights: Floats) -> float:
         """Return the largest breach of a metric's laws, as a share of the largest entry."""
         report = metric_violations(self.mixed(weights), self.stack.directed, n_jobs=self.n_jobs)
-        worst = max(report.triangle, report.negativity)
-        return worst / report.scale if report.scale > 0 else 0.0
+        if report.scale <= self.noise(weights):  # sources that cancel each other: a mixture of 0
+            return 0.0
+        return max(report.triangle, report.negativity) / report.scale
+
+    def noise(self, weights: Floats) -> float:
+        """Return what rounding alone may do to a law under these weights."""
+        return 8.0 * self.rounding * float(np.abs(weights) @ self.largest)
+
+    @cached_property
+    def rounding(self) -> float:
+        """The relative rounding of the sources' entries, by their type."""
+        return float(np.finfo(self.stack.raw_rows(np.arange(1)).dtype).eps)
+
+    @cached_property
+    def largest(self) -> Floats:
+        """The largest entry of every source, divided by its scale; 1 where all are 0."""
+        stack = self.stack
+        known = stack.raw_range()
+        if known is None:
+            everyone = range(0, stack.n_items, 256)
+            blocks = (np.arange(a, min(stack.n_items, a + 256)) for a in everyone)
+            high = np.max([stack.raw_rows(items).max(axis=(1, 2)) for items in blocks], axis=0)
+        else:
+            high = known[1].max(axis=1)
+        return np.where(high > 0, high, 1.0) / stack.scales
 
     def sources_at(self, i: Indices, j: Indices) -> Floats:
         """Return the values of the sources at pairs, divided by their scales: (len(i), R)."""
         raw = self.stack.raw_pairs(i, j) / self.stack.scales[:, None]
         return np.asarray(raw.T, dtype=np.float64)
+
+    def all_rows(self, S: Floats) -> Floats:
+        """Return every law of a metric as a row over the weights, from the sources at all pairs."""
+        return reduced_rows(self.n, S, directed=self.stack.directed, rounding=self.rounding)
 
     def check_quadratic(self, method: str, instead: str) -> None:
         """Refuse objectives that are no convex quadratic function of single distances."""
@@ -72,7 +112,7 @@ class LinearModel(UnprojectedProblem):
         a, b, constant = np.zeros(count), np.zeros(count), 0.0
         for terms in self.pieces():
             i, j = (side[:, 0] for side in self.objective.pairs(terms, self.n))
-            square, linear, rest = self._quadratic(terms)
+            square, linear, rest = self.quadratic(terms)
             where = column[i, j]
             apart = where >= 0
             a += np.bincount(where[apart], square[apart], minlength=count)
@@ -80,7 +120,7 @@ class LinearModel(UnprojectedProblem):
             constant += float(rest.sum())
         return a, b, constant
 
-    def _quadratic(self, terms: Indices) -> tuple[Floats, Floats, Floats]:
+    def quadratic(self, terms: Indices) -> tuple[Floats, Floats, Floats]:
         """Return the objective's own coefficients, times the probabilities of the terms."""
         found = self.objective.quadratic(terms, self.n)
         if found is None or (found[0] < 0).any():

@@ -233,6 +233,10 @@ def _look(
     trace.time.append(current.seconds)
     if weights is not None:
         trace.weights.append(weights.copy())
+    details: Callable[[Any], dict[str, float]] | None = getattr(solver, "details", None)
+    if details is not None:
+        for name, amount in details(current.state).items():
+            trace.details.setdefault(name, []).append(amount)
     if not limits.keep_best:
         # The mean of what was drawn speaks for where it was drawn: up to the last check's state.
         if objective < current.best_objective:
@@ -278,6 +282,7 @@ def _save(
         "best_objective": current.best_objective,
         "rng": rng.bit_generator.state,
         "trace": [trace.iteration, trace.objective, trace.time],
+        "details": trace.details,
     }
     write_checkpoint(path, header, arrays)
 
@@ -310,6 +315,7 @@ def _restore(
         ) from None
     trace.iteration, trace.objective, trace.time = header["trace"]
     trace.weights = list(arrays["trace.weights"])
+    trace.details = header.get("details", {})
     return _Run(
         iteration=header["iteration"],
         best_objective=header["best_objective"],

@@ -16,6 +16,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.mixture.link import LINKS
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.constraint import CONSTRAINTS
+from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct
 from metricmix.solvers.full import Full
 from metricmix.solvers.linear_model import LinearModel
@@ -37,13 +38,15 @@ __all__ = ["minimize"]
 METHODS: dict[str, Any] = {
     "stochastic": Stochastic,
     "full": Full,
+    "cutting-plane": CuttingPlane,
     "direct": Direct,
     "trust-constr": TrustConstr,
 }
 AT_ONCE = ("direct", "trust-constr")
 """Methods that are one call to a solver: they have no steps to look at."""
-EXACT = AT_ONCE
+EXACT = ("cutting-plane", *AT_ONCE)
 """Methods that take the mixture itself for the metric, and constrain the weights so that it is."""
+STEPS = {"stochastic": 2000, "full": 200, "cutting-plane": 500}
 PAPER = {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1}
 EXACT_UP_TO = 2000
 """Up to this many items, the objective of the result is evaluated over all terms."""
@@ -81,13 +84,14 @@ def minimize(
         What to minimise: see :mod:`metricmix.objectives`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full", "direct", "trust-constr"}
+    method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"}
         "stochastic" is Algorithm 1: each step draws a few pairs, and needs one shortest path each,
         O(R n) per pair. "full" computes all shortest paths in each step and an exact sub-gradient,
         O(n³) but few steps; the choice up to a few thousand items.
         The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
-        is the metric, without softplus and projection, under all triangle inequalities. "direct" is
-        the paper's baseline for quadratic objectives, by cvxpy, up to a few hundred items;
+        is the metric, without softplus and projection, under all triangle inequalities.
+        "cutting-plane" finds the optimum of quadratic objectives and proves it, for thousands of
+        items. "direct" is the paper's baseline for the same, by cvxpy, up to a few hundred;
         "trust-constr" takes any smooth objective, for a few dozen.
     link, beta : str, float
         The link and its sharpness; default those of `start`, else "softplus" and 1. The exact
@@ -104,11 +108,12 @@ def minimize(
         Where the ridge draws weights to, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in
         the paper. Equal weights are a good centre where there is little to learn from.
     max_iter : int, optional
-        Steps; default 2000 (500 with ``scaling="paper"``) or 200 ("full").
+        Steps; default 2000 (500 with ``scaling="paper"``), 200 ("full") or 500 ("cutting-plane").
     time_limit : float, optional
         Seconds after which to stop with what there is.
     check_every : int, optional
-        Steps between checks (a trace entry each); default a hundredth of `max_iter`, or 1 ("full").
+        Steps between checks (a trace entry each); default a hundredth of `max_iter` for
+        "stochastic", else 1.
     random_state : int or Generator, optional
         Seed; the same seed gives the same result, bit for bit, on one machine.
     callback : callable, optional
@@ -124,6 +129,7 @@ def minimize(
         Of the method: see :class:`~metricmix.solvers.Stochastic` (optimizer, learning_rate,
         schedule, batch_size, scaling, averaging, n_validation, checked, tol, patience),
         :class:`~metricmix.solvers.Full` (tol, memory, temperature),
+        :class:`~metricmix.solvers.CuttingPlane` (tol, rows_per_round, forget_after),
         :class:`~metricmix.solvers.Direct` (form, solver, solver_options) and
         :class:`~metricmix.solvers.TrustConstr` (tol). ``scaling="paper"`` also sets the paper's own
         settings where none are given: plain steps of size 1, one pair each.
@@ -131,8 +137,9 @@ def minimize(
     Returns
     -------
     SolveResult
-        `mixture`, `weights`, `objective`, `status`, `message`, `n_iter`, `trace`. A solver that
-        stopped before it was done warns, and its message says what to try.
+        `mixture`, `weights`, `objective`, `status`, `message`, `n_iter`, `trace`; exact methods add
+        `violation`, and "cutting-plane" `lower_bound` and `gap`. A solver that stopped before it
+        was done warns, and its message says what to try.
 
     Examples
     --------
@@ -175,12 +182,13 @@ def minimize(
     paper = method == "stochastic" and options.get("scaling") == "paper"
     options = {**(PAPER if paper else {}), **options, "start": _start(start, stack)}
     solver = _make_solver(method, problem, options)
-    default_steps = 200 if method == "full" else 500 if paper else 2000
+    default_steps = 500 if paper else STEPS[method]
     steps = check_integer(default_steps if max_iter is None else max_iter, name="max_iter")
-    every = 1 if method == "full" else max(1, steps // 100)
+    drawn = isinstance(solver, Stochastic)
+    every = max(1, steps // 100) if drawn else 1
     every = every if check_every is None else check_every
-    judged = isinstance(solver, Full) or solver.n_validation > 0
-    tested = isinstance(solver, Full) or solver.tol is not None
+    judged = solver.n_validation > 0 if drawn else isinstance(solver, Full)
+    tested = solver.tol is not None
     outcome = run(
         solver,
         Limits(steps, time_limit, every, tested=tested, keep_best=judged),
@@ -191,6 +199,19 @@ def minimize(
         verbose=verbose,
     )
     weights = solver.weights(outcome.state)
+    if isinstance(solver, CuttingPlane):
+        return SolveResult(
+            objective=outcome.objective,
+            objective_kind="exact",
+            status=outcome.status,
+            n_iter=outcome.n_iter,
+            trace=outcome.trace,
+            mixture=problem.mixture(weights),
+            lower_bound=outcome.state.lower,
+            gap=solver.gap(outcome.state),
+            has_interior=solver.has_interior(outcome.state),
+            violation=solver.model.violation(weights),
+        )
     value, kind = outcome.objective, "held-out" if judged else "running mean"
     if isinstance(solver, Full):
         kind = "exact" if solver.temperature is None else "soft"

@@ -21,6 +21,10 @@ class Status(Enum):
     """Why a solver stopped; the value says it in words, with what to try next."""
 
     CONVERGED = "converged: no further improvement within tol"
+    NO_INTERIOR = (
+        "converged, but no weights keep all triangles strictly: the result, often the weights 0, "
+        "keeps them up to the violation that is reported"
+    )
     COMPLETED = "did all the steps asked for (no tol was given, so convergence was not tested)"
     MAX_ITER = "reached max_iter before tol; try more iterations, a larger step or a larger tol"
     TIME_LIMIT = "reached time_limit; give it more time, or resume from the checkpoint"
@@ -42,17 +46,21 @@ class Status(Enum):
     @property
     def is_success(self) -> bool:
         """Whether the solver did what was asked of it."""
-        return self in (Status.CONVERGED, Status.COMPLETED, Status.STOPPED)
+        return self in (Status.CONVERGED, Status.NO_INTERIOR, Status.COMPLETED, Status.STOPPED)
 
 
 @dataclass
 class Trace:
-    """What happened, one entry per check: iteration, objective, seconds, weights."""
+    """What happened, one entry per check: iteration, objective, seconds, weights.
+
+    `details` holds what a solver has to tell beside that, by name.
+    """
 
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     time: list[float] = field(default_factory=list)
     weights: list[NDArray[np.float64]] = field(default_factory=list)
+    details: dict[str, list[float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.iteration)
@@ -65,6 +73,7 @@ class Trace:
             "iteration": self.iteration,
             "objective": self.objective,
             "time": self.time,
+            **self.details,
         }
         if self.weights:
             for r, column in enumerate(np.array(self.weights).T):
@@ -92,6 +101,11 @@ class SolveResult:
         What was learned (None when the whole matrix was the variable).
     metric : (n, n) array
         The learned metric, when the whole matrix was the variable.
+    lower_bound, gap : float
+        No weights have a smaller objective, and how far from that the result may be, relative to
+        it; of solvers that prove it.
+    has_interior : bool
+        Whether some weights keep all triangles strictly, where a solver had to know.
     violation : float
         Where the mixture itself is the metric: its largest breach of a metric's laws, as a share of
         its largest entry.
@@ -106,6 +120,9 @@ class SolveResult:
     trace: Trace
     mixture: Mixture | None = None
     metric: NDArray[np.float64] | None = None
+    lower_bound: float | None = None
+    gap: float | None = None
+    has_interior: bool | None = None
     violation: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["constraint_matrix", "dense_bytes", "n_constraints", "pair_positions", "sparse_bytes"]
+__all__ = [
+    "constraint_matrix",
+    "dense_bytes",
+    "n_constraints",
+    "pair_positions",
+    "reduced_rows",
+    "sparse_bytes",
+]
 
+Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+EPS = float(np.finfo(np.float64).eps)
 
 
 def n_constraints(n: int, *, directed: bool = False) -> int:
@@ -78,3 +87,14 @@ def constraint_matrix(n: int, *, directed: bool = False) -> sparse.csr_array[Any
     data = np.concatenate([np.ones(count), signs])
     starts = np.concatenate([np.arange(count), count + 3 * np.arange(len(pair) + 1)])
     return sparse.csr_array((data, indices, starts), shape=(count + len(pair), count))
+
+
+def reduced_rows(n: int, S: Floats, *, directed: bool = False, rounding: float = EPS) -> Floats:
+    """Return A S, dense: the rows over R weights where ``m = S @ weights``; without rows of zeros.
+
+    What only rounding keeps from 0 is 0: a solver that scales its rows would take it at its word.
+    """
+    A = constraint_matrix(n, directed=directed)
+    rows: Floats = np.asarray(A @ S)
+    rows[np.abs(rows) <= 4.0 * rounding * (abs(A) @ np.abs(S))] = 0.0
+    return rows[rows.any(axis=1)]

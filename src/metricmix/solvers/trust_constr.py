@@ -22,7 +22,7 @@ from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.memory import check_fits
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.triangle_rows import constraint_matrix, n_constraints, pair_positions
+from metricmix.solvers.triangle_rows import n_constraints, pair_positions
 from metricmix.validation import check_number
 
 __all__ = ["TrustConstr"]
@@ -71,10 +71,8 @@ class TrustConstr:
         )
         started = time.perf_counter()
         i, j, _ = pair_positions(model.n, directed=model.stack.directed)
-        rows = constraint_matrix(model.n, directed=model.stack.directed)
-        reduced = rows @ model.sources_at(i, j)
-        reduced = reduced[np.abs(reduced).max(axis=1, initial=0.0) > 0]
-        constraints: list[Any] = [LinearConstraint(reduced, 0.0, np.inf)] if len(reduced) else []
+        rows = model.all_rows(model.sources_at(i, j))
+        constraints: list[Any] = [LinearConstraint(rows, 0.0, np.inf)] if len(rows) else []
         if model.constraint == "simplex":
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
