@@ -87,7 +87,7 @@ class TrustConstr:
                 bounds=None if model.constraint == "none" else Bounds(0.0, np.inf),
                 options={
                     "maxiter": self.max_iter,
-                    # Its test of the gradient forgets complementarity and ends far from the optimum.
+                    # Its test of the gradient forgets complementarity, and ends far off.
                     "gtol": 0.0,
                     "xtol": self.tol,
                     "barrier_tol": self.tol,
