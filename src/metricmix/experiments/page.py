@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metricmix.experiments.claims import CLAIMS, Finding
+from metricmix.experiments.claims import CLAIMS, Finding, Verdict
+from metricmix.experiments.claims.verdicts import OURS
 from metricmix.experiments.figures import Picture, pictures_of
 from metricmix.experiments.results import Results
 from metricmix.experiments.tables import (
@@ -21,10 +22,9 @@ __all__ = ["write_page"]
 INTRODUCTION = """\
 # The paper, reproduced
 
-N. Colombo, *Multiple Metric Learning for Structured Data*, claims what the first column says. The
-second column is what came out with the paper's own settings, the third what came out with settings
-that converge. Everything on this page is written by `metricmix reproduce` from one results file;
-no number is typed in.
+What N. Colombo, *Multiple Metric Learning for Structured Data*, claims, and what comes out: with
+the paper's own settings, and with settings that converge. This page is written by
+`metricmix reproduce` from one results file; no figure is typed in.
 """
 
 DECIDED = """\
@@ -105,17 +105,29 @@ def _provenance(results: Results) -> str:
 
 
 def _claims(results: Results) -> str:
-    rows = []
+    rows, verdicts = [], []
     for claim in CLAIMS:
         if results.has(claim.experiment):
+            literal = claim.literal(results)
             ours = _shown(claim.ours(results)) if claim.ours else ""
-            rows.append([claim.where, claim.text, _shown(claim.literal(results)), ours])
+            rows.append([claim.where, claim.text, _shown(literal), ours])
+            if claim.where != OURS:
+                verdicts.append(literal.verdict)
+    told = ", ".join(f"{verdicts.count(one)} {SUMMARY[one]}" for one in Verdict)
     header = ["where", "claim", "with the paper's settings", "with settings that converge"]
-    return table(header, rows) + "\n"
+    return f"With the paper's own settings, {told}.\n\n{table(header, rows)}\n"
+
+
+SUMMARY = {
+    Verdict.HOLDS: "of its claims hold",
+    Verdict.FAILS: "do not",
+    Verdict.UNCLEAR: "cannot be told",
+}
+MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
 
 
 def _shown(finding: Finding) -> str:
-    return f"**{finding.verdict.value}**: {finding.figures}"
+    return f"{MARK[finding.verdict]} **{finding.verdict.value}**: {finding.figures}"
 
 
 TABLES: dict[str, Callable[[Results], str]] = {
@@ -129,5 +141,5 @@ TABLES: dict[str, Callable[[Results], str]] = {
 
 def _section(results: Results, picture: Picture, folder: str) -> str:
     image = f"![{picture.caption}]({folder}/{picture.name}.png)"
-    below = TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
-    return f"## {picture.caption}\n\n{image}\n\n{below}"
+    below = "\n" + TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
+    return f"## {picture.title}\n\n{picture.caption}\n\n{image}\n{below}"

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from metricmix.experiments.claims.verdicts import Claim, Finding, Verdict, above, below, within
+from metricmix.experiments.claims.verdicts import (
+    OURS,
+    Claim,
+    Finding,
+    Verdict,
+    above,
+    below,
+    within,
+)
 from metricmix.experiments.intervals import Interval, mean_interval
 from metricmix.experiments.results import Results
 
@@ -185,14 +193,14 @@ CLAIMS = (
         _is_metric,
     ),
     Claim(
-        "not in the paper",
+        OURS,
         "Learned weights beat equal ones",
         "feature-space",
         _compared("feature-space", "mixture, literal", "uniform", above),
         _compared("feature-space", "mixture, balanced", "uniform", above),
     ),
     Claim(
-        "not in the paper",
+        OURS,
         "Learned weights beat equal ones, words and citations",
         "semi-supervised",
         _compared("semi-supervised", "mixture, literal", "uniform", above, sampling="random"),

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from metricmix.experiments.intervals import Interval
 from metricmix.experiments.results import Results
 
-__all__ = ["Claim", "Finding", "Verdict", "above", "below", "within"]
+__all__ = ["OURS", "Claim", "Finding", "Verdict", "above", "below", "within"]
+
+OURS = "not in the paper"
+"""Where a claim stands that the paper does not make, and that one would like to know of."""
 
 
 class Verdict(Enum):

@@ -19,11 +19,12 @@ __all__ = ["PICTURES", "Picture", "pictures_of"]
 
 
 class Picture(NamedTuple):
-    """A picture: the experiment it shows, how it is drawn, what it is called."""
+    """A picture: its file's name, the experiment it shows, how it is drawn, what it is called."""
 
     name: str
     experiment: str
     draw: Callable[[Results], Figure]
+    title: str
     caption: str
 
 
@@ -32,39 +33,53 @@ PICTURES = (
         "convergence",
         "convergence",
         draw_convergence,
-        "Algorithm 1 from slightly different starts, with the paper's steps and with the mean over "
-        "pairs as objective (the paper's first figure)",
+        "Figure 1: convergence",
+        "Algorithm 1 from slightly different starts on the same data, with the paper's steps (above) "
+        "and with the mean over pairs as objective (below).",
     ),
     Picture(
         "separation",
         "separation",
         draw_separation,
-        "Distances of pairs of papers by their words and by n principal components (second figure)",
+        "Figure 2: separation of topics",
+        "Distances of 1000 random pairs of papers, by words and by n principal components.",
     ),
-    Picture("map", "separation", draw_map, "All papers on two principal components (third figure)"),
+    Picture(
+        "map",
+        "separation",
+        draw_map,
+        "Figure 3: a map of the papers",
+        "All papers by their first two principal components.",
+    ),
     Picture(
         "runtime",
         "complexity",
         draw_runtime,
-        "Experiment 1: seconds against mean square error at convergence (fourth figure)",
+        "Figure 4: Experiment 1, seconds against error",
+        "Left as in the paper, bars being standard deviations; right the seconds against D.",
     ),
     Picture(
         "feature_space",
         "feature-space",
         draw_feature_space,
-        "Experiment 2: accuracy against the number of labelled images (fifth figure)",
+        "Figure 5: Experiment 2, graphs in place of images",
+        "Accuracy of the nearest neighbour against the number of labelled images, with 95 % "
+        "intervals.",
     ),
     Picture(
         "semi_supervised",
         "semi-supervised",
         draw_semi_supervised,
-        "Experiment 3: accuracy against the number of labelled papers (sixth figure)",
+        "Figure 6: Experiment 3, words and citations",
+        "Accuracy of the nearest neighbour against the number of labelled papers, with 95 % "
+        "intervals.",
     ),
     Picture(
         "step_cost",
         "step-cost",
         draw_step_cost,
-        "What one step costs against n, which the paper does not show",
+        "Not in the paper: what one step costs",
+        "Seconds per step of Algorithm 1 against n, R = 4 sources.",
     ),
 )
 
