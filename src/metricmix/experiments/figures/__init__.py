@@ -34,8 +34,8 @@ PICTURES = (
         "convergence",
         draw_convergence,
         "Figure 1: convergence",
-        "Algorithm 1 from slightly different starts on the same data, with the paper's steps (above) "
-        "and with the mean over pairs as objective (below).",
+        "Algorithm 1 from slightly different starts on the same data, with the paper's steps "
+        "(above) and with the mean over pairs as objective (below).",
     ),
     Picture(
         "separation",
