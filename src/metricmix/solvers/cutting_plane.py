@@ -170,7 +170,7 @@ class CuttingPlane:
         lower = self.program.lower_bound(weights, state.rows, multipliers)
         broken = self.oracle.worst(weights, self.rows_per_round)
         excess, noise = max(0.0, -broken.margin), self.model.noise(weights)
-        moved = np.abs(weights - state.weights) @ self.model.largest > noise
+        moved = np.abs(weights - state.weights) @ self.model.largest > 1e3 * noise
         rose = lower > state.lower + self.tol * abs(lower)
         of_rows = multipliers[len(multipliers) - len(state.rows) :]
         state = replace(
