@@ -234,6 +234,19 @@ def test_a_cone_without_interior_is_reported():
     assert result.gap <= 1e-8
 
 
+def test_a_simplex_with_a_single_metric():
+    _, line, wave = ray_instance()
+    stack = mm.DissimilarityStack([line + wave, 2.0 * (line - wave), 3.0 * (line - 2.0 * wave)])
+    result = cut(mm.objectives.LeastSquares(line), stack, constraint="simplex")
+    assert result.has_interior is False
+    assert result.violation <= 1e-9
+    best = all_at_once(mm.objectives.LeastSquares(line), stack, constraint="simplex")
+    assert result.objective == pytest.approx(best, rel=1e-6)
+    alone = stack.select([0])
+    with pytest.raises(mm.InputError, match="no weights with constraint='simplex'"):
+        cut(mm.objectives.LeastSquares(line), alone, constraint="simplex")
+
+
 def test_triangles_that_are_tight_in_all_sources():
     # Twins and points on a line: laws that hold with equality whatever the weights are.
     rng = np.random.default_rng(0)

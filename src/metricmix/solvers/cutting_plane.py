@@ -23,10 +23,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.solvers.constraint import project_weights
-from metricmix.solvers.interior import widest
+from metricmix.solvers.interior import Inner, InnerSearch
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.oracle import Oracle
+from metricmix.solvers.oracle import Broken, Oracle
 from metricmix.solvers.quadratic import Quadratic, quadratic_of
 from metricmix.solvers.result import Status
 from metricmix.solvers.weight_program import WeightProgram
@@ -35,10 +34,6 @@ from metricmix.validation import check_integer, check_number
 __all__ = ["CuttingPlane", "CuttingPlaneState"]
 
 Floats = NDArray[np.float64]
-NO_MARGIN = 1e-9
-"""Margins up to this share of the largest entries mean that there is no interior."""
-WIDE = 1e-3
-"""Margins from this share of the largest entries on are good enough."""
 NEARLY = 1e-9
 """Where there is no interior, laws broken by up to this share of the largest entry are kept."""
 GAP_FLOOR = 1e-8
@@ -46,15 +41,15 @@ GAP_FLOOR = 1e-8
 NOTHING = 1e-15
 """Mixtures up to this share of the one without constraints are 0."""
 MAX_STUCK = 3
-FEASIBLE_ROUNDS = 500
+"""Rounds without effect after which rounding is to blame."""
 
 
 @dataclass
 class CuttingPlaneState:
     """The relaxed optimum, the best metric, the bounds, the rows, and weights strictly inside.
 
-    `margin` is that of `interior` (nan: none known yet; 0: strictly inside but for triangles that
-    are tight in all sources), `width` an upper bound of all margins.
+    `interior`, `margin`, `width` and `settled` are what :class:`~metricmix.solvers.interior.Inner`
+    tells; `stuck` counts rounds that changed nothing.
     """
 
     weights: Floats
@@ -69,6 +64,11 @@ class CuttingPlaneState:
     width: float
     settled: bool
     stuck: int
+
+    @property
+    def inner(self) -> Inner:
+        """What is known of the interior."""
+        return Inner(self.interior, self.margin, self.width, self.settled)
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,24 @@ class CuttingPlane:
         Triangles that a round adds, at most.
     forget_after : int
         Rounds after which a row without effect is forgotten.
+
+    Examples
+    --------
+    The nearest mixture to a target that only a mixture with broken triangles would meet:
+
+    >>> import numpy as np, metricmix as mm
+    >>> rng = np.random.default_rng(0)
+    >>> sources = [mm.dissimilarity.features(X, "cityblock") for X in rng.normal(size=(3, 9, 9))]
+    >>> target = 2 * sources[0] + sources[1] - sources[2]
+    >>> mm.is_metric(target)
+    False
+    >>> stack = mm.DissimilarityStack(sources)
+    >>> objective = mm.objectives.LeastSquares(target)
+    >>> result = mm.minimize(objective, stack, method="cutting-plane")
+    >>> result.weights.round(2), result.gap < 1e-8
+    (array([ 1.82,  0.95, -0.79]), True)
+    >>> mm.is_metric(np.tensordot(result.weights, sources, 1))
+    True
     """
 
     model: LinearModel
@@ -120,6 +138,11 @@ class CuttingPlane:
         return WeightProgram(self.quadratic, self.model.constraint, self.model.largest)
 
     @cached_property
+    def search(self) -> InnerSearch:
+        """What finds weights strictly inside."""
+        return InnerSearch(self.model, self.oracle, self.start, self.rows_per_round)
+
+    @cached_property
     def scale(self) -> float:
         """What the objective is elsewhere: without weights, and without constraints."""
         ends = np.zeros(len(self.start)), self.program.free
@@ -143,13 +166,9 @@ class CuttingPlane:
         )
         if self.model.constraint != "simplex":
             return state
-        for _ in range(FEASIBLE_ROUNDS):
+        while not (state.settled or self.search.keeps(state.inner)):
             state = self._widen(state)
-            if state.margin >= -self.model.noise(state.interior):
-                break
-            if state.width < -NO_MARGIN * self.model.largest.max():
-                raise self.model.infeasible()
-        else:
+        if not self.search.keeps(state.inner):
             raise self.model.infeasible()
         start = state.interior
         return replace(
@@ -170,7 +189,7 @@ class CuttingPlane:
         lower = self.program.lower_bound(weights, state.rows, multipliers)
         broken = self.oracle.worst(weights, self.rows_per_round)
         excess, noise = max(0.0, -broken.margin), self.model.noise(weights)
-        moved = np.abs(weights - state.weights) @ self.model.largest > noise
+        moved = np.abs(weights - state.weights) @ self.model.largest > 1e3 * noise
         rose = lower > state.lower + self.tol * abs(lower)
         of_rows = multipliers[len(multipliers) - len(state.rows) :]
         state = replace(
@@ -189,7 +208,7 @@ class CuttingPlane:
             kept = state.idle < self.forget_after
             state = replace(state, rows=state.rows[kept], idle=state.idle[kept])
             before = len(state.rows)
-        state = self._with_rows(state, broken.rows, broken.excess)
+        state = self._with_rows(state, broken)
         new = len(state.rows) > before
         state = self._feasible(self._widen(state), excess + noise)
         return replace(state, stuck=0 if new or moved else state.stuck + 1)
@@ -242,18 +261,9 @@ class CuttingPlane:
 
     def has_interior(self, state: CuttingPlaneState) -> bool | None:
         """Return whether some weights keep all laws strictly; None if that was never asked."""
-        if state.margin > 0:
-            return True
-        if state.width <= NO_MARGIN * self._unit:
-            return False
-        return True if state.settled and state.margin == 0 else None
+        return self.search.exists(state.inner)
 
     # -- feasible weights ------------------------------------------------------------------------
-
-    @cached_property
-    def _unit(self) -> float:
-        """What margins are compared with: the largest entries that weights inside may give."""
-        return float(self.model.largest.max()) if self.model.constraint == "simplex" else 1.0
 
     @cached_property
     def _size(self) -> float:
@@ -264,32 +274,14 @@ class CuttingPlane:
         """Look for weights further inside, unless those known are far enough."""
         if state.settled:
             return state
-        width = state.width
-        if np.isnan(state.margin) and np.isinf(width):
-            x = self._first_guess()
-            broken = self.oracle.worst(x, self.rows_per_round, WIDE * self._unit)
-        else:
-            x, width = widest(state.rows, self.model.largest, self.model.constraint)
-            width = min(width, state.width)
-            if width <= NO_MARGIN * self._unit and self.model.constraint != "simplex":
-                return replace(state, width=width, settled=True)
-            broken = self.oracle.worst(x, self.rows_per_round, max(width, 0.0))
+        inner, broken = self.search.wider(state.inner, state.rows)
         known = len(state.rows)
-        state = self._with_rows(replace(state, width=width), broken.rows, broken.excess)
-        noise = self.model.noise(x)
-        margin = 0.0 if abs(broken.margin) <= noise else broken.margin
-        if np.isnan(state.margin) or margin > state.margin:
-            state = replace(state, interior=x, margin=margin)
-        enough = state.margin >= min(WIDE * self._unit, 0.5 * width)
-        nothing_new = len(state.rows) == known and np.isfinite(width)
-        no_interior = width <= NO_MARGIN * self._unit and margin >= -noise
-        return replace(state, settled=bool(enough or nothing_new or no_interior))
-
-    def _first_guess(self) -> Floats:
-        if self.model.constraint == "simplex":
-            return project_weights(self.start, "simplex")
-        size = float(np.abs(self.start) @ self.model.largest)
-        return self.start / size if size > 0 else self.start
+        if broken is not None:
+            state = self._with_rows(state, broken)
+        settled = self.search.is_settled(inner, len(state.rows) > known)
+        return replace(
+            state, interior=inner.weights, margin=inner.margin, width=inner.width, settled=settled
+        )
 
     def _feasible(self, state: CuttingPlaneState, excess: float) -> CuttingPlaneState:
         """Move the relaxed optimum inside, as little as is enough."""
@@ -311,7 +303,7 @@ class CuttingPlane:
         broken = self.oracle.worst(weights, self.rows_per_round)
         if -broken.margin <= self.model.noise(weights):
             return self._improve(state, weights)
-        return self._with_rows(replace(state, settled=False), broken.rows, broken.excess)
+        return self._with_rows(replace(state, settled=False), broken)
 
     def _improve(self, state: CuttingPlaneState, weights: Floats) -> CuttingPlaneState:
         """Take the best weights between feasible ones and the best so far."""
@@ -329,15 +321,13 @@ class CuttingPlane:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _with_rows(
-        self, state: CuttingPlaneState, rows: Floats, excess: Floats
-    ) -> CuttingPlaneState:
+    def _with_rows(self, state: CuttingPlaneState, broken: Broken) -> CuttingPlaneState:
         """Add the deepest rows whose direction is new."""
-        if len(rows) == 0:
+        if len(broken.rows) == 0:
             return state
-        norms = np.linalg.norm(rows @ self.program.into, axis=1)
-        depth = np.divide(excess, norms, out=np.zeros_like(excess), where=norms > 0)
-        rows = rows[np.argsort(-depth, kind="stable")]
+        norms = np.linalg.norm(broken.rows @ self.program.into, axis=1)
+        depth = np.divide(broken.excess, norms, out=np.zeros_like(norms), where=norms > 0)
+        rows = broken.rows[np.argsort(-depth, kind="stable")]
         together = np.concatenate([state.rows, rows])
         scaled = together / self.model.largest
         rounded = np.round(scaled / np.abs(scaled).max(axis=1, keepdims=True), 10)

@@ -155,7 +155,9 @@ class Direct:
             constraints.append(alpha >= 0)
         if model.constraint == "simplex":
             constraints.append(cp.sum(alpha) == 1)
-        return objective, constraints
+        # A mean has small coefficients beside those of the rows; Clarabel fails on some as it is.
+        usual = float(a.max(initial=0.0)) if self.form == "matrix" and curved.any() else 1.0
+        return objective / usual, constraints
 
 
 def _import_cvxpy(solver: str) -> Any:

@@ -55,25 +55,28 @@ def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, 
         if left[-1] <= NOTHING:
             return None
         multipliers = size * found / left[-1]
-    return _polished(point + rows.T @ multipliers, point, rows, bounds), multipliers
+    z = point + rows.T @ multipliers
+    return _polished(z, point, rows, bounds, multipliers > 0), multipliers
 
 
-def _polished(z: Floats, point: Floats, rows: Floats, bounds: Floats) -> Floats:
+def _polished(
+    z: Floats, point: Floats, rows: Floats, bounds: Floats, active: NDArray[np.bool_]
+) -> Floats:
     """Return z with its tight rows met as exactly as its own size allows.
 
     ``point + rows.T @ multipliers`` is off by rounding of the size of `point`, which may be far
     away. What is orthogonal to the tight rows can be computed without leaving them.
     """
     slack = rows @ z - bounds
-    tight = slack <= 64.0 * EPS * (1.0 + float(np.linalg.norm(point)))
-    if not tight.any():
-        return z
+    tight = active | (slack <= 64.0 * EPS * (1.0 + float(np.linalg.norm(point))))
     _, values, directions = np.linalg.svd(rows[tight])
     rank = int((values > 1e-10 * values[0]).sum())
     along = directions[rank:].T
     there = np.linalg.lstsq(rows[tight], bounds[tight], rcond=1e-10)[0]
     better = there + along @ ((point - there) @ along)
-    return better if (rows @ better - bounds).min() > slack.min() else z
+    rounding = 8.0 * EPS * (1.0 + float(np.linalg.norm(better)))
+    kept = (rows @ better - bounds).min() >= min(float(slack.min()), -rounding)
+    return better if kept else z
 
 
 def _nonnegative_least_squares(A: Floats, b: Floats) -> Floats:

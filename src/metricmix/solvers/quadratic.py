@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.solvers.linear_model import LinearModel
@@ -60,7 +61,9 @@ def quadratic_of(model: LinearModel) -> Quadratic:
     slope, constant = np.zeros(R), 0.0
     for terms in model.pieces():
         pieces = [terms[start : start + step] for start in range(0, len(terms), step)]
-        parts = in_threads(lambda piece: _decompose(model, piece), pieces, threads)
+        # Small decompositions, each on one thread: BLAS would get in its own way.
+        with threadpool_limits(1, user_api="blas"):
+            parts = in_threads(lambda piece: _decompose(model, piece), pieces, threads)
         factor = _triangle(np.concatenate([factor, *(part[0] for part in parts)]))
         slope += sum((part[1] for part in parts), np.zeros(R))
         constant += float(np.sum([part[2] for part in parts]))

@@ -33,8 +33,11 @@ FLAT = 1e-8
 """Singular values of F, relative to the largest, up to which a direction counts as flat."""
 PROXIMAL = 1e-2
 """Curvature given to flat directions, as such a singular value."""
+PROXIMAL_STEPS = 30
+"""Steps along flat directions in one round: without any, the first is the last."""
 REACH = 1e3
-"""How far along a flat direction the lower bound holds, in lengths of the weights found."""
+"""How far along a flat direction the lower bound holds, in lengths of the weights found, where
+nothing bounds them: weights of any sign, no ridge, and pairs without a target."""
 
 
 class WeightProgram:
@@ -75,21 +78,30 @@ class WeightProgram:
         The multipliers are those of the constraint's own rows, α >= 0, and then of `rows`.
         """
         A = np.concatenate([self.signs, rows])
-        point = -0.5 * (self.quadratic.gradient(self.origin) @ self.into)
-        there = ((previous - self.origin) * self.largest) @ self.directions
-        point[self.flat] += self.proximal**2 * there[self.flat] / self.stiffness[self.flat]
         reduced = A @ self.into
         norms = np.linalg.norm(reduced, axis=1)
         # A row that is as good as 0 here is a constant, and has been looked at in phase 1.
         matter = norms > 1e-13 * (np.abs(A) @ np.abs(self.into).sum(axis=1))
         norms = norms[matter]
         bounds = -(A[matter] @ self.origin) / norms
-        found = nearest_point(point, reduced[matter] / norms[:, None], bounds)
-        if found is None:
-            return None
+        reduced = reduced[matter] / norms[:, None]
+        flat, stiffness = self.flat, self.stiffness[self.flat]
+        there = (((previous - self.origin) * self.largest) @ self.directions)[flat]
+        z, of_rows = np.zeros(len(self.curvature)), np.zeros(len(norms))
+        for _ in range(PROXIMAL_STEPS):
+            point = -0.5 * (self.quadratic.gradient(self.origin) @ self.into)
+            point[flat] += self.proximal**2 * there / stiffness
+            found = nearest_point(point, reduced, bounds)
+            if found is None:
+                return None
+            z, of_rows = found
+            before, there = there, z[flat] / stiffness
+            size = np.abs(there).max(initial=0.0)
+            if np.abs(there - before).max(initial=0.0) <= 1e-14 * size:
+                break
         multipliers = np.zeros(len(A))
-        multipliers[matter] = 2.0 * found[1] / norms
-        return self._kept(self.origin + self.into @ found[0]), multipliers
+        multipliers[matter] = 2.0 * of_rows / norms
+        return self._kept(self.origin + self.into @ z), multipliers
 
     @cached_property
     def free(self) -> Floats:
@@ -103,10 +115,7 @@ class WeightProgram:
         A = np.concatenate([self.signs, rows])
         slack = float(multipliers @ (A @ weights))
         slope = ((quadratic.gradient(weights) - multipliers @ A) / self.largest) @ self.directions
-        reach = np.sqrt(2.0) * float(self.largest.max())  # all of the simplex
-        if self.constraint != "simplex":
-            sizes = [np.linalg.norm(at * self.largest) for at in (weights, self.free)]
-            reach = REACH * max(float(max(sizes)), EPS)
+        reach = self._reach(weights)
         steepness, square = np.abs(slope), self.curvature**2
         steps = np.full(len(square), reach)
         within = steepness < 2.0 * square * reach
@@ -117,6 +126,19 @@ class WeightProgram:
         bound = value - slack - lost - 32.0 * EPS * (size + abs(slack))
         # Squares are not negative, which may say more where the objective is flat.
         return bound if quadratic.slope.any() else max(bound, quadratic.constant)
+
+    def _reach(self, weights: Floats) -> float:
+        """Return how far from these weights the best may be; only matters where F is flat."""
+        if self.constraint == "simplex":
+            return float(np.sqrt(2.0) * self.largest.max())
+        columns = np.linalg.norm(self.quadratic.factor, axis=0)
+        if self.constraint == "nonnegative" and columns.all() and not self.quadratic.slope.any():
+            # Sources and weights are not negative, so |F α| >= α_r |F_r|; and weights 0 are not
+            # worse than the best, so |F α + h| <= |h|.
+            most = 2.0 * np.linalg.norm(self.quadratic.shift) / columns
+            return float(np.linalg.norm(most * self.largest))
+        sizes = [np.linalg.norm(at * self.largest) for at in (weights, self.free)]
+        return REACH * max(float(max(sizes)), EPS)
 
     def _kept(self, weights: Floats) -> Floats:
         """Return the weights with what rounding did to their own constraint undone."""
