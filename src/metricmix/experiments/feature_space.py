@@ -27,11 +27,14 @@ from metricmix.solvers.problem import Problem
 __all__ = ["METHODS", "FeatureSpace"]
 
 Floats = NDArray[np.float64]
+MANY_GRAPHS = 32
 METHODS = {
     "mixture, literal": "Algorithm 1 with the paper's settings",
     "mixture, converged": "the same objective, minimised",
     "mixture, balanced": "pairs of one class and of two count alike, from equal weights",
     "uniform": "1/8 each, nothing learned",
+    "32 graphs, balanced": "as 'mixture, balanced', from 32 thresholds in place of 8",
+    "32 graphs, uniform": "1/32 each, nothing learned",
     "best, single": "the graph with the lowest objective",
     "best, simplex": "weights >= 0 of sum 1 with the lowest objective",
     "full": "the images' own metric",
@@ -73,15 +76,19 @@ class FeatureSpace(Experiment):
         pixels, digits = data.images.sample(rng, D + self.n_test)
         metric = image_metric(pixels)
         y = digits[:D]
-        stack = graphs_of(metric[:D, :D])
+        stack, many = graphs_of(metric[:D, :D]), graphs_of(metric[:D, :D], MANY_GRAPHS)
         learned, reached = _learn(stack, y, rng)
+        learned |= {
+            "32 graphs, balanced": learn(LabelContrast(y, rho=RHO, balanced=True), many),
+            "32 graphs, uniform": np.full(MANY_GRAPHS, 1.0 / MANY_GRAPHS),
+        }
         right: dict[str, list[bool]] = {method: [] for method in METHODS}
         for t in range(D, D + self.n_test):
             augmented = [*range(D), t]
             rows = metric[np.ix_(augmented, augmented)]
-            to_train = graphs_of(rows).rows([D])[0, :D]
+            to_train = {R: graphs_of(rows, R).rows([D])[0, :D] for R in (N_GRAPHS, MANY_GRAPHS)}
             for method, weights in learned.items():
-                nearest = np.argmin(to_train @ weights)
+                nearest = np.argmin(to_train[len(weights)] @ weights)
                 right[method].append(y[nearest] == digits[t])
             right["full"].append(y[np.argmin(rows[D, :D])] == digits[t])
         balanced = path_metric(stack, learned["mixture, balanced"])

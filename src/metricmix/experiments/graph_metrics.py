@@ -27,9 +27,9 @@ def image_metric(pixels: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(features(pixels, "normalized-euclidean"), np.float64)
 
 
-def graphs_of(metric: NDArray[np.float64]) -> DissimilarityStack:
-    """Return the eight graph metrics made from M_true."""
-    return DissimilarityStack(threshold_graphs(metric, N_GRAPHS))
+def graphs_of(metric: NDArray[np.float64], n_graphs: int = N_GRAPHS) -> DissimilarityStack:
+    """Return the graph metrics made from M_true: eight, or as many as asked for."""
+    return DissimilarityStack(threshold_graphs(metric, n_graphs))
 
 
 def random_start(rng: np.random.Generator, n_sources: int = N_GRAPHS) -> NDArray[np.float64]:

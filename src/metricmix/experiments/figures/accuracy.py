@@ -33,12 +33,16 @@ def draw_feature_space(results: Results) -> Figure:
             "mixture, converged": CONVERGED,
             "mixture, balanced": BALANCED,
             "uniform": UNIFORM,
+            "32 graphs, balanced": {"color": PALETTE[3], "marker": "D"},
             "full": {"color": PALETTE[2], "marker": "s"},
         },
     ]
     picture, axes = panels(1, 2, 10.0, 4.4, sharey=True)
     for ax, look, title in zip(
-        axes[0], looks, ("the paper's settings", "settings that converge"), strict=True
+        axes[0],
+        looks,
+        ("the paper's settings", "settings that converge, and more graphs"),
+        strict=True,
     ):
         _draw(ax, results, "feature-space", look, {})
         ax.set_title(title, loc="left", fontsize=11)
