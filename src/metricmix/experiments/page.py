@@ -61,7 +61,7 @@ What the paper leaves open, and how it is read here.
   one. “cvx, reduced” has only the weights as variables.
 - **“best”** in Experiment 2 is the single graph with the lowest objective in the text, and the
   simplex-constrained mixture in the caption: both are shown.
-- **32 graphs**: with eight thresholds, distances that fall between two of them cannot be told apart.
+- **32 graphs**: with eight thresholds, distances between two of them cannot be told apart.
   “32 graphs” takes 32 in the same range.
 - **Test images** are added to the labelled ones one at a time, and all graphs computed anew.
 - **The paper's settings** are Algorithm 1 with η = 1, 500 steps, steps and ridge (ρ = 0.01) both
