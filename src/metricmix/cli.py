@@ -187,7 +187,7 @@ def reproduce(
 
 def _whole_numbers(text: str | None) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(",")) if text else ()
+        return () if text is None else tuple(int(part) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(
             f"expected whole numbers with commas between, such as 40,90; got {text!r}",

@@ -25,6 +25,7 @@ from metricmix.experiments.data import Data, check_enough
 from metricmix.experiments.experiment import Cell, Experiment, Found, generator
 from metricmix.experiments.graph_metrics import N_GRAPHS, graphs_of, image_metric
 from metricmix.experiments.stopping import SmallImprovement
+from metricmix.experiments.training import check_not_interrupted
 from metricmix.metric import metric_violations
 from metricmix.mixture.lengths import edge_lengths
 from metricmix.mixture.linear import Mixture
@@ -164,6 +165,7 @@ def _solve(
         with warnings.catch_warnings():  # how it ended is among the results
             warnings.simplefilter("ignore", ConvergenceWarning)
             result = minimize(objective, stack, **options)
+        check_not_interrupted(result)
         seconds = {"total": time.perf_counter() - started, **(result.seconds or {})}
         assert result.mixture is not None
         mixture, steps, status = result.mixture, result.n_iter, result.status.name

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from metricmix.experiments.data import Data, check_enough
 from metricmix.experiments.experiment import Cell, Experiment, Found, generator
 from metricmix.experiments.graph_metrics import graphs_of, image_metric, random_start
-from metricmix.experiments.training import LITERAL, RHO, learn
+from metricmix.experiments.training import LITERAL, RHO, check_not_interrupted, learn
 from metricmix.objectives import LabelContrast
 from metricmix.solvers import minimize
 from metricmix.solvers.problem import Problem
@@ -58,12 +58,13 @@ class Convergence(Experiment):
         stack = graphs_of(image_metric(pixels))
         objective = LabelContrast(digits, rho=RHO)
         problem = Problem(objective, stack, n_jobs=1)
-        weights = random_start(generator(seed, self.name, D, start))
+        weights = random_start(generator(seed, self.name, D, 1 + start))
         values: dict[str, Any] = {"step": list(range(0, 501, EVERY))}
         for scaling, options in SCALINGS.items():
             result = minimize(
                 *(objective, stack), start=weights, check_every=EVERY, random_state=start, **options
             )
+            check_not_interrupted(result)
             values[scaling] = [round(problem.value(w), 6) for w in result.trace.weights]
         values["optimum"] = problem.value(learn(objective, stack, weights))
         return Found(values)

@@ -18,6 +18,10 @@ Cell = Mapping[str, int | str]
 """What tells a cell from the others of its experiment: size, repetition, method."""
 
 
+PLAN = ("sizes", "repetitions", "few_repetitions", "general_sizes", "limits", "starts")
+"""Fields that say only which cells there are."""
+
+
 @dataclass(frozen=True)
 class Found:
     """What a cell found, as JSON can hold it.
@@ -41,7 +45,13 @@ class Experiment(ABC):
     alone: ClassVar[bool] = False
     """Whether it measures time, so that its cells must run one after the other."""
     settings: ClassVar[Mapping[str, Any]] = {}
-    """What its results depend on besides the cell; if they change, its cells are run again."""
+    """What its results depend on besides the cell and its own fields."""
+
+    @property
+    def depends_on(self) -> dict[str, Any]:
+        """All that the results depend on besides the cell; if it changes, cells are run again."""
+        own = {name: value for name, value in vars(self).items() if name not in PLAN}
+        return {**self.settings, **own}
 
     @abstractmethod
     def cells(self) -> list[Cell]:
@@ -62,6 +72,8 @@ class Experiment(ABC):
 
 def generator(seed: int, name: str, *key: int) -> np.random.Generator:
     """Return the random numbers of one cell, independent of all others'.
+
+    A key is not told from the same one with zeros added.
 
     >>> generator(0, "feature-space", 40, 3).integers(1000)
     np.int64(...)

@@ -62,7 +62,10 @@ def plan(
         experiment = kind(**(SMALL.get(kind, {}) if data == "embedded" else {}))
         changes: dict[str, Any] = {}
         if sizes:
-            changes["sizes"] = tuple(check_integer(D, name="sizes", low=4) for D in sizes)
+            # From 11 images on, two show the same digit.
+            changes["sizes"] = tuple(
+                sorted({check_integer(D, name="sizes", low=11) for D in sizes})
+            )
         if repetitions is not None and hasattr(experiment, "repetitions"):
             changes["repetitions"] = check_integer(repetitions, name="repetitions", low=1)
             if isinstance(experiment, Complexity):

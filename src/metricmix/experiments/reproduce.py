@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from metricmix.atomic import replacing
+from metricmix.exceptions import MissingPackageError
 from metricmix.experiments.data import Data
 from metricmix.experiments.experiment import Cell, Experiment
 from metricmix.experiments.figures import pictures_of
@@ -71,10 +73,15 @@ def reproduce(
     """
     source = Data(data, data_home)
     experiments = plan(what, data, sizes=sizes, repetitions=repetitions)
-    path = results_path(out)
-    if fresh:
-        path.unlink(missing_ok=True)
-    results = Results.begin(path, data, seed)
+    for package in ("matplotlib", "markdown_it"):
+        if find_spec(package) is None:
+            raise MissingPackageError(
+                f"{package}: pictures and page need it; pip install 'metricmix[plot]'"
+            )
+    for experiment in experiments:
+        experiment.check(source)
+    results = Results.begin(results_path(out), data, seed, fresh=fresh)
+    results.write()  # so that a folder that cannot be written to is noticed at once
     on_start(sum(one.cost(cell) for one in experiments for cell in results.missing(one)))
     count = run_experiments(experiments, results, source, seed, n_jobs=n_jobs, on_cell=on_cell)
     page, html = draw_and_write(results, out)

@@ -41,8 +41,10 @@ class Results:
         self._cells: dict[str, dict[str, dict[str, Any]]] = {}
 
     @classmethod
-    def begin(cls, path: Path, data: str, seed: int) -> Results:
+    def begin(cls, path: Path, data: str, seed: int, *, fresh: bool = False) -> Results:
         """Return what is in the file if it belongs to such a run, else nothing, to be filled.
+
+        With `fresh`, what is there is left alone until the first write.
 
         Raises
         ------
@@ -50,7 +52,7 @@ class Results:
             If the file is damaged, or of other data, another seed or another version.
         """
         head = {"data": data, "seed": seed, **provenance()}
-        if not path.exists():
+        if fresh or not path.exists():
             return cls(path, head)
         results = cls.read(path)
         for name in MUST_AGREE:
@@ -59,6 +61,9 @@ class Results:
                     f"{path}: holds results with {name} {results.head.get(name)}, not "
                     f"{head[name]}; choose another folder, or start afresh with --fresh"
                 )
+        commits = str(results.head.get("commit")).split(", ")
+        if head["commit"] is not None and head["commit"] not in commits:
+            results.head["commit"] = ", ".join([*commits, head["commit"]])
         return results
 
     @classmethod
@@ -99,7 +104,7 @@ class Results:
 
     def missing(self, experiment: Experiment) -> list[Cell]:
         """Return the cells still to be run; those run with other settings are forgotten."""
-        settings = json.loads(json.dumps(dict(experiment.settings)))
+        settings = json.loads(json.dumps(experiment.depends_on, default=str))
         if self.settings.get(experiment.name) != settings:
             self._cells.pop(experiment.name, None)
         self.settings[experiment.name] = settings
@@ -123,9 +128,9 @@ class Results:
             if all(record["cell"].get(key) == value for key, value in where.items()):
                 yield record
 
-    def sizes(self, name: str, key: str = "D") -> list[int]:
-        """Return the sizes that there are cells of, smallest first."""
-        return sorted({int(record["cell"][key]) for record in self.records(name)})
+    def sizes(self, name: str, **where: int | str) -> list[int]:
+        """Return the sizes D that there are cells of, smallest first."""
+        return sorted({int(record["cell"]["D"]) for record in self.records(name, **where)})
 
 
 def _key(cell: Cell) -> str:

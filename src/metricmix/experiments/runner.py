@@ -40,8 +40,6 @@ def run_experiments(
     on_cell : callable
         Told of every finished cell and its cost.
     """
-    for experiment in experiments:
-        experiment.check(data)
     done, written = 0, time.monotonic()
     try:
         for experiment in experiments:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.exceptions import InputError
 from metricmix.experiments.data import Papers, check_enough
 
 __all__ = ["SAMPLINGS", "draw_papers", "largest_component"]
@@ -33,7 +34,10 @@ def draw_papers(
         counts = np.bincount(papers.topics[drawn[:n_labelled]])
         if (counts > 0).sum() >= 2 and counts.max() >= 2:
             return drawn
-    raise RuntimeError(f"{MAX_DRAWS} samples of {size} papers, all of a single topic")
+    raise InputError(
+        f"sizes: expected samples with two topics, found a single one in {MAX_DRAWS} samples of "
+        f"{size} papers; take more"
+    )
 
 
 def at_random(papers: Papers, rng: np.random.Generator, size: int) -> Indices:

@@ -68,7 +68,7 @@ class SemiSupervised(Experiment):
         "rho": RHO,
         "literal": LITERAL,
         "sources": SOURCES,
-        "balanced start": "equal",
+        "methods": list(METHODS),
     }
 
     def cells(self) -> list[Cell]:

@@ -82,7 +82,7 @@ def semi_supervised_tables(results: Results) -> str:
 
 def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where: str) -> str:
     """Return a row per method, a column per size, and what the methods are."""
-    sizes = results.sizes(name)
+    sizes = results.sizes(name, **where)
     rows = []
     for method, meaning in methods.items():
         row = [f"{method}: {meaning}"]
@@ -90,9 +90,11 @@ def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where
             found = [r["values"]["accuracy"][method] for r in results.records(name, D=D, **where)]
             row.append(mean_interval(found).text() if found else "")
         rows.append(row)
-    runs = len(list(results.records(name, D=sizes[0], **where)))
+    runs = {len(list(results.records(name, D=D, **where))) for D in sizes}
+    times = str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
+    tests = results.settings[name]["n_test"]
     return table(["accuracy", *(f"D = {D}" for D in sizes)], rows) + (
-        f"\n\n{runs} repetitions of 20 predictions each."
+        f"\n\n{times} repetitions of {tests} predictions each."
     )
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity import DissimilarityStack
 from metricmix.exceptions import ConvergenceWarning
 from metricmix.objectives import Objective
-from metricmix.solvers import minimize
+from metricmix.solvers import SolveResult, Status, minimize
 
-__all__ = ["LITERAL", "RHO", "learn", "learn_literally"]
+__all__ = ["LITERAL", "RHO", "check_not_interrupted", "learn", "learn_literally"]
 
 Floats = NDArray[np.float64]
 RHO = 0.01
@@ -21,13 +21,19 @@ LITERAL: dict[str, Any] = {"scaling": "paper", "learning_rate": 1.0, "max_iter":
 """The paper's settings: one pair a step, steps of size 1 times D^-2, 500 of them."""
 
 
+def check_not_interrupted(result: SolveResult) -> None:
+    """Raise KeyboardInterrupt if that is what ended a solver: half a cell is no cell."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
 def learn_literally(
     objective: Objective, stack: DissimilarityStack, start: Floats, rng: np.random.Generator
 ) -> Floats:
     """Run Algorithm 1 with the paper's settings."""
-    result = minimize(
-        *(objective, stack), start=start, random_state=int(rng.integers(1 << 31)), **LITERAL
-    )
+    seed = int(rng.integers(1 << 31))
+    result = minimize(*(objective, stack), start=start, random_state=seed, n_jobs=1, **LITERAL)
+    check_not_interrupted(result)
     assert result.weights is not None
     return result.weights
 
@@ -43,5 +49,6 @@ def learn(
     with warnings.catch_warnings():  # at a kink there is no smooth end; the best found is used
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = minimize(objective, stack, "full", **options)
+    check_not_interrupted(result)
     assert result.weights is not None
     return result.weights

@@ -15,7 +15,7 @@ from metricmix.experiments.claims.verdicts import (
     below,
     within,
 )
-from metricmix.experiments.intervals import Interval, mean_interval
+from metricmix.experiments.intervals import Interval, difference_interval, mean_interval
 from metricmix.experiments.results import Results
 
 __all__ = ["CLAIMS", "difference"]
@@ -74,12 +74,14 @@ def _smaller_is_better(one: str, sampling: str) -> Callable[[Results], Finding]:
 
     def find(results: Results) -> Finding:
         name = "semi-supervised"
-        sizes = results.sizes(name)
+        sizes = results.sizes(name, sampling=sampling)
+        if len(sizes) < 2:
+            return Finding(Verdict.UNCLEAR, "needs two sizes")
         few, many = (
             mean_interval(difference(results, name, one, "single", [D], sampling=sampling))
             for D in (sizes[0], sizes[-1])
         )
-        interval = _apart(many, few)
+        interval = difference_interval(many, few)
         no_benefit = few.high <= 0  # a smaller loss is none
         return Finding(
             Verdict.FAILS if no_benefit else above(interval),
@@ -94,7 +96,9 @@ def _drops(one: str, sampling: str) -> Callable[[Results], Finding]:
     """Return a function that compares the accuracy with few labels and with many."""
 
     def find(results: Results) -> Finding:
-        sizes = results.sizes("semi-supervised")
+        sizes = results.sizes("semi-supervised", sampling=sampling)
+        if len(sizes) < 2:
+            return Finding(Verdict.UNCLEAR, "needs two sizes")
         ends = [
             mean_interval(
                 record["values"]["accuracy"][one]
@@ -102,7 +106,7 @@ def _drops(one: str, sampling: str) -> Callable[[Results], Finding]:
             )
             for D in (sizes[0], sizes[-1])
         ]
-        interval = _apart(*ends)
+        interval = difference_interval(*ends)
         return Finding(
             below(interval),
             f"“{one}” {ends[0].mean:.3f} at D = {sizes[0]}, {ends[1].mean:.3f} at D = {sizes[-1]} "
@@ -110,15 +114,6 @@ def _drops(one: str, sampling: str) -> Callable[[Results], Finding]:
         )
 
     return find
-
-
-def _apart(first: Interval, second: Interval) -> Interval:
-    """Return the second mean minus the first, of independent samples."""
-    apart = second.mean - first.mean
-    half = 1.96 * float(
-        np.hypot(first.std / np.sqrt(first.count), second.std / np.sqrt(second.count))
-    )
-    return Interval(apart, apart - half, apart + half, 0.0, first.count + second.count)
 
 
 def _is_metric(results: Results) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.experiments.claims.verdicts import Claim, Finding, Verdict, below
-from metricmix.experiments.intervals import Interval, geometric, mean_interval
+from metricmix.experiments.intervals import Interval, difference_interval, geometric, mean_interval
 from metricmix.experiments.results import Results
 from metricmix.solvers.direct import dense_bytes
 from metricmix.solvers.trust_constr import trust_constr_bytes
@@ -44,7 +44,7 @@ def _ratios(results: Results, method: str, what: str) -> Interval | None:
 def _as_good(results: Results, method: str, what: str) -> Finding:
     interval = _ratios(results, method, what)
     if interval is None:
-        return Finding(Verdict.UNCLEAR, "cvx was not run")
+        return Finding(Verdict.UNCLEAR, f"cvx or {method} was not run")
     shown = "error" if what == "error" else "time"
     return Finding(
         below(interval, ALIKE),
@@ -92,9 +92,7 @@ def _improves(results: Results, method: str) -> Finding:
     if not few or not many:
         return Finding(Verdict.UNCLEAR, "needs D = 40 and D = 100")
     a, b = mean_interval(few), mean_interval(many)
-    apart = b.mean - a.mean
-    half = 1.96 * float(np.hypot(a.std / np.sqrt(a.count), b.std / np.sqrt(b.count)))
-    interval = Interval(apart, apart - half, apart + half, 0.0, a.count + b.count)
+    interval = difference_interval(a, b)
     return Finding(
         below(interval),
         f"{method}: error {a.mean:.4f} at D = 40, {b.mean:.4f} at D = 100 "

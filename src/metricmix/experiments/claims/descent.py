@@ -52,6 +52,8 @@ def _step(results: Results, way: str) -> Finding:
     exponent = growth(results, way)
     last = max(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
     n, seconds = last["cell"]["n"], last["seconds"][way]
+    if exponent != exponent:
+        return Finding(Verdict.UNCLEAR, "needs two sizes")
     return Finding(
         Verdict.HOLDS if exponent < 2.5 else Verdict.FAILS,
         f"a step grows as n^{exponent:.1f}, {seconds * 1e3:.3g} ms at n = {n}; "

@@ -42,7 +42,7 @@ PICTURES = (
         "separation",
         draw_separation,
         "Figure 2: separation of topics",
-        "Distances of 1000 random pairs of papers, by words and by n principal components.",
+        "Distances of random pairs of papers, by words and by n principal components.",
     ),
     Picture(
         "map",

@@ -93,7 +93,7 @@ def _draw(
     ax: Axes, results: Results, name: str, look: dict[str, dict[str, Any]], where: dict[str, str]
 ) -> None:
     """Draw a line per method, means with 95 % intervals."""
-    sizes = results.sizes(name)
+    sizes = results.sizes(name, **where)
     for k, (method, style) in enumerate(look.items()):
         found = [
             mean_interval(
@@ -105,9 +105,10 @@ def _draw(
         gap = (sizes[1] - sizes[0]) if len(sizes) > 1 else 1
         at = [D + 0.04 * gap * (k - (len(look) - 1) / 2) for D in sizes]  # bars side by side
         means = [interval.mean for interval in found]
+        known = [interval.count > 1 for interval in found]  # a single run has no interval
         reach = [
-            [interval.mean - interval.low for interval in found],
-            [interval.high - interval.mean for interval in found],
+            [i.mean - i.low if sure else 0.0 for i, sure in zip(found, known, strict=True)],
+            [i.high - i.mean if sure else 0.0 for i, sure in zip(found, known, strict=True)],
         ]
         ax.errorbar(
             *(at, means),

@@ -55,7 +55,9 @@ def draw_runtime(results: Results) -> Figure:
             )
             right.plot(D, total, color="black", marker=marker, markersize=4, linewidth=0.8)
     rand = [record["values"]["error"] for record in results.records("complexity", method="rand")]
-    left.axvspan(*np.quantile(rand, [0.1, 0.9]), color="#dddddd", alpha=0.6, label="rand (80 %)")
+    if rand:
+        low, high = np.quantile(rand, [0.1, 0.9])
+        left.axvspan(low, high, color="#dddddd", alpha=0.6, label="rand (80 %)")
     for ax in axes[0]:
         ax.set_yscale("log")
         ax.set_xscale("log")
