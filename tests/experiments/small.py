@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from metricmix.experiments.data import Data
 from metricmix.experiments.experiment import Cell, Experiment, Found, generator
@@ -22,6 +22,10 @@ class Drawing(Experiment):
 
     name: ClassVar[str] = "drawing"
     settings: ClassVar = {"version": 1}
+
+    @property
+    def depends_on(self) -> dict[str, Any]:
+        return dict(self.settings)  # how it fails is not what it finds
 
     def cells(self) -> list[Cell]:
         return [{"D": D, "repetition": k} for D in (4, 10) for k in range(self.repetitions)]

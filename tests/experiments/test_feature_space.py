@@ -18,6 +18,7 @@ from metricmix.experiments import feature_space
 from metricmix.experiments.data import Data
 from metricmix.experiments.experiment import Cell, generator
 from metricmix.experiments.feature_space import METHODS, FeatureSpace
+from metricmix.experiments.plan import plan
 from reference.closure import closure_by_rows
 from reference.mixing import lengths
 

@@ -134,7 +134,7 @@ def test_drawn_again_until_there_are_two_topics(how: str, monkeypatch: pytest.Mo
 
 def test_a_hopeless_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_DRAWS", 5)
-    with pytest.raises(RuntimeError, match="5 samples of 3 papers"):
+    with pytest.raises(mm.InputError, match="5 samples of 3 papers"):
         draw_papers(papers_of([], [0] * 6), "random", np.random.default_rng(0), 3, 3)
 
 

@@ -52,10 +52,18 @@ def memory_gib() -> float | None:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that this runs from; None where there is none."""
+    """Return the commit of the checkout that this runs from; None where there is none.
+
+    It is called dirty if the package itself was changed since.
+    """
+    name = _git("rev-parse", "--short", "HEAD")
+    return f"{name}-dirty" if name and _git("status", "--porcelain", "--", "..") else name
+
+
+def _git(*arguments: str) -> str | None:
     try:
         asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],
+            ["git", *arguments],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parent,

@@ -92,7 +92,7 @@ def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where
         rows.append(row)
     runs = {len(list(results.records(name, D=D, **where))) for D in sizes}
     times = str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
-    tests = results.settings[name]["n_test"]
+    tests = results.settings.get(name, {}).get("n_test", "some")
     return table(["accuracy", *(f"D = {D}" for D in sizes)], rows) + (
         f"\n\n{times} repetitions of {tests} predictions each."
     )
