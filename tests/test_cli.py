@@ -170,7 +170,7 @@ def test_reproduce_refuses_empty_sizes(tmp_path: Path, monkeypatch: pytest.Monke
         ("3", "5000", "papers that hang together, as many as there are, got one of 5020"),
         ("1", "5000", "at most 1797 images, as many as there are, got one of 5000"),
         ("2", "3", "sizes: expected a whole number >= 11, got 3"),
-        ("figures", "40", "sizes: expected with one of the experiments 1, 2, 3, got 'figures'"),
+        ("figures", "40", "sizes: go with one of the experiments 1, 2, 3, not with 'figures'"),
     ],
 )
 def test_reproduce_refuses_sizes_beyond_the_data(

@@ -120,7 +120,7 @@ def _print_demo(found: Demo, splits: int) -> None:
 )
 @click.option(
     "--data-home",
-    type=click.Path(file_okay=False),
+    type=click.Path(exists=True, file_okay=False),
     help="Where real data lies; else METRICMIX_DATA, else the cache, else it is downloaded.",
 )
 @click.option(
@@ -131,7 +131,9 @@ def _print_demo(found: Demo, splits: int) -> None:
     help="Folder for page, pictures and results.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--sizes", help="Numbers of labelled items in place of the paper's: 40,90")
+@click.option(
+    "--sizes", help="Sizes D in place of the paper's, for one experiment: 40,90 (from 11 on)."
+)
 @click.option("--repetitions", type=click.IntRange(1), help="In place of the default ones.")
 @click.option(
     *("-j", "--jobs"),
@@ -178,8 +180,10 @@ def reproduce(
     except KeyboardInterrupt:
         click.echo("interrupted; what is finished is kept, the same command goes on", err=True)
         raise SystemExit(130) from None
-    except (MetricMixError, OSError) as error:
+    except MetricMixError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or out}: {error.strerror or error}") from None
     seconds = time.perf_counter() - started
     click.echo(f"{outcome.n_cells} cells run in {seconds:.0f} s, kept in {outcome.results.path}")
     click.echo(f"read {outcome.page} or {outcome.html}")

@@ -28,7 +28,7 @@ HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 ANY_CLAIM = [
     pytest.param(claim, side, id=f"{claim.text} ({side})")
     for claim in CLAIMS
-    for side in ("literal", "ours")
+    for side in ("literal", "converged", "changed")
     if getattr(claim, side) is not None
 ]
 WOBBLE = (-0.02, 0.01, 0.01, -0.01, 0.02, -0.01)
@@ -123,11 +123,11 @@ def test_every_claim_is_about_an_experiment_that_exists() -> None:
 
 # -- Experiment 2 --------------------------------------------------------------------------------
 
-SIDES = [("literal", "mixture, literal"), ("ours", "mixture, balanced")]
+SIDES = [("literal", "mixture, literal"), ("converged", "mixture, balanced")]
 
 
 @pytest.mark.parametrize(
-    ("side", "method"), [("literal", "mixture, literal"), ("ours", "32 graphs, balanced")]
+    ("side", "method"), [("literal", "mixture, literal"), ("changed", "32 graphs, balanced")]
 )
 @pytest.mark.parametrize(
     ("shift", "wobble", "verdict"),
@@ -168,7 +168,7 @@ def test_better_than_another_method(side: str, method: str, text: str, other: st
     assert verdict(digits({method: -0.1})) is FAILS
     assert verdict(digits({method: 0.005})) is UNCLEAR
     assert verdict(digits({method: 0.1}, WIDE)) is UNCLEAR
-    assert verdict(digits({"full": 0.3})) is FAILS  # the same accuracy is not a better one
+    assert verdict(digits({"full": 0.3})) is UNCLEAR  # just the same accuracy
 
 
 def test_a_metric_is_one_up_to_rounding() -> None:
@@ -186,7 +186,11 @@ def test_a_metric_is_one_up_to_rounding() -> None:
 
 # -- Experiment 3 --------------------------------------------------------------------------------
 
-SAMPLED = [("literal", "mixture, literal", "random"), ("ours", "mixture, balanced", "walk")]
+SAMPLED = [
+    ("literal", "mixture, literal", "random"),
+    ("converged", "mixture, balanced", "random"),
+    ("changed", "mixture, balanced", "walk"),
+]
 
 
 @pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED)
@@ -237,17 +241,17 @@ def test_a_smaller_loss_is_no_benefit(side: str, method: str, sampling: str) -> 
     assert finding("The benefit is larger when", side, results).verdict is FAILS
 
 
-@pytest.mark.parametrize(("side", "sampling"), [("literal", "random"), ("ours", "walk")])
+@pytest.mark.parametrize(("side", "sampling"), [("converged", "random"), ("changed", "walk")])
 def test_more_sources(side: str, sampling: str) -> None:
     def verdict(shift: dict[str, float]) -> Verdict:
-        return finding("More sources make it", side, papers({sampling: shift})).verdict
+        return finding("More sources would make it", side, papers({sampling: shift})).verdict
 
     assert verdict({"more, balanced": 0.1}) is HOLDS
     assert verdict({"mixture, balanced": 0.1}) is FAILS
     assert verdict({"more, balanced": 0.005}) is UNCLEAR
 
 
-@pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED)
+@pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED[:2])
 def test_learned_weights_against_equal_ones(side: str, method: str, sampling: str) -> None:
     def verdict(shift: dict[str, float]) -> Verdict:
         text = "Learned weights beat equal ones, words"
@@ -277,7 +281,7 @@ def test_not_run_cannot_be_told() -> None:
 
 # -- Experiment 1 --------------------------------------------------------------------------------
 
-METHODS = [("literal", "path"), ("ours", "full gradient")]
+METHODS = [("literal", "path, paper's steps"), ("converged", "path"), ("changed", "full gradient")]
 
 
 @pytest.mark.parametrize(("side", "method"), METHODS)
@@ -317,7 +321,7 @@ def test_ratios_are_taken_over_the_same_images() -> None:
     """Errors differ a lot from sample to sample; what counts is how they differ on the same one."""
     results = nothing()
     for k, scale in enumerate((1.0, 100.0, 0.01)):
-        for method, factor in (("cvx", 1.0), ("path", 1.1 + 0.001 * k)):
+        for method, factor in (("cvx", 1.0), ("path, paper's steps", 1.1 + 0.001 * k)):
             cell = {"D": 40, "method": method, "repetition": k}
             results.add(Complexity(), cell, Found({"error": scale * factor}, {"total": 1.0}))
     found = finding("For small D the path method is as acc", "literal", results)
@@ -340,18 +344,18 @@ def test_a_sparse_matrix_goes_further(method: str) -> None:
         results = nothing()
         cell = {"D": D, "method": method, "repetition": 0}
         results.add(Complexity(), cell, Found({"error": 1.0}, {"total": 2.5}))
-        found = finding("A direct solver runs", "ours", results)
+        found = finding("A direct solver runs", "changed", results)
         assert found.verdict is verdict
         assert f"D = {D} is solved in 2.5 s" in found.figures
-    assert finding("A direct solver runs", "ours", nothing()).verdict is UNCLEAR
+    assert finding("A direct solver runs", "changed", nothing()).verdict is UNCLEAR
 
 
 def test_what_was_skipped_was_not_solved() -> None:
     results = nothing()
     cell = {"D": 100, "method": "cvx", "repetition": 0}
     results.add(Complexity(), cell, Found({"skipped": "too large"}))
-    assert finding("A direct solver runs", "ours", results).verdict is UNCLEAR
-    assert finding("For small D the path method is as f", "ours", results).verdict is UNCLEAR
+    assert finding("A direct solver runs", "changed", results).verdict is UNCLEAR
+    assert finding("For small D the path method is as f", "changed", results).verdict is UNCLEAR
 
 
 def test_memory_of_the_general_solver() -> None:
@@ -367,7 +371,7 @@ def test_memory_of_the_general_solver() -> None:
     assert finding("scipy's general", "literal", nothing()).verdict is UNCLEAR
 
 
-@pytest.mark.parametrize(("side", "method"), METHODS)
+@pytest.mark.parametrize(("side", "method"), [*METHODS[:2], ("changed", "path")])
 @pytest.mark.parametrize(
     ("many", "verdict"),
     [((0.5, 0.51, 0.52), HOLDS), ((1.5, 1.51, 1.52), FAILS), ((0.0, 3.0, 0.9), UNCLEAR)],
@@ -381,10 +385,13 @@ def test_the_larger_the_better(
             cell = {"D": D, "method": method, "repetition": k}
             results.add(Complexity(), cell, Found({"error": error}, {"total": 1.0}))
     assert finding("The larger D", side, results).verdict is verdict
-    assert finding("The larger D", side, solvers(method)).verdict is UNCLEAR  # no D = 100
+    assert finding("The larger D", side, solvers(method, sizes=(40,))).verdict is UNCLEAR
 
 
-@pytest.mark.parametrize(("side", "method"), [("literal", "path"), ("ours", "path, batches")])
+@pytest.mark.parametrize(
+    ("side", "method"),
+    [("literal", "path, paper's steps"), ("converged", "path"), ("changed", "path, batches")],
+)
 def test_times_remain_feasible(side: str, method: str) -> None:
     text = "Computing times of the path method"
     assert finding(text, side, solvers(method, seconds=50.0)).verdict is HOLDS
@@ -398,7 +405,7 @@ def test_times_remain_feasible(side: str, method: str) -> None:
 # -- figures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("side", "scaling"), [("literal", "paper"), ("ours", "mean")])
+@pytest.mark.parametrize(("side", "scaling"), [("literal", "paper"), ("converged", "mean")])
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [((0.5, 0.6, 0.4), FAILS), ((0.02, 0.03, 0.01), HOLDS), ((0.0, 0.3, 0.02), UNCLEAR)],
@@ -428,7 +435,7 @@ def test_separation() -> None:
     assert verdict(**{"2": (0.5, 0.3), "5": (0.8, 0.19)}) is FAILS
 
 
-@pytest.mark.parametrize(("side", "way"), [("literal", "formed"), ("ours", "weights of size 1")])
+@pytest.mark.parametrize(("side", "way"), [("literal", "formed"), ("changed", "weights of size 1")])
 def test_growth_of_a_step(side: str, way: str) -> None:
     def found(exponent: float) -> Finding:
         results = nothing()

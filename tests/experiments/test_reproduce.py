@@ -185,8 +185,8 @@ def test_a_small_run_on_real_data(what: str, name: str, tmp_path: Path) -> None:
     [
         ({"what": "4"}, "what: expected"),
         ({"data": "other"}, "data: expected"),
-        ({"what": "figures", "sizes": (40,)}, "sizes: expected with one of the experiments"),
-        ({"what": "all", "sizes": (40,)}, "sizes: expected with one of the experiments"),
+        ({"what": "figures", "sizes": (40,)}, "sizes: go with one of the experiments"),
+        ({"what": "all", "sizes": (40,)}, "sizes: go with one of the experiments"),
         ({"sizes": (3,)}, "sizes: expected a whole number >= 11"),
         ({"sizes": (12.5,)}, "sizes: expected a whole number"),
         ({"repetitions": 0}, "repetitions: expected a whole number >= 1"),

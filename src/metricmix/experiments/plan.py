@@ -56,7 +56,7 @@ def plan(
     check_choice(what, (*PARTS, "all"), name="what")
     chosen = [kind for part in PARTS if what in (part, "all") for kind in PARTS[part]]
     if sizes and what not in ("1", "2", "3"):
-        raise InputError(f"sizes: expected with one of the experiments 1, 2, 3, got {what!r}")
+        raise InputError(f"sizes: go with one of the experiments 1, 2, 3, not with {what!r}")
     experiments = []
     for kind in chosen:
         experiment = kind(**(SMALL.get(kind, {}) if data == "embedded" else {}))

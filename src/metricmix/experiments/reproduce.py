@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,13 +36,13 @@ class Outcome:
 
 
 def reproduce(
-    what: str = "all",
-    out: Path = Path("metricmix-reproduction"),
+    what: str | int = "all",
+    out: str | os.PathLike[str] = "metricmix-reproduction",
     *,
     data: str = "embedded",
     data_home: str | None = None,
     seed: int = 0,
-    sizes: tuple[int, ...] = (),
+    sizes: int | Sequence[int] = (),
     repetitions: int | None = None,
     n_jobs: int = 1,
     fresh: bool = False,
@@ -71,20 +72,22 @@ def reproduce(
     on_start, on_cell : callable
         Told of the cost of all that is to be run, and of every finished cell with its cost.
     """
+    folder = Path(out)
     source = Data(data, data_home)
-    experiments = plan(what, data, sizes=sizes, repetitions=repetitions)
+    asked = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    experiments = plan(str(what), data, sizes=asked, repetitions=repetitions)
     for package in ("matplotlib", "markdown_it"):
         if find_spec(package) is None:
             raise MissingPackageError(
                 f"{package}: pictures and page need it; pip install 'metricmix[plot]'"
             )
+    results = Results.begin(results_path(folder), data, seed, fresh=fresh)
     for experiment in experiments:
         experiment.check(source)
-    results = Results.begin(results_path(out), data, seed, fresh=fresh)
     results.write()  # so that a folder that cannot be written to is noticed at once
     on_start(sum(one.cost(cell) for one in experiments for cell in results.missing(one)))
     count = run_experiments(experiments, results, source, seed, n_jobs=n_jobs, on_cell=on_cell)
-    page, html = draw_and_write(results, out)
+    page, html = draw_and_write(results, folder)
     return Outcome(results, count, page, html)
 
 

@@ -32,7 +32,9 @@ def learn_literally(
 ) -> Floats:
     """Run Algorithm 1 with the paper's settings."""
     seed = int(rng.integers(1 << 31))
-    result = minimize(*(objective, stack), start=start, random_state=seed, n_jobs=1, **LITERAL)
+    with warnings.catch_warnings():  # that it was interrupted is told otherwise
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = minimize(*(objective, stack), start=start, random_state=seed, n_jobs=1, **LITERAL)
     check_not_interrupted(result)
     assert result.weights is not None
     return result.weights

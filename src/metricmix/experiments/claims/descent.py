@@ -80,6 +80,7 @@ CLAIMS = (
         "A step needs one shortest path in place of all constraints: up to one order less in D",
         "step-cost",
         lambda results: _step(results, "formed"),
+        None,
         lambda results: _step(results, "weights of size 1"),
     ),
 )

@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim of the paper, and what came out with its settings and with ours.
+    """A claim of the paper, and what came out.
 
     Attributes
     ----------
@@ -39,17 +39,20 @@ class Claim(NamedTuple):
         The place in the paper, and what it says, in our words.
     experiment : str
         Whose results it takes.
-    literal : function of Results
-        Finding with the paper's settings.
-    ours : function of Results, optional
-        Finding with settings that converge, or with what makes the claim hold.
+    literal : function of Results, optional
+        Finding with the paper's settings; None if it claims what it did not try.
+    converged : function of Results, optional
+        Finding for the same experiment with settings that converge.
+    changed : function of Results, optional
+        Finding where something else was changed, which may make the claim hold.
     """
 
     where: str
     text: str
     experiment: str
-    literal: Callable[[Results], Finding]
-    ours: Callable[[Results], Finding] | None = None
+    literal: Callable[[Results], Finding] | None
+    converged: Callable[[Results], Finding] | None = None
+    changed: Callable[[Results], Finding] | None = None
 
 
 def above(interval: Interval, bound: float = 0.0) -> Verdict:
@@ -60,14 +63,14 @@ def above(interval: Interval, bound: float = 0.0) -> Verdict:
     """
     if interval.low > bound:
         return Verdict.HOLDS
-    return Verdict.FAILS if interval.high <= bound else Verdict.UNCLEAR
+    return Verdict.FAILS if interval.high < bound else Verdict.UNCLEAR
 
 
 def below(interval: Interval, bound: float = 0.0) -> Verdict:
     """Tell whether a mean is smaller than `bound`."""
     if interval.high < bound:
         return Verdict.HOLDS
-    return Verdict.FAILS if interval.low >= bound else Verdict.UNCLEAR
+    return Verdict.FAILS if interval.low > bound else Verdict.UNCLEAR
 
 
 def within(interval: Interval, margin: float) -> Verdict:

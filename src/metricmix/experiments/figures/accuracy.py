@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from metricmix.experiments.intervals import mean_interval
 from metricmix.experiments.results import Results
 from metricmix.report import PALETTE, panels
@@ -37,7 +39,7 @@ def draw_feature_space(results: Results) -> Figure:
             "full": {"color": PALETTE[2], "marker": "s"},
         },
     ]
-    picture, axes = panels(1, 2, 10.0, 4.4, sharey=True)
+    picture, axes = panels(1, 2, 10.0, 5.0, sharey=True)
     for ax, look, title in zip(
         axes[0],
         looks,
@@ -75,7 +77,7 @@ def draw_semi_supervised(results: Results) -> Figure:
         "random": "papers drawn at random (literal)",
         "walk": "papers met on a random walk",
     }
-    picture, axes = panels(2, 2, 10.0, 8.0, sharex=True, sharey=True)
+    picture, axes = panels(2, 2, 10.0, 9.2, sharey=True)
     for row, look in enumerate(looks):
         for column, (sampling, title) in enumerate(samplings.items()):
             ax = axes[row, column]
@@ -83,8 +85,7 @@ def draw_semi_supervised(results: Results) -> Figure:
             ax.set_title(
                 ("two sources, " if row == 0 else "six sources, ") + title, loc="left", fontsize=10
             )
-            if row == 1:
-                ax.set_xlabel("labelled papers D")
+            ax.set_xlabel("labelled papers D")
         axes[row, 0].set_ylabel("1-NN accuracy")
     return picture
 
@@ -105,11 +106,10 @@ def _draw(
         gap = (sizes[1] - sizes[0]) if len(sizes) > 1 else 1
         at = [D + 0.04 * gap * (k - (len(look) - 1) / 2) for D in sizes]  # bars side by side
         means = [interval.mean for interval in found]
-        known = [interval.count > 1 for interval in found]  # a single run has no interval
-        reach = [
-            [i.mean - i.low if sure else 0.0 for i, sure in zip(found, known, strict=True)],
-            [i.high - i.mean if sure else 0.0 for i, sure in zip(found, known, strict=True)],
-        ]
+        # Accuracies lie in 0 .. 1, and a single run has no interval.
+        low = [max(i.low, 0.0) if i.count > 1 else i.mean for i in found]
+        high = [min(i.high, 1.0) if i.count > 1 else i.mean for i in found]
+        reach = [np.subtract(means, low), np.subtract(high, means)]
         ax.errorbar(
             *(at, means),
             yerr=reach,
@@ -119,4 +119,4 @@ def _draw(
             elinewidth=1.0,
             **style,
         )
-    ax.legend(frameon=False, fontsize=9, loc="best")
+    ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)

@@ -27,9 +27,17 @@ def draw_convergence(results: Results) -> Figure:
                 found = record["values"]
                 colour = PALETTE[k % len(PALETTE)]
                 ax.plot(found["step"], found[scaling], color=colour, linewidth=1.4)
+            optimum = min(record["values"]["optimum"] for record in records)
             if scaling == "mean":
-                optimum = min(record["values"]["optimum"] for record in records)
                 ax.axhline(optimum, color="#555555", linestyle="--", linewidth=1.2)
+            else:  # far below what is drawn
+                ax.text(
+                    *(0.97, 0.95, f"minimum: {optimum:.0f}"),
+                    transform=ax.transAxes,
+                    ha="right",
+                    va="top",
+                    fontsize=9,
+                )
             if column == 0:
                 ax.set_ylabel(f"{label}\nobjective")
             if row == 0:
