@@ -52,12 +52,12 @@ def _step(results: Results, way: str) -> Finding:
     exponent = growth(results, way)
     last = max(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
     n, seconds = last["cell"]["n"], last["seconds"][way]
+    shown = f"{seconds:.2g} s" if seconds >= 1 else f"{seconds * 1e3:.2g} ms"
     if exponent != exponent:
         return Finding(Verdict.UNCLEAR, "needs two sizes")
     return Finding(
         Verdict.HOLDS if exponent < 2.5 else Verdict.FAILS,
-        f"a step grows as n^{exponent:.1f}, {seconds * 1e3:.3g} ms at n = {n}; "
-        "the constraints number n³ / 2",
+        f"a step grows as n^{exponent:.1f}, {shown} at n = {n}; the constraints number n³ / 2",
     )
 
 

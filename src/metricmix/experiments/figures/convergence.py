@@ -30,18 +30,10 @@ def draw_convergence(results: Results) -> Figure:
             optimum = min(record["values"]["optimum"] for record in records)
             if scaling == "mean":
                 ax.axhline(optimum, color="#555555", linestyle="--", linewidth=1.2)
-            else:  # far below what is drawn
-                ax.text(
-                    *(0.97, 0.95, f"minimum: {optimum:.0f}"),
-                    transform=ax.transAxes,
-                    ha="right",
-                    va="top",
-                    fontsize=9,
-                )
             if column == 0:
                 ax.set_ylabel(f"{label}\nobjective")
             if row == 0:
-                ax.set_title(f"D = {D}", loc="left", fontsize=11)
+                ax.set_title(f"D = {D} (minimum {optimum:.0f})", loc="left", fontsize=10)
             else:
                 ax.set_xlabel("step")
     picture.suptitle(

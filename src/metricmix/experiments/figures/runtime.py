@@ -50,7 +50,7 @@ def draw_runtime(results: Results) -> Figure:
             *(error, seconds), s=sizes, color=colour, marker=marker, label=method, linewidths=0
         )
         right.plot(D, seconds, color=colour, marker=marker, markersize=5, linewidth=1.3)
-        if (total > 1.02 * seconds).any():
+        if (total > 1.1 * seconds).any():
             left.scatter(
                 error, total, s=sizes, color="black", marker=marker, label=f"{method} + extra"
             )
