@@ -204,7 +204,7 @@ def test_another_solver():
     stack, target = cone_instance(0, "perturbed")
     objective = mm.objectives.LeastSquares(target, rho=1e-3)
     best = direct(objective, stack).objective
-    other = mm.minimize(objective, stack, method="direct", solver="PIQP")
+    other = mm.minimize(objective, stack, method="direct", solver="OSQP")
     assert other.objective == pytest.approx(best, abs=1e-5)
 
 

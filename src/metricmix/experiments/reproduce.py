@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 from metricmix.atomic import replacing
@@ -76,11 +76,13 @@ def reproduce(
     source = Data(data, data_home)
     asked = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     experiments = plan(str(what), data, sizes=asked, repetitions=repetitions)
-    for package in ("matplotlib", "markdown_it"):
-        if find_spec(package) is None:
+    for package in ("matplotlib.figure", "markdown_it"):
+        try:
+            import_module(package)
+        except ImportError:
             raise MissingPackageError(
                 f"{package}: pictures and page need it; pip install 'metricmix[plot]'"
-            )
+            ) from None
     results = Results.begin(results_path(folder), data, seed, fresh=fresh)
     for experiment in experiments:
         experiment.check(source)
