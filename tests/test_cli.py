@@ -332,7 +332,8 @@ def test_reproduce_interrupted_at_any_time(jobs: str, later: float, tmp_path: Pa
         text=True,
         start_new_session=True,
     )
-    while not (tmp_path / "out" / "reproduction" / "results.json").exists():
+    written = tmp_path / "out" / "reproduction" / "results.json"
+    while not (written.exists() and Results.read(written).has("feature-space")):
         assert running.poll() is None
         time.sleep(0.01)
     time.sleep(later)
