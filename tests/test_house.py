@@ -17,6 +17,7 @@ ROOMS = [
     "paths",
     "objectives",
     "solvers",
+    "nearness",
     "datasets",
     "estimators",
     "report",

@@ -5,7 +5,8 @@
 The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric is),
 :mod:`~metricmix.dissimilarity` (raw data to sources, and the stack of them),
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
-metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how) and
+metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how),
+:mod:`~metricmix.nearness` (the metric nearest to a dissimilarity) and
 :mod:`~metricmix.estimators` (all of it as scikit-learn knows it). Data to try it on come from
 :mod:`~metricmix.datasets`.
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         dissimilarity,
         estimators,
         mixture,
+        nearness,
         objectives,
         paths,
         report,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     )
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
+    from metricmix.nearness.nearest import nearest_metric
+    from metricmix.nearness.result import NearnessResult
     from metricmix.paths.all_pairs import path_metric, project
     from metricmix.paths.nearest import nearest_labelled
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph
@@ -62,6 +66,7 @@ _ROOMS = (
     "dissimilarity",
     "estimators",
     "mixture",
+    "nearness",
     "objectives",
     "paths",
     "report",
@@ -82,6 +87,7 @@ _HOME = {
     "MetricRepair": "estimators.repair",
     "Mixture": "mixture.linear",
     "ModelFileError": "exceptions",
+    "NearnessResult": "nearness.result",
     "NotAMetricError": "exceptions",
     "Path": "paths.pair",
     "SolveResult": "solvers.result",
@@ -96,6 +102,7 @@ _HOME = {
     "minimize": "solvers.minimize",
     "minimize_metric": "solvers.whole_matrix",
     "nearest_labelled": "paths.nearest",
+    "nearest_metric": "nearness.nearest",
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
     "save": "estimators.persistence",
@@ -118,6 +125,7 @@ __all__ = [
     "MetricRepair",
     "Mixture",
     "ModelFileError",
+    "NearnessResult",
     "NotAMetricError",
     "Path",
     "SolveResult",
@@ -136,6 +144,8 @@ __all__ = [
     "minimize_metric",
     "mixture",
     "nearest_labelled",
+    "nearest_metric",
+    "nearness",
     "objectives",
     "path_metric",
     "paths",
