@@ -9,8 +9,10 @@ third. So all triples of one colour may be worked on side by side, and in whatev
 very same result.
 
 A row of triangle constraints, :math:`x_{ij} \le x_{ik} + x_{kj}`, is one number, from the highest
-bits down: the colour, the two higher blocks, the places of the three items in their blocks, and
-which of the three is k. Pairs (i > j) of a symmetric matrix are numbered row by row.
+bits down: the colour, the two higher blocks, which of the three items is k, the sum of their places
+in their blocks (modulo the size), and the places. The sum does within a triple of blocks what the
+colour does outside: rows next to each other have no pair in common, so that the processor need not
+wait for one to begin with the next. Pairs (i > j) of a symmetric matrix are numbered row by row.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from metricmix.kernels.compile import kernel
 
 __all__ = [
     "PLACES",
+    "SMALL",
     "blocks_for",
     "key_of",
     "merge",
@@ -38,8 +41,11 @@ Floats = NDArray[np.float64]
 PLACE_BITS = 10
 """Bits for an item's place in its block."""
 
-PLACES = 3 * PLACE_BITS + 2
+PLACES = 4 * PLACE_BITS + 2
 """Bits below the blocks of a key."""
+
+SMALL = 512
+"""Items below which the rows are too few to share out."""
 
 MANY = 64
 """Most blocks: with blocks of 1024 items, that is 65 536 of them."""
@@ -51,7 +57,7 @@ def blocks_for(n: int) -> int:
     More blocks are more tasks of one colour, but more colours too, and threads wait for each other
     after each of them.
     """
-    if n < 400:
+    if n < SMALL:
         return 1
     return int(min(MANY, max(8 if n < 2000 else 16, -(-n // (1 << PLACE_BITS)))))
 
@@ -73,21 +79,25 @@ def key_of(i: int, j: int, k: int, size: int, blocks: int) -> int:
         a, b, c, which = i, j, k, 2
     first, second, third = a // size, b // size, c // size
     colour = (first + second + third) % blocks
+    a -= first * size
+    b -= second * size
+    c -= third * size
     key = (colour * blocks + first) * blocks + second
-    key = (key << PLACE_BITS) | (a - first * size)
-    key = (key << PLACE_BITS) | (b - second * size)
-    key = (key << PLACE_BITS) | (c - third * size)
-    return (key << 2) | which
+    key = (key << 2) | which
+    key = (key << PLACE_BITS) | ((a + b + c) % size)
+    key = (key << PLACE_BITS) | a
+    key = (key << PLACE_BITS) | b
+    return (key << PLACE_BITS) | c
 
 
 @kernel
 def _row_of(key: int, size: int, blocks: int) -> tuple[int, int, int]:
     """Return (i, j, k) of a key."""
     mask = (1 << PLACE_BITS) - 1
-    which = key & 3
-    c = (key >> 2) & mask
-    b = (key >> (2 + PLACE_BITS)) & mask
-    a = (key >> (2 + 2 * PLACE_BITS)) & mask
+    c = key & mask
+    b = (key >> PLACE_BITS) & mask
+    a = (key >> (2 * PLACE_BITS)) & mask
+    which = (key >> (4 * PLACE_BITS)) & 3
     block = key >> PLACES
     second = block % blocks
     first = (block // blocks) % blocks
@@ -138,8 +148,11 @@ def merge(
     out_keys: Keys,
     out_z: Floats,
     out_before: Floats,
+    forget: bool,
 ) -> int:
-    """Merge two sorted lists of keys, without the old ones whose dual is 0; return the number.
+    """Merge two sorted lists of keys; return the number.
+
+    If `forget`, old ones whose dual is 0 are left out, unless they are fresh too.
 
     z is the dual of a row, `before` what it was a sweep ago; both are 0 for fresh rows. A key may
     be in both lists; in each, once.
@@ -155,7 +168,7 @@ def merge(
         known = f < fresh.shape[0] and fresh[f] == keys[t]
         if known:
             f += 1
-        if known or z[t] != 0.0 or before[t] != 0.0:
+        if known or not forget or z[t] != 0.0 or before[t] != 0.0:
             out_keys[count] = keys[t]
             out_z[count] = z[t]
             out_before[count] = before[t]

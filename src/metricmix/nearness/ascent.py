@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.kernels.bent import move_on_bent, points_of, sweep_bent
+from metricmix.kernels.bent import bends, move_on_bent, points_of, sweep_bent
 from metricmix.kernels.sweeps import move_on, sweep_even, sweep_weighted
 from metricmix.nearness.rows import Rows
 
@@ -131,14 +131,16 @@ class BentAscent(Ascent):
     ) -> None:
         super().__init__(rows, len(d))
         self.centre = centre
-        columns = (centre - rows.transposed() / h, 1.0 / h, d, tau, lower, upper)
+        self.lower, self.upper = lower, upper
+        y = centre - rows.transposed() / h
+        columns = (y, 1.0 / h, d, tau, *bends(d, tau, lower, upper))
         self.table = np.stack(columns, axis=1)
         self.before = self.table[:, 0].copy()
         self._x = np.empty(len(d))
 
     def point(self) -> Floats:
         """Return x."""
-        self.crew.run(lambda part: points_of(self.table, *part, self._x), self.parts)
+        self.crew.run(lambda part: points_of(self.table.ravel(), *part, self._x), self.parts)
         return self._x
 
     def recentre(self, centre: Floats, stiffer: float = 1.0) -> None:
@@ -151,16 +153,19 @@ class BentAscent(Ascent):
             values -= self.centre
             values /= stiffer
             values += centre
-        self.table[:, 1] /= stiffer
-        self.table[:, 3] /= stiffer
+        if stiffer != 1.0:
+            self.table[:, 1] /= stiffer
+            self.table[:, 3] /= stiffer
+            d, tau = self.table[:, 2], self.table[:, 3]
+            self.table[:, 4], self.table[:, 5] = bends(d, tau, self.lower, self.upper)
         self.centre = centre.copy()
         self._value = -math.inf
 
     def _move_on(self, beta: float) -> float:
-        arrays = (self.table, self.before, self.centre, beta)
+        arrays = (self.table.ravel(), self.before, self.centre, beta)
         return float(sum(self.crew.run(lambda part: move_on_bent(*arrays, *part), self.parts)))
 
     def _sweep(self, beta: float) -> None:
         rows = self.rows
         arrays = (rows.side, rows.leg, rows.other, rows.z, rows.before, beta)
-        self.rows.sweep(lambda start, stop: sweep_bent(self.table, *arrays, start, stop))
+        self.rows.sweep(lambda start, stop: sweep_bent(self.table.ravel(), *arrays, start, stop))

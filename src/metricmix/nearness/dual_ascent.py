@@ -40,6 +40,10 @@ SMALL = 0.02
 FIRST = 4
 """Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
 
+NEAR, FIRST_LEAP, LEAPS = 1e-2, 40, 10
+"""Gap and rounds from which solving the problem over the rows alone is tried, and how often then.
+It waits the longer the more rows there are, and twice as long every time it was in vain."""
+
 ROUNDING = 1e-14
 """Share by which bounds may change without moving."""
 
@@ -100,6 +104,7 @@ class DualAscent:
         self.lower_bounds: list[float] = []
         self.rows: Rows | None = None
         self.ascent: Ascent | None = None
+        self.rounds, self.patience = 0, FIRST_LEAP
         self.found = Broken(np.empty(0, np.int64), 0, math.inf, math.inf)
 
     @property
@@ -115,12 +120,18 @@ class DualAscent:
         """Do a round."""
         assert self.rows is not None
         assert self.ascent is not None
+        self.rounds += 1
+        if self.gap < NEAR and self.rounds >= self.patience + len(self.rows) // 50:
+            self.rounds, self.patience = 0, 2 * self.patience
+            self._leap()
+            if self.gap <= self.tol:
+                return state
         self.rows.add(self.found.keys)
         self.ascent.climb(FIRST)
         if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):
             self.rows.add(np.empty(0, np.int64))  # only forgets: most new rows have had their say
         self.ascent.climb(self.sweeps - FIRST)
-        self._look()
+        self._look(self.ascent.point())
         return state
 
     def check(self, state: AscentState) -> tuple[AscentState, float]:
@@ -133,8 +144,9 @@ class DualAscent:
                 return AscentState(0.0, 0.0, 0), 0.0
             self._begin()
         assert self.ascent is not None
+        assert self.rows is not None
         x = self.ascent.point()
-        lower = self.terms.lower_bound(self.ascent)
+        lower = self.terms.lower_bound(self.rows, x)
         self.lower = max(self.lower, lower)
         # Shortest paths cost as much as the product; two-edge paths tell whether they will pay.
         hoped = self.found.value
@@ -183,13 +195,32 @@ class DualAscent:
         if self.start is not None:
             self.rows.set_duals(*self.start)
         self.ascent = self.terms.ascent(self.rows)
-        self._look()
+        self._look(self.ascent.point())
 
-    def _look(self) -> None:
+    def _leap(self) -> None:
+        """Solve the problem over the rows, and add rows to it, until that solves the whole one."""
+        assert self.rows is not None
+        rows, found, worst = self.rows.copy(), self.found, math.inf
+        for _ in range(LEAPS):
+            rows.add(self.found.keys, forget=False)
+            best = self.terms.solve_over(rows)
+            if best is None:
+                break
+            x, rows.z = best
+            self.lower = max(self.lower, self.terms.lower_bound(rows, x))
+            self._offer(metric_near(x, self.problem, self.crew.threads))
+            if self.gap <= self.tol:
+                self.rows = rows
+                return
+            self._look(x)
+            if self.found.worst > 0.5 * worst:
+                break  # from corner to corner: there are many solutions over these rows
+            worst = self.found.worst
+        self.found = found  # go on as if nothing had happened, but for the bounds
+
+    def _look(self, x: Floats) -> None:
         """Look for broken triangles of x."""
         assert self.rows is not None
-        assert self.ascent is not None
-        x = self.ascent.point()
         ranges = row_ranges(self.problem.n, 64, 4 * self.crew.threads, triangle=True)
         self.crew.run(lambda r: spread_pairs(x, *r, self.matrix), ranges)
         self.crew.run(lambda r: mirror(self.matrix, *r), ranges)

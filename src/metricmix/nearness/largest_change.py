@@ -37,9 +37,10 @@ ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 @dataclass
 class ChangeState:
-    """The change to try next."""
+    """The change to try next, and whether Newton's method chose it."""
 
     t: float
+    newton: bool
 
 
 class LargestChange:
@@ -68,6 +69,7 @@ class LargestChange:
         self.size = problem.ceiling * float(problem.w.max())
         self.metric: Floats | None = None
         self.lower, self.upper = 0.0, math.inf
+        self.tried = -math.inf  # the largest change known to be too small
         self.lower_bounds: list[float] = []
         if metric is not None:
             self._offer(metric)
@@ -79,7 +81,7 @@ class LargestChange:
 
     def init(self, rng: np.random.Generator) -> ChangeState:
         """Start from no change at all."""
-        return ChangeState(0.0)
+        return ChangeState(0.0, newton=False)
 
     def step(self, state: ChangeState, iteration: int, rng: np.random.Generator) -> ChangeState:
         """Close the lengths that t allows; go on to the t that the worst pair needs."""
@@ -97,14 +99,16 @@ class LargestChange:
         lacking = shortest - metric
         worst = int(lacking.argmax())
         room = self.upper - self.lower
-        needed = t
         if lacking[worst] > self.rounding:
             way = _way(worst, lengths, closed)
             needed = t if way is None else self._needed(worst, way, t)
             self.lower = max(self.lower, min(needed, self.upper))
-        # Newton's steps are finitely many, but may be short: then the middle comes first.
-        newton = needed > t and self.upper - self.lower < 0.7 * room
-        return ChangeState(self.lower if newton else 0.5 * (self.lower + self.upper))
+            self.tried = max(self.tried, t)
+        # Newton's steps are finitely many, but may be short: then the middle is tried in between.
+        short = state.newton and self.upper - self.lower > 0.7 * room
+        if self.tried < self.lower and not short:
+            return ChangeState(self.lower, newton=True)
+        return ChangeState(0.5 * (self.lower + self.upper), newton=False)
 
     def check(self, state: ChangeState) -> tuple[ChangeState, float]:
         """Return the objective of the best metric so far."""
@@ -137,7 +141,7 @@ class LargestChange:
     def finish(self) -> Floats:
         """Return the best metric, as pairs."""
         if self.metric is None:
-            self.check(ChangeState(0.0))
+            self.check(ChangeState(0.0, newton=False))
         assert self.metric is not None
         return self.metric
 

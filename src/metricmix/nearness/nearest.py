@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import Crew, threads_for
+from metricmix.kernels.threads import Crew, effective_threads
+from metricmix.kernels.triples import SMALL
 from metricmix.nearness.dual_ascent import DualAscent
 from metricmix.nearness.feasible import metric_near
 from metricmix.nearness.inputs import read_problem
@@ -26,7 +27,7 @@ __all__ = ["NORMS", "nearest_metric"]
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
-SMALL, LARGE = 100, 300
+CLOSURE, ASCENT = 100, 300
 """Bytes of memory per entry of D that solvers take at most, without and with duals; measured."""
 
 
@@ -129,9 +130,9 @@ def nearest_metric(
     1.0
     """
     check_choice(norm, NORMS, name="norm")
-    tol = check_number(tol, name="tol", low=0)
+    tol = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
     limits = Limits(max_iter, time_limit)
-    memory = SMALL if norm in ("linf", "decrease") else LARGE
+    memory = CLOSURE if norm in ("linf", "decrease") else ASCENT
     problem = read_problem(D, weights, lower, upper, fixed, bytes_per_entry=memory)
     problem = bounded(_one_sided(problem, norm), n_jobs)
     power = 1 if norm in ("l1", "linf") else 2
@@ -140,7 +141,8 @@ def nearest_metric(
         problem.unit**power * problem.weight_unit,
         power * problem.unit ** (power - 1) * problem.weight_unit,
     )
-    with Crew(threads_for(problem.n, n_jobs)) as crew:
+    threads = effective_threads(n_jobs)
+    with Crew(threads if problem.n >= SMALL else 1) as crew:
         solver = _solver_for(norm, problem, crew, tol, start, units)
         outcome = run(
             solver,

@@ -66,7 +66,7 @@ class Problem:
         Cutting a metric off at a height leaves a metric, and brings it nearer to everything below.
         """
         top = float(self.d.max(where=self.w > 0, initial=0.0))
-        return top if self.lower is None else max(top, float(self.lower.max()))
+        return top if self.lower is None else max(top, float(self.lower.max(initial=0.0)))
 
 
 def items_of(pair: int) -> tuple[int, int]:

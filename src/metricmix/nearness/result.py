@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.solvers.result import Status, Trace
 
-__all__ = ["NearnessProgress", "NearnessResult", "NearnessTrace", "relative_gap"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["NearnessProgress", "NearnessResult", "NearnessTrace", "in_words", "relative_gap"]
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +43,12 @@ class NearnessTrace(Trace):
     """What happened, one entry per round: iteration, objective, lower bound, seconds."""
 
     lower_bound: list[float] = field(default_factory=list)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the trace as a table."""
+        table = super().to_frame()
+        table["lower_bound"] = self.lower_bound
+        return table
 
 
 @dataclass(frozen=True)

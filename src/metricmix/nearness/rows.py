@@ -60,13 +60,20 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, fresh: Keys) -> None:
-        """Add sorted rows with dual 0, and forget those whose dual is 0."""
+    def add(self, fresh: Keys, forget: bool = True) -> None:
+        """Add sorted rows with dual 0, and forget others whose dual is 0."""
         count = len(fresh) + len(self.keys)
         keys, z, before = np.empty(count, np.int64), np.empty(count), np.empty(count)
-        count = merge(self.keys, self.z, self.before, fresh, keys, z, before)
+        count = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
         self.keys, self.z, self.before = keys[:count], z[:count], before[:count]
         self._find_sides()
+
+    def copy(self) -> Rows:
+        """Return rows of their own with the same duals."""
+        rows = Rows(self.n, self.crew)
+        rows.keys, rows.z, rows.before = self.keys.copy(), self.z.copy(), self.before.copy()
+        rows._find_sides()
+        return rows
 
     def set_duals(self, triples: Ints, z: Floats) -> None:
         """Start from rows (i, j, k) with given duals."""

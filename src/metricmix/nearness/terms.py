@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.broken import sum_absolutes, sum_squares
 from metricmix.nearness.ascent import Ascent, BentAscent, PlainAscent
+from metricmix.nearness.linear_program import solve_over_rows
 from metricmix.nearness.problem import Problem, closure_of
 from metricmix.nearness.rows import Rows
 
@@ -31,6 +32,9 @@ Floats = NDArray[np.float64]
 
 LAG, ROUNDS = 5.0, 5
 """How much worse one bound must be than the other, and for how long, to change the stiffness."""
+
+MOST_ROWS = 30_000
+"""Rows up to which a linear program takes seconds, not minutes."""
 
 
 class Terms(Protocol):
@@ -47,8 +51,8 @@ class Terms(Protocol):
         """Return f(x)."""
         ...
 
-    def lower_bound(self, ascent: Ascent) -> float:
-        """Return the lower bound that the duals give."""
+    def lower_bound(self, rows: Rows, x: Floats) -> float:
+        """Return the lower bound that the duals of the rows give, x being what belongs to them."""
         ...
 
     def part(self, rows: Floats, low: int) -> float:
@@ -57,6 +61,10 @@ class Terms(Protocol):
 
     def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
         """Move centres to x, after a round with these bounds of its own."""
+        ...
+
+    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
+        """Return the best x over the given rows, and their duals; None if sweeps are faster."""
         ...
 
 
@@ -92,16 +100,15 @@ class Squares:
         """Return f(x)."""
         return float(np.sum(self.problem.w * (x - self.problem.d) ** 2))
 
-    def lower_bound(self, ascent: Ascent) -> float:
+    def lower_bound(self, rows: Rows, x: Floats) -> float:
         r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`.
 
         That loses no digits: it has no large terms that cancel, and an error of x counts squared.
         For missing pairs, x is where its sign says within the limits.
         """
-        x = ascent.point()
-        bound = self.objective(x) + 2.0 * ascent.rows.product(x)
+        bound = self.objective(x) + 2.0 * rows.product(x)
         if self.missing is not None:
-            u, at = ascent.rows.transposed()[self.missing], x[self.missing]
+            u, at = rows.transposed()[self.missing], x[self.missing]
             low, high = self.low[self.missing], self.high[self.missing]
             bound += 2.0 * float(np.sum(np.minimum(u * (low - at), u * (high - at))))
         return bound
@@ -115,6 +122,10 @@ class Squares:
         if self.missing is not None and isinstance(ascent, BentAscent):
             ascent.recentre(np.where(self.missing, ascent.point(), self.problem.d))
 
+    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
+        """Return None: sweeps are fast enough."""
+        return None
+
 
 class Absolutes:
     """Weighted absolute values."""
@@ -124,15 +135,13 @@ class Absolutes:
     def __init__(self, problem: Problem, n_jobs: int | None) -> None:
         self.problem, self.n_jobs = problem, n_jobs
         self.low, self.high = _limits(problem)
-        known = problem.w > 0
-        self.stiffness = 1.0 / float(problem.d[known].mean())
         self.lagging = 0
 
     def ascent(self, rows: Rows) -> Ascent:
         """Return dual ascent around the closure of d."""
         problem = self.problem
         weights, centre = _filled(problem, self.n_jobs)
-        h = self.stiffness * weights
+        h = weights / (float(problem.d[problem.w > 0].mean()) or problem.ceiling)
         return BentAscent(
             rows,
             d=centre,
@@ -147,19 +156,19 @@ class Absolutes:
         """Return f(x)."""
         return float(np.sum(self.problem.w * np.abs(x - self.problem.d)))
 
-    def lower_bound(self, ascent: Ascent) -> float:
+    def lower_bound(self, rows: Rows, x: Floats) -> float:
         r"""Return the best of the bounds that :math:`s z`, :math:`0 < s \le 1`, give.
 
         Where :math:`s\,|A^T z| \le w`, a term is smallest at d; elsewhere at one of its limits.
         Shrinking all duals until the first holds everywhere is one end, not shrinking the other.
         """
         w, d = self.problem.w, self.problem.d
-        u = ascent.rows.transposed()
+        u = rows.transposed()
         at = np.clip(d, self.low, self.high)
         known = w > 0
         stays, falls, rises = (w * np.abs(x - d) for x in (at, self.low, self.high))
         down, up = u * (self.low - at), u * (self.high - at)
-        base = ascent.rows.product(at)
+        base = rows.product(at)
         least = min(1.0, float(np.min(w[known] / np.maximum(np.abs(u[known]), 1e-300))))
 
         def bound(s: float) -> float:
@@ -189,6 +198,12 @@ class Absolutes:
             self.lagging = 0
         ascent.recentre(x, stiffer)
         ascent.start_over()  # all centres moved: the last step says little about the next one
+
+    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
+        """Solve the linear program over the rows, if they are not too many for that."""
+        if len(rows) > MOST_ROWS:
+            return None
+        return solve_over_rows(self.problem, rows, self.low, self.high)
 
 
 def _limits(problem: Problem) -> tuple[Floats, Floats]:
