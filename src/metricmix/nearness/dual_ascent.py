@@ -30,9 +30,10 @@ __all__ = ["AscentState", "DualAscent"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-SHARE, MOST = 0.8, 5
-"""Of the items k that break a pair's triangles, up to MOST that save SHARE of the largest excess.
-More of them save rounds, each a product of n^3 / 2, and cost rows in the sweeps."""
+SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
+"""Of the items k that break a pair's triangles, up to MOST that save SHARE of the largest excess
+(or more of them, as long as there are as many rows as pairs). More save rounds, each a product of
+n^3 / 2, and cost rows in the sweeps. Entries that must not fall are held up by many k each."""
 
 SMALL = 0.02
 """Pairs are looked at if their excess is at least this share of the largest one a round ago."""
@@ -221,7 +222,8 @@ class DualAscent:
     def _look(self, x: Floats) -> None:
         """Look for broken triangles of x."""
         assert self.rows is not None
-        ranges = row_ranges(self.problem.n, 64, 4 * self.crew.threads, triangle=True)
+        n = self.problem.n
+        ranges = row_ranges(n, 64, 4 * self.crew.threads, triangle=True)
         self.crew.run(lambda r: spread_pairs(x, *r, self.matrix), ranges)
         self.crew.run(lambda r: mirror(self.matrix, *r), ranges)
         rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
@@ -232,8 +234,8 @@ class DualAscent:
             size=self.rows.size,
             blocks=self.rows.blocks,
             tolerance=max(rounding, small),
-            share=SHARE,
-            most=MOST,
+            share=SHARE if self.problem.lower is None else SHARE_BOUNDED,
+            most=min(n, max(MOST, len(x) // max(1, self.found.pairs))) if self.lower else MOST,
             objective=self.terms.part,
         )
 
