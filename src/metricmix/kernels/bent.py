@@ -77,17 +77,21 @@ def _ahead(flat: Floats, e: int, y: float, up: bool) -> tuple[float, float]:
     """Return the slope of x looking up or down from y, and for which change it goes on so."""
     low, high = flat[e + 2] - flat[e + 3], flat[e + 2] + flat[e + 3]
     first, last = flat[e + 4], flat[e + 5]
+    # A step to a bend may end a rounding short of it: then it counts as reached.
+    rounding = 1e-14 * (abs(y) + abs(low) + abs(high) + abs(flat[e]))
     far = np.inf
     if up:
+        at = y + rounding
         for place in (first, low, high, last):
-            if place > y:
+            if place > at:
                 far = min(far, place - y)
-        flat_here = y < first or y >= last or low <= y < high
+        flat_here = at < first or at >= last or low <= at < high
     else:
+        at = y - rounding
         for place in (first, low, high, last):
-            if place < y:
+            if place < at:
                 far = min(far, y - place)
-        flat_here = y <= first or y > last or low < y <= high
+        flat_here = at <= first or at > last or low < at <= high
     return (0.0 if flat_here else flat[e + 1]), far / flat[e + 1]
 
 
@@ -105,7 +109,7 @@ def _walk(flat: Floats, p: int, q: int, r: int, change: float, least: float) -> 
         reach = min(reach_a, min(reach_b, reach_c))
         slope = a + b + c
         step = abs(excess) / slope if slope > 0.0 else np.inf
-        if reach == np.inf and step == np.inf:
+        if up and reach == np.inf and step == np.inf:
             break  # nothing moves any more: the bounds forbid it
         moved: float = change + min(step, reach) if up else change - min(step, reach)
         if moved <= least:
