@@ -38,9 +38,9 @@ def test_plain_sweeps(beta):
             expected[r] += change * inverse[r]
             duals[t] = ahead + change
         if weighted:
-            sweep_weighted(x, inverse, *sides, new, before, beta, 0, len(z))
+            sweep_weighted(x, inverse, *sides, new, before, beta, False, 0, len(z))
         else:
-            sweep_even(x, *sides, new, before, beta, 0, len(z))
+            sweep_even(x, *sides, new, before, beta, False, 0, len(z))
         np.testing.assert_allclose(x, expected, atol=1e-13)
         np.testing.assert_allclose(new, duals, atol=1e-13)
         np.testing.assert_array_equal(before, z)
@@ -54,8 +54,8 @@ def test_bent_sweeps_without_bends_are_plain_ones():
     x, new, before = d.copy(), z.copy(), z.copy()
     duals, earlier = z.copy(), z.copy()
     for _ in range(3):
-        sweep_weighted(x, 1 / h, *sides, new, before, 0.5, 0, len(z))
-        sweep_bent(table.ravel(), *sides, duals, earlier, 0.5, 0, len(z))
+        sweep_weighted(x, 1 / h, *sides, new, before, 0.5, False, 0, len(z))
+        sweep_bent(table.ravel(), *sides, duals, earlier, 0.5, False, 0, len(z))
     np.testing.assert_allclose(table[:, 0], x, atol=1e-12)
     np.testing.assert_allclose(duals, new, atol=1e-12)
 
@@ -105,7 +105,7 @@ def test_a_bent_row_is_solved(pairs):
     table = np.stack([y, inverse, d, tau, *bends(d, tau, low, high)], axis=1)
     sides = [np.array([e], np.int32) for e in range(3)]
     z, before = np.array([0.3]), np.array([0.3])
-    sweep_bent(table.ravel(), *sides, z, before, 0.0, 0, 1)
+    sweep_bent(table.ravel(), *sides, z, before, 0.0, False, 0, 1)
     x = [bend(*(float(v) for v in table[e, [0, 2, 3, 4, 5]])) for e in range(3)]
     excess = x[0] - x[1] - x[2]
     assert z[0] >= 0

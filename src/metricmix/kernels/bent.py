@@ -129,15 +129,18 @@ def sweep_bent(
     z: Floats,
     before: Floats,
     beta: float,
+    back: bool,
     start: int,
     stop: int,
 ) -> None:
     """Sweep over the rows start .. stop - 1; see :mod:`metricmix.kernels.sweeps`."""
-    for t in range(start, stop):
+    for row in range(start, stop):
+        t = start + stop - 1 - row if back else row
         p, q, r = WIDTH * side[t], WIDTH * leg[t], WIDTH * other[t]
-        now = z[t]
-        ahead = now + beta * (now - before[t])
-        before[t] = now
+        ahead = z[t]
+        if not back:
+            ahead += beta * (ahead - before[t])
+            before[t] = z[t]
         least = -ahead
         c = max(0.0, least)
         excess = _excess(flat, p, q, r, c)

@@ -12,7 +12,8 @@ sweep goes from row to row and chooses the best dual of each, the others being w
 
 With momentum a sweep starts at :math:`z + \beta (z - z_{before})`. The point x is linear in z and
 is moved beforehand, all at once (:func:`move_on`); the duals are moved when their row comes, which
-also lifts those that would be negative. Rows start .. stop - 1 are done, in this order.
+also lifts those that would be negative. Rows start .. stop - 1 are done, in this order; or going
+`back`, in the other one, without momentum.
 """
 
 from __future__ import annotations
@@ -37,16 +38,19 @@ def sweep_even(
     z: Floats,
     before: Floats,
     beta: float,
+    back: bool,
     start: int,
     stop: int,
 ) -> None:
     """Sweep where every h is 1."""
     third = 1.0 / 3.0
-    for t in range(start, stop):
+    for row in range(start, stop):
+        t = start + stop - 1 - row if back else row
         p, q, r = side[t], leg[t], other[t]
-        now = z[t]
-        ahead = now + beta * (now - before[t])
-        before[t] = now
+        ahead = z[t]
+        if not back:
+            ahead += beta * (ahead - before[t])
+            before[t] = z[t]
         c = max((x[p] - x[q] - x[r]) * third, -ahead)
         x[p] -= c
         x[q] += c
@@ -64,15 +68,18 @@ def sweep_weighted(
     z: Floats,
     before: Floats,
     beta: float,
+    back: bool,
     start: int,
     stop: int,
 ) -> None:
     """Sweep with `inverse` = 1 / h."""
-    for t in range(start, stop):
+    for row in range(start, stop):
+        t = start + stop - 1 - row if back else row
         p, q, r = side[t], leg[t], other[t]
-        now = z[t]
-        ahead = now + beta * (now - before[t])
-        before[t] = now
+        ahead = z[t]
+        if not back:
+            ahead += beta * (ahead - before[t])
+            before[t] = z[t]
         excess = x[p] - x[q] - x[r]
         c = max(excess / (inverse[p] + inverse[q] + inverse[r]), -ahead)
         x[p] -= c * inverse[p]

@@ -91,12 +91,15 @@ class Rows:
         read_keys(self.keys[chosen], self.size, self.blocks, rows)
         return rows, self.z[chosen]
 
-    def sweep(self, function: Sweep) -> None:
-        """Call a kernel on all rows, in an order that does not depend on the threads."""
+    def sweep(self, function: Sweep, back: bool = False) -> None:
+        """Call a kernel on all rows, in an order that does not depend on the threads.
+
+        Going `back`, the kernel takes the rows of a call from the last to the first.
+        """
         if self.crew.threads == 1 or self.blocks == 1:
             function(0, len(self))
             return
-        for tasks in self._tasks:
+        for tasks in self._tasks[::-1] if back else self._tasks:
             self.crew.run(lambda task: function(*task), tasks)
 
     def product(self, x: Floats) -> float:
