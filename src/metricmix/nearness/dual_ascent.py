@@ -38,6 +38,13 @@ n^3 / 2, and cost rows in the sweeps. Entries that must not fall are held up by 
 SMALL = 0.02
 """Pairs are looked at if their excess is at least this share of the largest one a round ago."""
 
+LOOK, PAIR, MANY = 0.01, 0.2, 60
+"""Cost of looking at a triangle, and of moving a pair, relative to that of a row in a sweep; most
+sweeps of a round."""
+
+NEW = 0.02
+"""Share of new rows below which the next round sweeps twice as often, up to eight times."""
+
 FIRST = 4
 """Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
 
@@ -93,10 +100,7 @@ class DualAscent:
     ) -> None:
         self.terms, self.problem, self.crew, self.tol = terms, terms.problem, crew, tol
         self.start = start
-        n = self.problem.n
-        # A round looks for triangles once, at a cost of n^3, and sweeps over about n^2 rows.
-        self.sweeps = terms.sweeps * min(40, max(10, n // 50))
-        self.matrix = np.empty((n, n))
+        self.matrix = np.empty((self.problem.n, self.problem.n))
         self.size = float(terms.objective(np.zeros(len(self.problem.d))))
         self.metric: Floats | None = None
         self.lower, self.upper = 0.0, math.inf
@@ -105,7 +109,7 @@ class DualAscent:
         self.lower_bounds: list[float] = []
         self.rows: Rows | None = None
         self.ascent: Ascent | None = None
-        self.rounds, self.patience = 0, FIRST_LEAP
+        self.rounds, self.patience, self.effort = 0, FIRST_LEAP, 1
         self.found = Broken(np.empty(0, np.int64), 0, math.inf, math.inf)
 
     @property
@@ -127,11 +131,13 @@ class DualAscent:
             self._leap()
             if self.gap <= self.tol:
                 return state
-        self.rows.add(self.found.keys)
+        new = self.rows.add(self.found.keys)
+        # Where little is new, it is the sweeps that lag behind.
+        self.effort = min(8, 2 * self.effort) if new < NEW * len(self.rows) else 1
         self.ascent.climb(FIRST)
         if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):
             self.rows.add(np.empty(0, np.int64))  # only forgets: most new rows have had their say
-        self.ascent.climb(self.sweeps - FIRST)
+        self.ascent.climb(self._sweeps() - FIRST)
         self._look(self.ascent.point())
         return state
 
@@ -198,6 +204,13 @@ class DualAscent:
         self.ascent = self.terms.ascent(self.rows)
         self._look(self.ascent.point())
 
+    def _sweeps(self) -> int:
+        """Return how many sweeps take about as long as looking for broken triangles, or ten."""
+        assert self.rows is not None
+        n = self.problem.n
+        times = LOOK * n**3 / (len(self.rows) + PAIR * n**2)
+        return int(self.effort * self.terms.sweeps * min(MANY, max(10.0, times)))
+
     def _leap(self) -> None:
         """Solve the problem over the rows, and add rows to it, until that solves the whole one."""
         assert self.rows is not None
@@ -228,6 +241,9 @@ class DualAscent:
         self.crew.run(lambda r: mirror(self.matrix, *r), ranges)
         rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
         small = SMALL * self.found.worst if math.isfinite(self.found.worst) else 0.0
+        most = MOST
+        if self.found.pairs:  # the fewer pairs are broken, the more rows of each
+            most = min(n, max(MOST, len(x) // self.found.pairs))
         self.found = broken_rows(
             self.matrix,
             self.crew,
@@ -235,7 +251,7 @@ class DualAscent:
             blocks=self.rows.blocks,
             tolerance=max(rounding, small),
             share=SHARE if self.problem.lower is None else SHARE_BOUNDED,
-            most=min(n, max(MOST, len(x) // max(1, self.found.pairs))) if self.lower else MOST,
+            most=most,
             objective=self.terms.part,
         )
 

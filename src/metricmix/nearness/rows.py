@@ -60,13 +60,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, fresh: Keys, forget: bool = True) -> None:
-        """Add sorted rows with dual 0, and forget others whose dual is 0."""
+    def add(self, fresh: Keys, forget: bool = True) -> int:
+        """Add sorted rows with dual 0, and forget others whose dual is 0.
+
+        Returns how many of the fresh rows were not there yet.
+        """
         count = len(fresh) + len(self.keys)
         keys, z, before = np.empty(count, np.int64), np.empty(count), np.empty(count)
-        count = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
+        count, known = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
         self.keys, self.z, self.before = keys[:count], z[:count], before[:count]
         self._find_sides()
+        return len(fresh) - known
 
     def copy(self) -> Rows:
         """Return rows of their own with the same duals."""
