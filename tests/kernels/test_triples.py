@@ -83,8 +83,7 @@ def test_merging(forget):
     z, before = np.array([0.0, 2.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0])
     fresh = np.array([0, 3, 4, 7, 9], np.int64)
     out = np.empty(9, np.int64), np.empty(9), np.empty(9)
-    count, both = merge(keys, z, before, fresh, *out, forget)
-    assert both == 2
+    count = merge(keys, z, before, fresh, *out, forget)
     expected = [0, 3, 4, 5, 7, 9] if forget else [0, 1, 3, 4, 5, 7, 9]
     assert out[0][:count].tolist() == expected
     assert dict(zip(out[0][:count].tolist(), out[1][:count].tolist(), strict=True))[3] == 2.0

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 
-__all__ = ["add_rows", "move_on", "row_product", "sweep_even", "sweep_weighted"]
+__all__ = ["add_rows", "move_on", "row_excess", "row_product", "sweep_even", "sweep_weighted"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -125,6 +125,15 @@ def row_product(
         if z[t] != 0.0:
             total += z[t] * (x[side[t]] - x[leg[t]] - x[other[t]])
     return total
+
+
+@kernel
+def row_excess(x: Floats, side: Ints, leg: Ints, other: Ints, start: int, stop: int) -> float:
+    """Return the largest excess of the rows start .. stop - 1, or 0."""
+    worst = 0.0
+    for t in range(start, stop):
+        worst = max(worst, x[side[t]] - x[leg[t]] - x[other[t]])
+    return worst
 
 
 @kernel

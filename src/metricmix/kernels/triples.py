@@ -149,15 +149,15 @@ def merge(
     out_z: Floats,
     out_before: Floats,
     forget: bool,
-) -> tuple[int, int]:
-    """Merge two sorted lists of keys; return how many there are, and how many were in both.
+) -> int:
+    """Merge two sorted lists of keys; return the number.
 
     If `forget`, old ones whose dual is 0 are left out, unless they are fresh too.
 
     z is the dual of a row, `before` what it was a sweep ago; both are 0 for fresh rows. A key may
     be in both lists; in each, once.
     """
-    count, f, both = 0, 0, 0
+    count, f = 0, 0
     for t in range(keys.shape[0]):
         while f < fresh.shape[0] and fresh[f] < keys[t]:
             out_keys[count] = fresh[f]
@@ -168,7 +168,6 @@ def merge(
         known = f < fresh.shape[0] and fresh[f] == keys[t]
         if known:
             f += 1
-            both += 1
         if known or not forget or z[t] != 0.0 or before[t] != 0.0:
             out_keys[count] = keys[t]
             out_z[count] = z[t]
@@ -180,4 +179,4 @@ def merge(
         out_before[count] = 0.0
         count += 1
         f += 1
-    return count, both
+    return count

@@ -38,12 +38,12 @@ n^3 / 2, and cost rows in the sweeps. Entries that must not fall are held up by 
 SMALL = 0.02
 """Pairs are looked at if their excess is at least this share of the largest one a round ago."""
 
-LOOK, PAIR, MANY = 0.01, 0.2, 60
+LOOK, PAIR, MANY = 0.02, 0.2, 60
 """Cost of looking at a triangle, and of moving a pair, relative to that of a row in a sweep; most
 sweeps of a round."""
 
-NEW = 0.02
-"""Share of new rows below which the next round sweeps twice as often, up to eight times."""
+MOST_EFFORT = 8
+"""How many times more sweeps than these a round may do, where it is they that lag behind."""
 
 FIRST = 4
 """Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
@@ -131,9 +131,10 @@ class DualAscent:
             self._leap()
             if self.gap <= self.tol:
                 return state
-        new = self.rows.add(self.found.keys)
-        # Where little is new, it is the sweeps that lag behind.
-        self.effort = min(8, 2 * self.effort) if new < NEW * len(self.rows) else 1
+        # Where rows that are known break as badly as new ones, it is the sweeps that lag behind.
+        lagging = self.rows.worst(self.ascent.point()) > 0.5 * self.found.worst
+        self.effort = min(MOST_EFFORT, 2 * self.effort) if lagging else max(1, self.effort // 2)
+        self.rows.add(self.found.keys)
         self.ascent.climb(FIRST)
         if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):
             self.rows.add(np.empty(0, np.int64))  # only forgets: most new rows have had their say

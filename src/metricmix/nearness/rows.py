@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.kernels.sweeps import add_rows, row_product
+from metricmix.kernels.sweeps import add_rows, row_excess, row_product
 from metricmix.kernels.threads import Crew
 from metricmix.kernels.triples import (
     PLACES,
@@ -60,17 +60,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, fresh: Keys, forget: bool = True) -> int:
-        """Add sorted rows with dual 0, and forget others whose dual is 0.
-
-        Returns how many of the fresh rows were not there yet.
-        """
+    def add(self, fresh: Keys, forget: bool = True) -> None:
+        """Add sorted rows with dual 0, and forget others whose dual is 0."""
         count = len(fresh) + len(self.keys)
         keys, z, before = np.empty(count, np.int64), np.empty(count), np.empty(count)
-        count, known = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
+        count = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
         self.keys, self.z, self.before = keys[:count], z[:count], before[:count]
         self._find_sides()
-        return len(fresh) - known
 
     def copy(self) -> Rows:
         """Return rows of their own with the same duals."""
@@ -110,6 +106,11 @@ class Rows:
         r"""Return :math:`z^T A x`."""
         rows = (self.side, self.leg, self.other, self.z)
         return sum(self.crew.run(lambda task: row_product(x, *rows, *task), self._parts()), 0.0)
+
+    def worst(self, x: Floats) -> float:
+        """Return the largest excess of a row at x, or 0."""
+        rows = (self.side, self.leg, self.other)
+        return max(self.crew.run(lambda task: row_excess(x, *rows, *task), self._parts()))
 
     def transposed(self) -> Floats:
         r"""Return :math:`A^T z`, over all pairs."""
