@@ -42,9 +42,6 @@ LOOK, PAIR, MANY = 0.02, 0.2, 60
 """Cost of looking at a triangle, and of moving a pair, relative to that of a row in a sweep; most
 sweeps of a round."""
 
-MOST_EFFORT = 8
-"""How many times more sweeps than these a round may do, where it is they that lag behind."""
-
 FIRST = 4
 """Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
 
@@ -133,7 +130,8 @@ class DualAscent:
                 return state
         # Where rows that are known break as badly as new ones, it is the sweeps that lag behind.
         lagging = self.rows.worst(self.ascent.point()) > 0.5 * self.found.worst
-        self.effort = min(MOST_EFFORT, 2 * self.effort) if lagging else max(1, self.effort // 2)
+        more, less = min(self.terms.effort, 2 * self.effort), max(1, self.effort // 2)
+        self.effort = more if lagging else less
         self.rows.add(self.found.keys)
         self.ascent.climb(FIRST)
         if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):

@@ -110,7 +110,8 @@ class Rows:
     def worst(self, x: Floats) -> float:
         """Return the largest excess of a row at x, or 0."""
         rows = (self.side, self.leg, self.other)
-        return max(self.crew.run(lambda task: row_excess(x, *rows, *task), self._parts()))
+        parts = self.crew.run(lambda task: row_excess(x, *rows, *task), self._parts())
+        return float(max(parts))
 
     def transposed(self) -> Floats:
         r"""Return :math:`A^T z`, over all pairs."""

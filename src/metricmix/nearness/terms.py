@@ -38,10 +38,15 @@ MOST_ROWS = 30_000
 
 
 class Terms(Protocol):
-    """What the solver needs to know of an objective; `sweeps` is how many it wants, relatively."""
+    """What the solver needs to know of an objective.
+
+    A round has `sweeps` times the usual number of sweeps, and up to `effort` times that where it is
+    they that lag behind.
+    """
 
     problem: Problem
     sweeps: int
+    effort: int
 
     def ascent(self, rows: Rows) -> Ascent:
         """Return dual ascent from the duals of the rows."""
@@ -71,7 +76,7 @@ class Terms(Protocol):
 class Squares:
     """Weighted squares."""
 
-    sweeps = 1
+    sweeps, effort = 1, 8
 
     def __init__(self, problem: Problem, n_jobs: int | None) -> None:
         self.problem, self.n_jobs = problem, n_jobs
@@ -130,7 +135,7 @@ class Squares:
 class Absolutes:
     """Weighted absolute values."""
 
-    sweeps = 4  # each centre is worth going some way
+    sweeps, effort = 16, 1  # each centre is worth going a long way; measured
 
     def __init__(self, problem: Problem, n_jobs: int | None) -> None:
         self.problem, self.n_jobs = problem, n_jobs
