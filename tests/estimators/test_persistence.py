@@ -149,13 +149,15 @@ def test_search_comes_back(way: str, tmp_path: Path) -> None:
         mm.save(model.set_params(sources=["cosine"]), tmp_path / "model.mm")
 
 
+@pytest.mark.parametrize("norm", ["decrease", "l2"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_repair_comes_back(dtype: Any, tmp_path: Path) -> None:
+def test_repair_comes_back(dtype: Any, norm: str, tmp_path: Path) -> None:
     X = np.asarray(features(TABLE, metric="sqeuclidean")).astype(dtype)
-    model = mm.MetricRepair().fit(X)
+    model = mm.MetricRepair(norm).fit(X)
     again = round_trip(model, tmp_path)
     assert_same(model, again, X, X[:4] + 1)
     assert again.violations_ == model.violations_
+    assert again.gap_ == model.gap_
     assert_same(model, round_trip(again, tmp_path), X, X[:4] + 1)
 
 

@@ -18,7 +18,14 @@ import metricmix as mm
 from reference.closure import closure
 
 
-@parametrize_with_checks([mm.MetricRepair(), mm.MetricRepair(directed=True)])
+@parametrize_with_checks(
+    [
+        mm.MetricRepair(),
+        mm.MetricRepair(directed=True),
+        mm.MetricRepair("l2"),
+        mm.MetricRepair("l1"),
+    ]
+)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -42,10 +49,32 @@ def test_the_fit_is_the_largest_metric_below(directed: bool) -> None:
     assert repair.metric_ is not d
 
 
-def test_a_metric_stays_as_it_is() -> None:
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf", "increase"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearest_in_other_norms(norm: str, dtype: Any) -> None:
+    X = make_broken(25).astype(dtype)
+    X[3, 7] = X[7, 3] = np.inf
+    repair = mm.MetricRepair(norm, tol=1e-7)
+    d = repair.fit_transform(X)
+    expected = mm.nearest_metric(np.where(np.isinf(X), np.nan, X), norm, tol=1e-7)
+    np.testing.assert_array_equal(d, expected.metric.astype(dtype))
+    assert mm.is_metric(d)
+    assert repair.gap_ == expected.gap <= 1e-7
+    known = np.isfinite(X)
+    assert repair.largest_change_ == pytest.approx(abs(X - d)[known].max(), rel=1e-5)
+    assert repair.n_filled_ == 1
+    np.testing.assert_array_equal(repair.transform(X), d)
+    np.testing.assert_array_equal(repair.transform(X[[9, 3]]), d[[9, 3]])
+    new = np.full((1, 25), np.inf, dtype)
+    new[0, 4] = 0.5
+    np.testing.assert_allclose(repair.transform(new)[0], 0.5 + d[4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["decrease", "l2", "l1", "linf", "increase"])
+def test_a_metric_stays_as_it_is(norm: str) -> None:
     x = np.arange(6.0)
     X = abs(x[:, None] - x)
-    repair = mm.MetricRepair()
+    repair = mm.MetricRepair(norm)
     np.testing.assert_array_equal(repair.fit_transform(X), X)
     assert repair.violations_.is_metric()
     assert (repair.n_changed_, repair.n_filled_, repair.largest_change_) == (0, 0, 0.0)
@@ -127,8 +156,10 @@ def test_refused_matrices(X: Any, message: str) -> None:
 def test_unknown_norm_and_sparse_input() -> None:
     from scipy.sparse import csr_array
 
-    with pytest.raises(mm.InputError, match=r"norm: expected one of 'decrease', got 'l2'"):
-        mm.MetricRepair("l2").fit(make_broken())
+    with pytest.raises(mm.InputError, match=r"norm: expected one of 'l2', .*, got 'l3'"):
+        mm.MetricRepair("l3").fit(make_broken())
+    with pytest.raises(mm.InputError, match=r"directed: expected False with norm='l2'"):
+        mm.MetricRepair("l2", directed=True).fit(make_broken())
     with pytest.raises(TypeError, match="distances of 0 and missing ones alike"):
         mm.MetricRepair().fit(csr_array(make_broken()))
 

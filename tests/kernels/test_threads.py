@@ -9,7 +9,7 @@ import joblib
 import pytest
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.kernels.threads import Crew, effective_threads, in_threads, row_ranges
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +41,26 @@ def test_results_come_in_order(n_jobs: int) -> None:
 def test_errors_come_through() -> None:
     with pytest.raises(ZeroDivisionError):
         in_threads(lambda x: 1 / x, [1, 0, 2], 2)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 7])
+def test_a_crew_does_the_same_again_and_again(threads: int) -> None:
+    with Crew(threads) as crew:
+        for count in (20, 1, 0, 3):
+            assert crew.run(lambda x: x * x, range(count)) == [x * x for x in range(count)]
+        with pytest.raises(ZeroDivisionError):
+            crew.run(lambda x: 1 / x, [1, 0, 2, 0])
+        assert crew.run(lambda x: -x, [4, 5]) == [-4, -5]
+
+
+@pytest.mark.parametrize("triangle", [False, True])
+def test_ranges_cover_all_rows_once(triangle: bool) -> None:
+    for n, unit, parts in ((1, 6, 4), (100, 6, 4), (1000, 64, 7)):
+        ranges = row_ranges(n, unit, parts, triangle)
+        rows = [i for low, high in ranges[::-1] for i in range(low, high)]
+        assert rows == list(range(n))
+        assert all(low % unit == 0 for low, _ in ranges)
+        assert len(ranges) <= parts
 
 
 def test_nothing_to_do() -> None:

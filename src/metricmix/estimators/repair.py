@@ -1,7 +1,8 @@
-"""The metric below a dissimilarity, as a transformer."""
+"""The metric nearest to a dissimilarity, as a transformer."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from metricmix.exceptions import InputError
 from metricmix.metric import MetricViolations, metric_violations
+from metricmix.nearness.nearest import NORMS, nearest_metric
 from metricmix.paths.all_pairs import project
 from metricmix.paths.product import min_plus
 from metricmix.validation import check_choice, check_square
@@ -19,7 +21,6 @@ from metricmix.validation import check_choice, check_square
 __all__ = ["NORMS", "MetricRepair"]
 
 Floats = NDArray[Any]
-NORMS = ("decrease",)
 
 
 class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -27,8 +28,9 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     .. math:: P(X) = \max \{ d : d_{ij} \le X_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
 
-    the largest metric below X: all shortest-path lengths. What is a metric already stays as it is.
-    An item x that was not in the fit comes in by the items of the fit,
+    the largest metric below X: all shortest-path lengths; or the metric nearest to X in another
+    norm (:func:`metricmix.nearest_metric`). What is a metric already stays as it is. An item x that
+    was not in the fit comes in by the items of the fit,
 
     .. math:: d(x, j) = \min_u \; X_{xu} + d_{uj}
 
@@ -37,10 +39,14 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Parameters
     ----------
-    norm : {"decrease"}
-        How to change the entries: "decrease" only lowers them, each as little as possible.
+    norm : {"decrease", "l2", "l1", "linf", "increase"}
+        How to change the entries: "decrease" only lowers them, each as little as possible; "l2",
+        "l1" and "linf" make the sum of squared changes, the sum of changes or the largest change
+        as small as possible; "increase" only raises them, by the smallest sum of squares.
     directed : bool
-        Whether ``X[i, j]`` and ``X[j, i]`` may differ.
+        Whether ``X[i, j]`` and ``X[j, i]`` may differ; with "decrease" only.
+    tol : float
+        By which share that may be missed; "decrease" is exact.
     n_jobs : int, optional
         Threads; no result depends on it.
 
@@ -51,18 +57,20 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     violations_ : MetricViolations
         What was broken before. Missing entries count as filled.
     n_changed_ : int
-        Pairs that were lowered, by more than ``violations_.tolerance``; ordered if `directed`.
+        Pairs that were changed, by more than ``violations_.tolerance``; ordered if `directed`.
     largest_change_ : float
         By how much, at most.
+    gap_ : float
+        By which share the change is at most larger than it need be.
     n_filled_ : int
-        Pairs that were missing (inf) and got the length of the shortest path.
+        Pairs that were missing (inf) and were filled in.
     n_features_in_ : int
         Number of items of the fit.
 
     Notes
     -----
-    At most n³ / 2 pairs of operations (n³ if directed) for the metric, as many for the report, and
-    m n² for m new items. float32 stays float32.
+    At most n³ / 2 pairs of operations (n³ if directed) for the metric below X, as many for the
+    report, and m n² for m new items. float32 stays float32.
 
     Examples
     --------
@@ -79,6 +87,13 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     >>> repair.transform([[1, np.inf, np.inf]])
     array([[1., 2., 3.]])
+
+    All three sides give way:
+
+    >>> mm.MetricRepair("l2").fit_transform([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    array([[0., 2., 4.],
+           [2., 0., 2.],
+           [4., 2., 0.]])
     """
 
     metric_: Floats
@@ -86,16 +101,24 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_changed_: int
     largest_change_: float
     n_filled_: int
+    gap_: float
+    _rows: NDArray[np.int64] | None
 
     def __init__(
-        self, norm: str = "decrease", *, directed: bool = False, n_jobs: int | None = None
+        self,
+        norm: str = "decrease",
+        *,
+        directed: bool = False,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
     ) -> None:
         self.norm = norm
         self.directed = directed
+        self.tol = tol
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> MetricRepair:
-        """Find the metric below X.
+        """Find the metric.
 
         Parameters
         ----------
@@ -110,6 +133,11 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If X is not such a matrix, or missing entries leave two items without a path.
         """
         check_choice(self.norm, NORMS, name="norm")
+        if self.directed and self.norm != "decrease":
+            raise InputError(
+                f"directed: expected False with norm={self.norm!r}; only 'decrease' takes "
+                "asymmetric dissimilarities"
+            )
         given = self._checked(X)
         if given.shape[0] != given.shape[1]:
             raise InputError(
@@ -126,6 +154,12 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "X: expected a path of known dissimilarities between any two items, found none "
                 f"from item {i} to item {j}; give a value to one of the missing entries (inf)"
             )
+        self.gap_, self._rows = 0.0, None
+        if self.norm != "decrease":
+            known = np.where(np.isinf(given), np.nan, given)
+            result = nearest_metric(known, self.norm, tol=self.tol, n_jobs=self.n_jobs)
+            metric, self.gap_ = result.metric.astype(given.dtype), result.gap
+            self._rows = _digests(given)
         self.metric_ = metric
         self._report(given)
         self._n_features_out = len(metric)
@@ -160,12 +194,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "X: expected a known dissimilarity in every row, found only missing ones (inf) in "
                 f"row {int(unknown.argmax())}"
             )
-        # A row that is 0 at item u and nowhere below u's distances is that item: what the product
-        # would find too, up to rounding. So the matrix of the fit gives its metric, at no cost.
-        at_zero = rows == 0
-        item = at_zero.argmax(axis=1)
-        found = at_zero.any(axis=1)
-        found[found] = (rows[found] >= self.metric_[item[found]]).all(axis=1)
+        found, item = self._items_of_the_fit(rows)
         d = np.empty(rows.shape, np.result_type(rows, self.metric_))
         d[found] = self.metric_[item[found]]
         if not found.all():
@@ -173,8 +202,23 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return d
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
-        """Return the metric below X; it is kept as `metric_` too."""
+        """Return the metric; it is kept as `metric_` too."""
         return self.fit(X, y, **fit_params).metric_.copy()
+
+    def _items_of_the_fit(self, rows: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which rows belong to an item of the fit, and to which."""
+        if self._rows is not None:
+            order = np.argsort(self._rows, kind="stable")
+            digests = _digests(rows)
+            item = order[np.searchsorted(self._rows[order], digests) % len(order)]
+            return self._rows[item] == digests, item
+        # A row that is 0 at item u and nowhere below u's distances is that item: what the product
+        # would find too, up to rounding. So the matrix of the fit gives its metric, at no cost.
+        at_zero = rows == 0
+        item = at_zero.argmax(axis=1)
+        found = at_zero.any(axis=1)
+        found[found] = (rows[found] >= self.metric_[item[found]]).all(axis=1)
+        return found, item
 
     def _checked(self, X: Any) -> Floats:
         """Return X as a table of numbers >= 0, some perhaps infinite."""
@@ -198,7 +242,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         known = np.isfinite(given)
         whole = given if known.all() else np.where(known, given, self.metric_)
         self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
-        change = whole - self.metric_
+        change = np.abs(whole - self.metric_)
         sides = 1 if self.directed else 2
         self.n_changed_ = int((change > self.violations_.tolerance).sum()) // sides
         self.largest_change_ = float(change.max())
@@ -215,6 +259,13 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _digests(rows: Floats) -> NDArray[np.int64]:
+    """Return a number for every row, by which to know it again."""
+    values = np.ascontiguousarray(rows, np.float64) + 0.0  # -0 becomes 0
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in values)
+    return np.frombuffer(b"".join(digests), np.dtype("<i8")).astype(np.int64)
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:

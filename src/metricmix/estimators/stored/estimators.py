@@ -43,7 +43,7 @@ CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV, MetricRepair)
 }
-REPAIRED = {"n_changed": int, "n_filled": int, "largest_change": float}
+REPAIRED = {"n_changed": int, "n_filled": int, "largest_change": float, "gap": float}
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ def pack(estimator: Any, arrays: dict[str, PendingArray], *, keep: bool) -> dict
     }
     if isinstance(estimator, MetricRepair):
         arrays["metric"] = pending(estimator.metric_)
+        if estimator._rows is not None:
+            arrays["rows"] = pending(estimator._rows)
         fitted["violations"] = to_json(asdict(estimator.violations_), "violations_")
         fitted.update(
             (name, kind(getattr(estimator, f"{name}_"))) for name, kind in REPAIRED.items()
@@ -230,7 +232,9 @@ def _unpack_repair(estimator: MetricRepair, fitted: Any, given: Given) -> None:
     estimator.violations_ = MetricViolations(**report)
     for name, kind in REPAIRED.items():
         setattr(estimator, f"{name}_", entry(fitted, name, kind))
-    estimator.n_features_in_ = estimator._n_features_out = len(estimator.metric_)
+    n = estimator.n_features_in_ = estimator._n_features_out = len(estimator.metric_)
+    exact = estimator.norm == "decrease"
+    estimator._rows = None if exact else given.file.array("rows", (n,), "<i8")
 
 
 def _unpack_metric(file: ModelFile, n: int | None, directed: bool) -> NDArray[Any]:
