@@ -18,6 +18,7 @@ ROOMS = [
     "paths",
     "objectives",
     "solvers",
+    "nearness",
     "datasets",
     "estimators",
     "report",

@@ -36,6 +36,7 @@ PROMISED = [
     "SolveResult",
     "objectives.ClassMeans",
     "objectives.Neighbourhood",
+    "nearest_metric",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricRepair",
@@ -45,7 +46,16 @@ PROMISED = [
     "datasets.fetch_pubmed",
     "datasets.make_attributed_graph",
 ]
-ROOMS = ("datasets", "dissimilarity", "estimators", "mixture", "objectives", "paths", "solvers")
+ROOMS = (
+    "datasets",
+    "dissimilarity",
+    "estimators",
+    "mixture",
+    "nearness",
+    "objectives",
+    "paths",
+    "solvers",
+)
 
 
 def lookup(dotted: str) -> object:

@@ -5,7 +5,8 @@
 The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric is),
 :mod:`~metricmix.dissimilarity` (raw data to sources, and the stack of them),
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
-metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how) and
+metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how),
+:mod:`~metricmix.nearness` (the metric nearest to a dissimilarity) and
 :mod:`~metricmix.estimators` (all of it as scikit-learn knows it). Data to try it on come from
 :mod:`~metricmix.datasets`.
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         dissimilarity,
         estimators,
         mixture,
+        nearness,
         objectives,
         paths,
         report,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     )
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
+    from metricmix.nearness.nearest import nearest_metric
+    from metricmix.nearness.result import NearnessResult
     from metricmix.paths.all_pairs import path_metric, project
     from metricmix.paths.nearest import nearest_labelled
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph
@@ -66,6 +70,7 @@ _ROOMS = (
     "estimators",
     "experiments",
     "mixture",
+    "nearness",
     "objectives",
     "paths",
     "report",
@@ -87,6 +92,7 @@ _HOME = {
     "MissingPackageError": "exceptions",
     "Mixture": "mixture.linear",
     "ModelFileError": "exceptions",
+    "NearnessResult": "nearness.result",
     "NotAMetricError": "exceptions",
     "Path": "paths.pair",
     "ResultsError": "exceptions",
@@ -103,6 +109,7 @@ _HOME = {
     "minimize": "solvers.minimize",
     "minimize_metric": "solvers.whole_matrix",
     "nearest_labelled": "paths.nearest",
+    "nearest_metric": "nearness.nearest",
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
     "save": "estimators.persistence",
@@ -126,6 +133,7 @@ __all__ = [
     "MissingPackageError",
     "Mixture",
     "ModelFileError",
+    "NearnessResult",
     "NotAMetricError",
     "Path",
     "ResultsError",
@@ -147,6 +155,8 @@ __all__ = [
     "minimize_metric",
     "mixture",
     "nearest_labelled",
+    "nearest_metric",
+    "nearness",
     "objectives",
     "path_metric",
     "paths",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import TracebackType
 from typing import TypeVar
 
 import joblib
+import numpy as np
 
 from metricmix.exceptions import InputError
 
-__all__ = ["effective_threads", "in_threads", "threads_for"]
+__all__ = ["Crew", "effective_threads", "in_threads", "row_ranges", "threads_for"]
 
 WORTHWHILE = 256
 """Items from which passes over n × n entries are shared out over threads."""
@@ -62,3 +65,63 @@ def in_threads(
         return [function(task) for task in work]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, work))
+
+
+class Crew:
+    """Threads that stay, for many short tasks one after another.
+
+    Starting threads anew costs as much as a short task. The calling thread works too.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = max(1, threads)
+        self._pool = ThreadPoolExecutor(max(1, self.threads - 1))
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown()
+
+    def run(self, function: Callable[[T], Result], tasks: Sequence[T]) -> list[Result]:
+        """Return ``[function(task) for task in tasks]``, whoever is free taking the next one."""
+        if self.threads == 1 or len(tasks) == 1:
+            return [function(task) for task in tasks]
+        left = deque(enumerate(tasks))
+        done: dict[int, Result] = {}
+
+        def work() -> None:
+            while True:
+                try:
+                    place, task = left.popleft()
+                except IndexError:
+                    return
+                done[place] = function(task)
+
+        others = [self._pool.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
+        try:
+            work()
+        finally:  # nobody goes on in the background, whatever happened here
+            left.clear()
+            errors = [other.exception() for other in others]
+        for error in errors:
+            if error is not None:
+                raise error
+        return [done[place] for place in range(len(tasks))]
+
+
+def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:
+    """Cut 0 .. n into at most `parts` ranges that begin at multiples of `unit`.
+
+    They hold as many rows each, or if `triangle` as many entries below the diagonal; the last rows,
+    which have most, come first.
+    """
+    shares = np.arange(parts) / parts
+    starts = np.unique((n * (np.sqrt(shares) if triangle else shares)).astype(int) // unit * unit)
+    stops = [*starts[1:].tolist(), n]
+    return list(zip(starts.tolist(), stops, strict=True))[::-1]

@@ -18,10 +18,7 @@ item not yet seen, where a sample says that this saves more than moving the matr
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +32,7 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
-from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.kernels.threads import Crew, effective_threads, in_threads, row_ranges
 from metricmix.kernels.tile import STRIP
 from metricmix.kernels.triangle import close_block, fold, mirror, take_columns, take_rows
 from metricmix.mixture.lengths import edge_lengths
@@ -46,7 +43,7 @@ __all__ = ["close_in_place", "path_metric", "project"]
 
 Range = tuple[int, int]
 Task = Callable[[Range], None]
-Runner = Callable[[Task, list[Range]], None]
+Runner = Callable[[Task, list[Range]], Any]
 
 BLOCK = 64
 """Items per block K: a panel (16 KiB) and a strip of the product stay in the first cache."""
@@ -99,7 +96,7 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
     d = np.array(lengths, order="C", copy=True, subok=False)
     if not directed:  # what validation took for rounding: the smaller one counts
-        in_threads(lambda r: fold(d, *r), _ranges(len(d), STRIP, 8, triangle=True), n_jobs)
+        in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
 
 
@@ -145,38 +142,19 @@ def close_in_place(
     n = len(matrix)
     np.fill_diagonal(matrix, 0)
     threads = effective_threads(n_jobs) if n >= SMALL else 1
-    # One pool for all rounds: starting threads anew would cost as much as a round.
-    with ThreadPoolExecutor(max(1, threads - 1)) as pool:
-        run = partial(_share_out, pool, threads - 1)
+    with Crew(threads) as crew:
+        run = crew.run
         order = saving_order(matrix) if n >= SMALL else None
         if order is None:
             _Closure(matrix, symmetric, run, threads).close()
             return matrix
-        rows = _ranges(n, 1, 4 * threads)
+        rows = row_ranges(n, 1, 4 * threads)
         ordered = np.empty_like(matrix)
         run(lambda r: reorder(matrix, order, *r, ordered), rows)
         _Closure(ordered, symmetric, run, threads).close()
         back = np.argsort(order)
         run(lambda r: reorder(ordered, back, *r, matrix), rows)
     return matrix
-
-
-def _share_out(pool: ThreadPoolExecutor, helpers: int, task: Task, ranges: list[Range]) -> None:
-    """Do a task on every range, on this thread and on helpers, whoever is free taking the next."""
-    left = deque(ranges)
-
-    def work() -> None:
-        while True:
-            try:
-                chosen = left.popleft()
-            except IndexError:
-                return
-            task(chosen)
-
-    others = [pool.submit(work) for _ in range(min(helpers, len(ranges) - 1))]
-    work()
-    for other in others:
-        other.result()
 
 
 class _Closure:
@@ -187,8 +165,8 @@ class _Closure:
         self.matrix, self.symmetric, self.run = matrix, symmetric, run
         self.width = panel_width(dtype)
         # A range's strips fit in the second cache; several ranges per thread even out the load.
-        self.rows = _ranges(n, STRIP, max(4 * threads, n // 384), triangle=symmetric)
-        self.legs_rows = _ranges(n, int(np.lcm(STRIP, self.width)), max(threads, n // 768))
+        self.rows = row_ranges(n, STRIP, max(4 * threads, n // 384), triangle=symmetric)
+        self.legs_rows = row_ranges(n, int(np.lcm(STRIP, self.width)), max(threads, n // 768))
         self.highs = np.empty((-(-n // STRIP), -(-n // self.width)), dtype)
 
     def close(self) -> None:
@@ -254,15 +232,3 @@ class _Closure:
         highs = self.highs[r[0] // STRIP : -(-r[1] // STRIP)]
         diagonal = r[0] if self.symmetric else None
         update(self.matrix, *r, self.strips.between(*r), self.panels, highs, diagonal)
-
-
-def _ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[Range]:
-    """Cut 0 .. n into at most `parts` ranges that begin at multiples of `unit`.
-
-    They hold as many rows each, or if `triangle` as many entries below the diagonal; the last rows,
-    which have most, come first.
-    """
-    shares = np.arange(parts) / parts
-    starts = np.unique((n * (np.sqrt(shares) if triangle else shares)).astype(int) // unit * unit)
-    stops = [*starts[1:].tolist(), n]
-    return list(zip(starts.tolist(), stops, strict=True))[::-1]

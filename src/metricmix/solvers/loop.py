@@ -142,6 +142,7 @@ def run(
     callback: Callable[[Progress], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool = False,
+    in_words: Callable[[Status], str] | None = None,
 ) -> Outcome:
     """Run a solver to its end.
 
@@ -157,6 +158,8 @@ def run(
         belongs to the same problem and seed, the run goes on from it, to the very same result.
     verbose : bool
         Show a progress bar on a terminal.
+    in_words : callable, optional
+        What to warn with where the solver was not done; default the value of the status.
     """
     trace = Trace()
     # Digesting a large stack takes a while: once per run, and only if it will be needed.
@@ -209,7 +212,8 @@ def run(
     if checkpoint is not None and status is not Status.DIVERGED and len(trace):
         _save(checkpoint, fingerprint, rng, trace, current)
     if not status.is_success:
-        warnings.warn(status.value, ConvergenceWarning, stacklevel=3)
+        message = status.value if in_words is None else in_words(status)
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
     if limits.keep_best or status is Status.DIVERGED or not len(trace):
         best = current.state if current.best is None else current.best
         return Outcome(best, current.best_objective, status, current.iteration, trace)

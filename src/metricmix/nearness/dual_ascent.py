@@ -1,0 +1,213 @@
+r"""Nearest metrics by dual ascent over the triangles that matter.
+
+A round: add rows of broken triangles (:mod:`~metricmix.nearness.oracle`), forget those whose dual
+is 0, sweep (:mod:`~metricmix.nearness.ascent`), look for broken triangles again. The duals give a
+lower bound; a metric near x (:mod:`~metricmix.nearness.feasible`) gives an upper one, and is what
+is returned, whenever the end comes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.broken import spread_pairs
+from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.kernels.triangle import mirror
+from metricmix.nearness.ascent import Ascent
+from metricmix.nearness.feasible import metric_near
+from metricmix.nearness.oracle import Broken, broken_rows
+from metricmix.nearness.result import relative_gap
+from metricmix.nearness.rows import Rows
+from metricmix.nearness.terms import Terms
+from metricmix.solvers.result import Status
+
+__all__ = ["AscentState", "DualAscent"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+SHARE, MOST = 0.8, 5
+"""Of the items k that break a pair's triangles, up to MOST that save SHARE of the largest excess.
+More of them save rounds, each a product of n^3 / 2, and cost rows in the sweeps."""
+
+SMALL = 0.02
+"""Pairs are looked at if their excess is at least this share of the largest one a round ago."""
+
+FIRST = 4
+"""Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
+
+ROUNDING = 1e-14
+"""Share by which bounds may change without moving."""
+
+PATIENCE = 10
+"""Rounds after which bounds that did not move will not move any more."""
+
+
+@dataclass
+class AscentState:
+    """The bounds that the last round gave, and the rounds since they moved.
+
+    Everything large stays in the solver.
+    """
+
+    lower: float
+    upper: float
+    waited: int
+
+
+class DualAscent:
+    """Dual ascent for one problem; see the module.
+
+    Parameters
+    ----------
+    terms : Terms
+        The objective.
+    crew : Crew
+    tol : float
+        Gap to reach.
+    start : (triples, multipliers), optional
+        Rows (i, j, k) and their duals to start from.
+    metric : (pairs,) array, optional
+        A metric within the bounds to start from.
+    """
+
+    state_type = AscentState
+
+    def __init__(
+        self,
+        terms: Terms,
+        crew: Crew,
+        *,
+        tol: float,
+        start: tuple[Ints, Floats] | None = None,
+        metric: Floats | None = None,
+    ) -> None:
+        self.terms, self.problem, self.crew, self.tol = terms, terms.problem, crew, tol
+        self.start = start
+        n = self.problem.n
+        # A round looks for triangles once, at a cost of n^3, and sweeps over about n^2 rows.
+        self.sweeps = terms.sweeps * min(40, max(10, n // 50))
+        self.matrix = np.empty((n, n))
+        self.size = float(terms.objective(np.zeros(len(self.problem.d))))
+        self.metric: Floats | None = None
+        self.lower, self.upper = 0.0, math.inf
+        if metric is not None:
+            self._offer(metric)
+        self.lower_bounds: list[float] = []
+        self.rows: Rows | None = None
+        self.ascent: Ascent | None = None
+        self.found = Broken(np.empty(0, np.int64), 0, math.inf, math.inf)
+
+    @property
+    def gap(self) -> float:
+        """The gap so far."""
+        return relative_gap(self.upper, self.lower, self.size)
+
+    def init(self, rng: np.random.Generator) -> AscentState:
+        """Return a state that knows nothing; the first check begins the work."""
+        return AscentState(self.lower, self.upper, 0)
+
+    def step(self, state: AscentState, iteration: int, rng: np.random.Generator) -> AscentState:
+        """Do a round."""
+        assert self.rows is not None
+        assert self.ascent is not None
+        self.rows.add(self.found.keys)
+        self.ascent.climb(FIRST)
+        if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):
+            self.rows.add(np.empty(0, np.int64))  # only forgets: most new rows have had their say
+        self.ascent.climb(self.sweeps - FIRST)
+        self._look()
+        return state
+
+    def check(self, state: AscentState) -> tuple[AscentState, float]:
+        """Return the objective of the best metric so far, with both bounds brought up to date."""
+        first = self.ascent is None
+        if first:
+            self._offer(metric_near(self.problem.d, self.problem, self.crew.threads))
+            if self.upper == 0.0:  # D is a metric
+                self.lower_bounds.append(0.0)
+                return AscentState(0.0, 0.0, 0), 0.0
+            self._begin()
+        assert self.ascent is not None
+        x = self.ascent.point()
+        lower = self.terms.lower_bound(self.ascent)
+        self.lower = max(self.lower, lower)
+        # Shortest paths cost as much as the product; two-edge paths tell whether they will pay.
+        hoped = self.found.value
+        if hoped - self.lower <= max(0.2 * (self.upper - self.lower), self.tol * hoped):
+            self._offer(metric_near(x, self.problem, self.crew.threads))
+        self.terms.follow(self.ascent, hoped, lower)
+        self.lower_bounds.append(self.lower)
+        still = math.isclose(lower, state.lower, rel_tol=ROUNDING) and math.isclose(
+            hoped, state.upper, rel_tol=ROUNDING
+        )
+        return AscentState(lower, hoped, state.waited + 1 if still else 0), self.upper
+
+    def status(self, state: AscentState) -> Status | None:
+        """Stop when the gap is small enough, or nothing moves any more."""
+        if self.gap <= self.tol:
+            return Status.CONVERGED
+        return Status.STALLED if state.waited >= PATIENCE else None
+
+    def is_finite(self, state: AscentState) -> bool:
+        """Return whether the last round met finite values."""
+        return math.isfinite(self.found.worst)
+
+    def weights(self, state: AscentState) -> None:
+        """Return None: there are no weights."""
+
+    def fingerprint(self) -> str:
+        """Return nothing: these runs have no checkpoints, but go on from a result."""
+        return ""
+
+    def finish(self) -> Floats:
+        """Return the best metric, as pairs; look at the last point too, if it may be better."""
+        if self.metric is None or self.gap > self.tol:
+            x = self.problem.d if self.ascent is None else self.ascent.point()
+            self._offer(metric_near(x, self.problem, self.crew.threads))
+        assert self.metric is not None
+        return self.metric
+
+    def triangles(self) -> tuple[Ints, Floats]:
+        """Return the rows (i, j, k) with a positive dual, and the duals."""
+        if self.rows is None:
+            return np.empty((0, 3), np.int32), np.empty(0)
+        return self.rows.triples()
+
+    def _begin(self) -> None:
+        self.rows = Rows(self.problem.n, self.crew)
+        if self.start is not None:
+            self.rows.set_duals(*self.start)
+        self.ascent = self.terms.ascent(self.rows)
+        self._look()
+
+    def _look(self) -> None:
+        """Look for broken triangles of x."""
+        assert self.rows is not None
+        assert self.ascent is not None
+        x = self.ascent.point()
+        ranges = row_ranges(self.problem.n, 64, 4 * self.crew.threads, triangle=True)
+        self.crew.run(lambda r: spread_pairs(x, *r, self.matrix), ranges)
+        self.crew.run(lambda r: mirror(self.matrix, *r), ranges)
+        rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
+        small = SMALL * self.found.worst if math.isfinite(self.found.worst) else 0.0
+        self.found = broken_rows(
+            self.matrix,
+            self.crew,
+            size=self.rows.size,
+            blocks=self.rows.blocks,
+            tolerance=max(rounding, small),
+            share=SHARE,
+            most=MOST,
+            objective=self.terms.part,
+        )
+
+    def _offer(self, metric: Floats) -> None:
+        """Keep a metric if it is the best so far."""
+        objective = self.terms.objective(metric)
+        if self.metric is None or objective < self.upper:
+            self.metric, self.upper = metric, objective

@@ -1,0 +1,210 @@
+r"""What is minimised, pair by pair, and what its dual says.
+
+.. math:: f(x) = \sum_e w_e (x_e - d_e)^2 \qquad \text{or} \qquad f(x) = \sum_e w_e |x_e - d_e|
+
+For any :math:`z \ge 0` a lower bound of the minimum over metrics is
+
+.. math:: \min_{L \le x \le U} \; f(x) + (A^T z)^T x
+
+with L and U the bounds of the problem, 0, and the length that no entry need exceed. Coordinate
+ascent wants terms that are strictly convex. Where they are not (absolute values, missing entries)
+they get :math:`\tfrac{h}{2} (x - c)^2` on top, and the centre c follows x from round to round: the
+proximal point method, which ends at a solution of the problem without them. Lower bounds leave
+them out.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.broken import sum_absolutes, sum_squares
+from metricmix.nearness.ascent import Ascent, BentAscent, PlainAscent
+from metricmix.nearness.problem import Problem, closure_of
+from metricmix.nearness.rows import Rows
+
+__all__ = ["Absolutes", "Squares", "Terms"]
+
+Floats = NDArray[np.float64]
+
+LAG, ROUNDS = 5.0, 5
+"""How much worse one bound must be than the other, and for how long, to change the stiffness."""
+
+
+class Terms(Protocol):
+    """What the solver needs to know of an objective; `sweeps` is how many it wants, relatively."""
+
+    problem: Problem
+    sweeps: int
+
+    def ascent(self, rows: Rows) -> Ascent:
+        """Return dual ascent from the duals of the rows."""
+        ...
+
+    def objective(self, x: Floats) -> float:
+        """Return f(x)."""
+        ...
+
+    def lower_bound(self, ascent: Ascent) -> float:
+        """Return the lower bound that the duals give."""
+        ...
+
+    def part(self, rows: Floats, low: int) -> float:
+        """Return the part of f that rows low, low + 1, ... have left of the diagonal."""
+        ...
+
+    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
+        """Move centres to x, after a round with these bounds of its own."""
+        ...
+
+
+class Squares:
+    """Weighted squares."""
+
+    sweeps = 1
+
+    def __init__(self, problem: Problem, n_jobs: int | None) -> None:
+        self.problem, self.n_jobs = problem, n_jobs
+        self.missing = problem.w == 0 if problem.missing else None
+        self.low, self.high = _limits(problem)
+
+    def ascent(self, rows: Rows) -> Ascent:
+        """Return dual ascent: plain if there are no bounds and nothing is missing."""
+        problem = self.problem
+        if self.missing is None and problem.lower is None and problem.upper is None:
+            return PlainAscent(rows, problem.d, problem.w, problem.even)
+        h, centre = problem.w, problem.d
+        if self.missing is not None:
+            h, centre = _filled(problem, self.n_jobs)
+        return BentAscent(
+            rows,
+            d=centre,
+            h=h,
+            centre=centre,
+            tau=np.zeros(len(h)),
+            lower=self.low,
+            upper=self.high,
+        )
+
+    def objective(self, x: Floats) -> float:
+        """Return f(x)."""
+        return float(np.sum(self.problem.w * (x - self.problem.d) ** 2))
+
+    def lower_bound(self, ascent: Ascent) -> float:
+        r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`.
+
+        That loses no digits: it has no large terms that cancel, and an error of x counts squared.
+        For missing pairs, x is where its sign says within the limits.
+        """
+        x = ascent.point()
+        bound = self.objective(x) + 2.0 * ascent.rows.product(x)
+        if self.missing is not None:
+            u, at = ascent.rows.transposed()[self.missing], x[self.missing]
+            low, high = self.low[self.missing], self.high[self.missing]
+            bound += 2.0 * float(np.sum(np.minimum(u * (low - at), u * (high - at))))
+        return bound
+
+    def part(self, rows: Floats, low: int) -> float:
+        """Return a part of f."""
+        return float(sum_squares(rows, low, self.problem.d, self.problem.w))
+
+    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
+        """Move the centres of missing pairs to x."""
+        if self.missing is not None and isinstance(ascent, BentAscent):
+            ascent.recentre(np.where(self.missing, ascent.point(), self.problem.d))
+
+
+class Absolutes:
+    """Weighted absolute values."""
+
+    sweeps = 4  # each centre is worth going some way
+
+    def __init__(self, problem: Problem, n_jobs: int | None) -> None:
+        self.problem, self.n_jobs = problem, n_jobs
+        self.low, self.high = _limits(problem)
+        known = problem.w > 0
+        self.stiffness = 1.0 / float(problem.d[known].mean())
+        self.lagging = 0
+
+    def ascent(self, rows: Rows) -> Ascent:
+        """Return dual ascent around the closure of d."""
+        problem = self.problem
+        weights, centre = _filled(problem, self.n_jobs)
+        h = self.stiffness * weights
+        return BentAscent(
+            rows,
+            d=centre,
+            h=h,
+            centre=centre,
+            tau=problem.w / h,
+            lower=self.low,
+            upper=self.high,
+        )
+
+    def objective(self, x: Floats) -> float:
+        """Return f(x)."""
+        return float(np.sum(self.problem.w * np.abs(x - self.problem.d)))
+
+    def lower_bound(self, ascent: Ascent) -> float:
+        r"""Return the best of the bounds that :math:`s z`, :math:`0 < s \le 1`, give.
+
+        Where :math:`s\,|A^T z| \le w`, a term is smallest at d; elsewhere at one of its limits.
+        Shrinking all duals until the first holds everywhere is one end, not shrinking the other.
+        """
+        w, d = self.problem.w, self.problem.d
+        u = ascent.rows.transposed()
+        at = np.clip(d, self.low, self.high)
+        known = w > 0
+        stays, falls, rises = (w * np.abs(x - d) for x in (at, self.low, self.high))
+        down, up = u * (self.low - at), u * (self.high - at)
+        base = ascent.rows.product(at)
+        least = min(1.0, float(np.min(w[known] / np.maximum(np.abs(u[known]), 1e-300))))
+
+        def bound(s: float) -> float:
+            terms = np.minimum(np.minimum(stays, falls + s * down), rises + s * up)
+            return s * base + float(np.sum(terms))
+
+        return max(bound(1.0 - share * (1.0 - least)) for share in (0.0, 0.1, 0.3, 0.6, 1.0))
+
+    def part(self, rows: Floats, low: int) -> float:
+        """Return a part of f."""
+        return float(sum_absolutes(rows, low, self.problem.d, self.problem.w))
+
+    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
+        """Move all centres to x.
+
+        They pull less if the lower bound has been the worse one for some rounds, or else more.
+        """
+        assert isinstance(ascent, BentAscent)
+        x = ascent.point()
+        value = self.objective(x)
+        dual_lags = value - lower > LAG * (upper - value)
+        primal_lags = upper - value > LAG * (value - lower)
+        self.lagging = self.lagging - 1 if dual_lags else self.lagging + 1 if primal_lags else 0
+        stiffer = 1.0
+        if abs(self.lagging) == ROUNDS:
+            stiffer = 1.5 if primal_lags else 1.0 / 1.5
+            self.lagging = 0
+        ascent.recentre(x, stiffer)
+        ascent.start_over()  # all centres moved: the last step says little about the next one
+
+
+def _limits(problem: Problem) -> tuple[Floats, Floats]:
+    """Return bounds that some solution keeps."""
+    pairs = len(problem.d)
+    low = np.zeros(pairs) if problem.lower is None else problem.lower
+    high = np.full(pairs, problem.ceiling)
+    return low, high if problem.upper is None else np.minimum(high, problem.upper)
+
+
+def _filled(problem: Problem, n_jobs: int | None) -> tuple[Floats, Floats]:
+    """Return weights > 0 and dissimilarities, with the mean and the closure where none is known."""
+    known = problem.w > 0
+    if known.all():
+        return problem.w, problem.d
+    lengths = np.where(known, problem.d, np.inf if problem.upper is None else problem.upper)
+    filled = closure_of(lengths, problem.n, n_jobs)
+    weights = np.where(known, problem.w, problem.w[known].mean())
+    return weights, np.where(known, problem.d, filled)
