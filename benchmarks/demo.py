@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.measure import table
-from metricmix.cli import draw_demo
+from metricmix.cli.demo import draw_demo
 from metricmix.demo import run_demo
 
 TITLE = "The demo: 1-NN accuracy on embedded digits"

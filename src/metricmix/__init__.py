@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         DatasetError,
         DatasetNotFoundError,
         InputError,
+        MatrixFileError,
         MetricMixError,
         MissingPackageError,
         ModelFileError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     )
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
+    from metricmix.nearness.any_objective import minimize_metric
     from metricmix.nearness.nearest import nearest_metric
     from metricmix.nearness.result import NearnessResult
     from metricmix.paths.all_pairs import path_metric, project
@@ -62,7 +64,6 @@ if TYPE_CHECKING:
     from metricmix.paths.pair import Path, shortest_path
     from metricmix.solvers.minimize import minimize
     from metricmix.solvers.result import SolveResult, Status
-    from metricmix.solvers.whole_matrix import minimize_metric
 
 _ROOMS = (
     "datasets",
@@ -84,6 +85,7 @@ _HOME = {
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
     "LabelledKFold": "estimators.labelled_kfold",
+    "MatrixFileError": "exceptions",
     "MetricMixError": "exceptions",
     "MetricMixture": "estimators.mixture",
     "MetricMixtureClassifier": "estimators.classifier",
@@ -107,7 +109,7 @@ _HOME = {
     "load": "estimators.persistence",
     "metric_violations": "metric",
     "minimize": "solvers.minimize",
-    "minimize_metric": "solvers.whole_matrix",
+    "minimize_metric": "nearness.any_objective",
     "nearest_labelled": "paths.nearest",
     "nearest_metric": "nearness.nearest",
     "path_metric": "paths.all_pairs",
@@ -125,6 +127,7 @@ __all__ = [
     "DissimilarityStack",
     "InputError",
     "LabelledKFold",
+    "MatrixFileError",
     "MetricMixError",
     "MetricMixture",
     "MetricMixtureClassifier",

@@ -11,6 +11,7 @@
     ├── DatasetError (also an OSError)      a data file is damaged, foreign or cannot be stored
     │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
     ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
+    ├── MatrixFileError (also a ValueError) a file holds no matrix, or cannot be written
     ├── MissingPackageError (an ImportError) an optional package is needed; the message names it
     └── ResultsError                        a results file is damaged, or of another run
 
@@ -34,6 +35,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFoundError",
     "InputError",
+    "MatrixFileError",
     "MetricMixError",
     "MissingPackageError",
     "ModelFileError",
@@ -83,6 +85,10 @@ class DatasetNotFoundError(DatasetError, FileNotFoundError):
 
 class ModelFileError(MetricMixError, ValueError):
     """An estimator cannot be stored, or a file is not a model that can be used."""
+
+
+class MatrixFileError(MetricMixError, ValueError):
+    """A file is not a square matrix, or cannot be read or written; the message says where."""
 
 
 class MissingPackageError(MetricMixError, ImportError):

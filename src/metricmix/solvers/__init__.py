@@ -8,7 +8,7 @@ from metricmix.solvers.minimize import minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 from metricmix.solvers.trust_constr import TrustConstr
-from metricmix.solvers.whole_matrix import minimize_metric
+from metricmix.solvers.whole_matrix import descend_along_paths
 
 __all__ = [
     "CuttingPlane",
@@ -20,6 +20,6 @@ __all__ = [
     "Stochastic",
     "Trace",
     "TrustConstr",
+    "descend_along_paths",
     "minimize",
-    "minimize_metric",
 ]

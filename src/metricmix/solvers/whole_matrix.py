@@ -37,7 +37,7 @@ from metricmix.validation import (
     check_square,
 )
 
-__all__ = ["MatrixState", "WholeMatrix", "minimize_metric"]
+__all__ = ["MatrixState", "WholeMatrix", "descend_along_paths"]
 
 Floats = NDArray[np.float64]
 
@@ -176,7 +176,7 @@ class WholeMatrix:
         return digest.hexdigest()
 
 
-def minimize_metric(
+def descend_along_paths(
     objective: Objective,
     X0: ArrayLike,
     *,
@@ -198,7 +198,7 @@ def minimize_metric(
     verbose: bool = False,
     n_jobs: int | None = None,
 ) -> SolveResult:
-    r"""Minimise an objective over all metrics on n items: the entries are the variables.
+    r"""Minimise an objective over metrics, moving the entries on the shortest paths of drawn pairs.
 
     .. math:: \min_X \; \sum_t p_t \, g_t\big(P(\mathrm{softplus}_\beta(X))\big)
               + \rho \, \mathrm{mean}(X_{ij}^2)
@@ -231,17 +231,6 @@ def minimize_metric(
     -------
     SolveResult
         With `metric`, a metric to rounding, and the exact `objective` at it.
-
-    Examples
-    --------
-    >>> import numpy as np, metricmix as mm
-    >>> target = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 1.0], [9.0, 1.0, 0.0]])  # 9 > 1 + 1
-    >>> goal, start = mm.objectives.LeastSquares(target), np.ones((3, 3))
-    >>> result = mm.minimize_metric(goal, start, max_iter=3000, random_state=0)
-    >>> mm.is_metric(result.metric)
-    True
-    >>> round(result.objective, 2), round(6 * (7 / 3) ** 2 / 9, 2)  # reached, and the optimum
-    (3.63, 3.63)
     """
     check_objective(objective)
     rng, seed = check_random_state(random_state)

@@ -1,111 +1,22 @@
-"""The command line: parse, call, print."""
+"""``metricmix reproduce``: the paper's experiments."""
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-try:
-    import click
-except ImportError:  # the library does without
-    raise SystemExit(
-        "metricmix: the command line needs click and rich: pip install 'metricmix[cli,plot]'"
-    ) from None
+import click
 
 if TYPE_CHECKING:
-    from metricmix.demo import Demo
     from metricmix.experiments.experiment import Cell, Experiment
 
-__all__ = ["draw_demo", "main"]
+__all__ = ["reproduce"]
 
 
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Try: metricmix demo (the main job on embedded data, in half a minute)",
-)
-@click.version_option(package_name="metricmix")
-def main() -> None:
-    """Learn one true metric from many dissimilarities."""
-
-
-@main.command()
-@click.option(
-    *("-o", "--out"),
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("metricmix-demo"),
-    show_default=True,
-    help="Folder for the picture.",
-)
-@click.option("--splits", type=click.IntRange(1), default=10, show_default=True)
-@click.option("--items", type=click.IntRange(20, 1797), default=300, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def demo(out: Path, splits: int, items: int, seed: int) -> None:
-    """Learn a metric of handwritten digits from eight graphs.
-
-    Prints how often the nearest labelled image has the right digit, says whether the result is a
-    metric, and draws how the objective fell.
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from metricmix.demo import run_demo
-
-    started = time.perf_counter()
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("learning", total=splits)
-        found = run_demo(
-            n_items=items,
-            n_splits=splits,
-            seed=seed,
-            on_split=lambda split: bar.update(task, completed=split),
-        )
-    _print_demo(found, splits)
-    picture = draw_demo(found, out / "convergence")
-    click.echo(f"convergence: {picture}   ({time.perf_counter() - started:.0f} s in all)")
-
-
-def _print_demo(found: Demo, splits: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    notes = {
-        "mixture": "learned weights of eight graphs",
-        "best single": "the graph with the lowest objective",
-        "uniform weights": "the same eight graphs, 1/8 each",
-        "full metric": "the images, which the graphs only sketch",
-    }
-    unlabelled = found.n_items - found.n_labelled
-    table = Table(
-        title=f"1-NN accuracy, {found.n_labelled} labelled and {unlabelled} unlabelled digits",
-        caption=f"mean ± standard deviation over {splits} random splits",
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("metric")
-    table.add_column("accuracy", justify="right")
-    table.add_column("")
-    for method, values in found.accuracy.items():
-        table.add_row(method, f"{values.mean():.3f} ± {values.std():.3f}", notes[method])
-    Console(width=88).print(table)
-    report = found.violations
-    verdict = "is a metric" if report.is_metric() else "is NOT a metric"
-    n = found.n_items
-    terms = textwrap.wrap(f"learned: {found.mixture}", 88, subsequent_indent=" " * 9)
-    click.echo("\n".join(terms))
-    click.echo(
-        f"The result {verdict}: largest violation {report.triangle:.1g} over all "
-        f"{n * (n - 1) * (n - 2) // 2:,} triangle inequalities."
-    )
-
-
-@main.command(
+@click.command(
     epilog="Examples: metricmix reproduce 2 -- metricmix reproduce all --data real --jobs 2",
 )
 @click.argument(
@@ -230,16 +141,3 @@ def _cells_bar() -> Iterator[tuple[Callable[[float], None], Callable[..., None]]
             bar.update(task, advance=cost, description=f"{experiment.name} {shown}"[:50].ljust(50))
 
         yield lambda cost: bar.update(task, total=cost), on_cell
-
-
-def draw_demo(found: Demo, target: Path) -> Path:
-    """Draw how the objective fell, as PNG and SVG; return the former."""
-    from metricmix.report import plot_convergence, save_figure
-
-    picture = plot_convergence(
-        found.traces,
-        optimum=found.optimum,
-        title="Algorithm 1 on eight graphs of digits, from four starts",
-        ylabel="objective",
-    )
-    return save_figure(picture, target)[0]

@@ -1,0 +1,148 @@
+"""The front door to objectives over whole metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricmix.exceptions import InputError
+from metricmix.kernels.threads import Crew, threads_for
+from metricmix.nearness.problem import matrix_of
+from metricmix.nearness.projected import Projected
+from metricmix.objectives.base import Objective, check_objective
+from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.result import SolveResult
+from metricmix.solvers.whole_matrix import descend_along_paths
+from metricmix.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_square,
+    symmetrized,
+)
+
+__all__ = ["minimize_metric"]
+
+METHODS = ("paths", "projected")
+
+
+def minimize_metric(
+    objective: Objective,
+    X0: ArrayLike,
+    method: str = "paths",
+    *,
+    max_iter: int | None = None,
+    tol: float | None = None,
+    time_limit: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Progress], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> SolveResult:
+    r"""Minimise an objective over all metrics on n items: the entries are the variables.
+
+    .. math:: \min_d \; \sum_t p_t \, g_t(d) + \rho \, \mathrm{mean}(X_{ij}^2)
+              \qquad d \text{ a metric}
+
+    Parameters
+    ----------
+    objective : Objective
+        Any: least squares, triplets, labels, your own.
+    X0 : (n, n) array
+        Where to start.
+    method : {"paths", "projected"}
+        "paths" is the paper's: :math:`d = P(\mathrm{softplus}(X))`, drawn pairs move the entries on
+        their shortest paths, X of any sign; see
+        :func:`~metricmix.solvers.whole_matrix.descend_along_paths`. "projected" moves d = X itself
+        against the gradient over all terms and back to the nearest metric, starting from the one
+        nearest to X0; exact for convex g, stationary otherwise, for a few hundred items; see
+        :mod:`~metricmix.nearness.projected`.
+    max_iter : int, optional
+        Steps; default such that every term is drawn 50 times on average ("paths"), 500
+        ("projected").
+    tol : float, optional
+        "paths": see there. "projected": stop when a step moves no entry by more than this share of
+        the largest, default 1e-6.
+    time_limit, random_state, callback, checkpoint, verbose, n_jobs
+        As in :func:`metricmix.minimize`.
+    **options
+        Of the method: "paths" takes directed, link, beta, learning_rate, schedule, decay,
+        batch_size, patience, check_every; "projected" none.
+
+    Returns
+    -------
+    SolveResult
+        With `metric`, a metric to rounding, and the exact `objective` at it.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> target = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 1.0], [9.0, 1.0, 0.0]])  # 9 > 1 + 1
+    >>> goal = mm.objectives.LeastSquares(target)
+    >>> result = mm.minimize_metric(goal, target, "projected")
+    >>> result.metric.round(3)
+    array([[0.   , 3.333, 6.667],
+           [3.333, 0.   , 3.333],
+           [6.667, 3.333, 0.   ]])
+    >>> start = np.ones((3, 3))
+    >>> along = mm.minimize_metric(goal, start, max_iter=3000, random_state=0)
+    >>> round(result.objective, 2), round(along.objective, 2)
+    (3.63, 3.63)
+    """
+    check_choice(method, METHODS, name="method")
+    common: dict[str, Any] = {
+        "time_limit": time_limit,
+        "callback": callback,
+        "checkpoint": checkpoint,
+        "verbose": verbose,
+    }
+    if method == "paths":
+        return descend_along_paths(
+            *(objective, X0),
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            **common,
+            **options,
+        )
+    for name in options:
+        raise InputError(f"{name}: not an option of method='projected', which takes none")
+    return _project(objective, X0, max_iter, tol, n_jobs, common)
+
+
+def _project(
+    objective: Objective,
+    X0: ArrayLike,
+    max_iter: int | None,
+    tol: float | None,
+    n_jobs: int | None,
+    common: dict[str, Any],
+) -> SolveResult:
+    check_objective(objective)
+    start = check_square(X0, name="X0", allow_negative=True, require_zero_diagonal=False)
+    start = np.array(symmetrized(start), np.float64)
+    objective.check(len(start))
+    limits = Limits(
+        check_integer(500 if max_iter is None else max_iter, name="max_iter"),
+        common.pop("time_limit"),
+        keep_best=False,
+    )
+    small = check_number(1e-6 if tol is None else tol, name="tol", low=0)
+    with Crew(threads_for(len(start), n_jobs)) as crew:
+        solver = Projected(objective, start, tol=small, crew=crew)
+        outcome = run(solver, limits, np.random.default_rng(0), **common)
+    return SolveResult(
+        objective=outcome.state.best_value,
+        objective_kind="exact",
+        status=outcome.status,
+        n_iter=outcome.n_iter,
+        trace=outcome.trace,
+        metric=matrix_of(outcome.state.best, len(start)),
+    )
