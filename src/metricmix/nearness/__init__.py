@@ -1,6 +1,23 @@
-"""The metric nearest to a dissimilarity, with a certificate of how near any metric can be."""
+"""The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
 from metricmix.nearness.nearest import nearest_metric
+from metricmix.nearness.relaxations import (
+    CorrelationClustering,
+    Relaxation,
+    RelaxationProgress,
+    RelaxationTrace,
+    correlation_clustering,
+)
 from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
 
-__all__ = ["NearnessProgress", "NearnessResult", "NearnessTrace", "nearest_metric"]
+__all__ = [
+    "CorrelationClustering",
+    "NearnessProgress",
+    "NearnessResult",
+    "NearnessTrace",
+    "Relaxation",
+    "RelaxationProgress",
+    "RelaxationTrace",
+    "correlation_clustering",
+    "nearest_metric",
+]
