@@ -1,16 +1,28 @@
-"""The metric nearest to a dissimilarity, with a certificate of how near any metric can be."""
+"""The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
 from metricmix.nearness.any_objective import minimize_metric
 from metricmix.nearness.culprits import Blame, blame
 from metricmix.nearness.nearest import nearest_metric
+from metricmix.nearness.relaxations import (
+    CorrelationClustering,
+    Relaxation,
+    RelaxationProgress,
+    RelaxationTrace,
+    correlation_clustering,
+)
 from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
 
 __all__ = [
     "Blame",
+    "CorrelationClustering",
     "NearnessProgress",
     "NearnessResult",
     "NearnessTrace",
+    "Relaxation",
+    "RelaxationProgress",
+    "RelaxationTrace",
     "blame",
+    "correlation_clustering",
     "minimize_metric",
     "nearest_metric",
 ]

@@ -1,0 +1,200 @@
+r"""The linear relaxation of correlation clustering, over attracting pairs and what is near them.
+
+.. math:: \min_x \; \sum_{w > 0} w_{ij} x_{ij} + \sum_{w < 0} |w_{ij}| (1 - x_{ij}), \qquad
+          x_{ij} \le x_{ik} + x_{kj}, \quad 0 \le x \le 1
+
+Given lengths of the m attracting pairs, all other pairs had best be as far apart as these allow:
+:math:`x_{ij} = \min(1, \text{shortest path})`. So the problem has m variables and, for each
+repelling pair, what it lacks, :math:`y_{ij} = 1 - x_{ij}`; its rows are
+
+.. math:: y_{ij} + \sum_{e \in \text{path}} x_e \ge 1 \qquad \text{for every path from i to j}
+
+Only few of them matter, and only pairs on them need a y: shortest paths from every item, no longer
+than 1, find them (:mod:`~metricmix.nearness.relaxations.path_rows`). Between such searches come
+some steps of the primal-dual method (:mod:`~metricmix.nearness.relaxations.primal_dual`). The dual
+is a flow: every repelling pair sends up to :math:`|w|` along its paths, over edges of capacity w,
+and all pairs together as much as they can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.short_paths import sum_within
+from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.nearness.relaxations.clusters import lengths_of, round_to_clusters
+from metricmix.nearness.relaxations.path_rows import PARTS, PathRows
+from metricmix.nearness.relaxations.primal_dual import PrimalDual
+from metricmix.nearness.relaxations.signed_graph import SignedGraph
+from metricmix.nearness.result import relative_gap
+from metricmix.solvers.result import Status
+
+__all__ = ["ClusteringLP", "RoundState"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+STEPS = 40
+"""Steps between searches."""
+
+FIRST = 0.45
+"""Lengths at the start: paths of two edges are too short, longer ones are not."""
+
+SMALL, JITTER = 0.02, 0.02
+"""A path counts if it is too short by the first share of the worst one a round ago; lengths vary at
+random by the second."""
+
+FEW, OFTEN = 0.02, 10
+"""A feasible point is made of x when new rows are few, as a share of all; or after OFTEN rounds."""
+
+LONGEST_WAIT = 8
+"""Most rounds without a search, after searches that found nothing."""
+
+TRIALS = 4
+"""Roundings at the start."""
+
+PATIENCE = 300
+"""Rounds after which bounds that did not move will not move any more."""
+
+
+@dataclass
+class RoundState:
+    """Rounds since a bound moved. Everything large stays in the solver."""
+
+    waited: int
+
+
+class ClusteringLP:
+    """Rounds of searching and stepping; see the module.
+
+    Parameters
+    ----------
+    graph : SignedGraph
+    crew : Crew
+    tol : float
+        Gap to reach.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Bounds of the least cost of the relaxation.
+    lengths : (m,) array
+        Lengths of the attracting pairs that cost `upper`.
+    labels : (n,) array
+        The clusters that were the first feasible point.
+    """
+
+    state_type = RoundState
+
+    def __init__(self, graph: SignedGraph, crew: Crew, *, tol: float) -> None:
+        self.graph, self.crew, self.tol = graph, crew, tol
+        self.rows = PathRows(graph, crew)
+        self.m = self.rows.m
+        self.size = float(graph.attraction.sum())
+        # Every item by itself, until something better is known.
+        self.lower, self.upper, self.lengths = 0.0, self.size, np.ones(self.m)
+        self.labels, self.cost = np.arange(graph.n, dtype=np.int32), self.size
+        self.lower_bounds: list[float] = []
+        self.steps: PrimalDual | None = None
+        self._worst, self._fresh, self._wait, self._waited = 1.0, 0, 1, 0
+
+    @property
+    def gap(self) -> float:
+        """The gap so far."""
+        return relative_gap(self.upper, self.lower, self.size)
+
+    def init(self, rng: np.random.Generator) -> RoundState:
+        """Return a state that knows nothing; the first check begins the work."""
+        self._rng = rng
+        return RoundState(0)
+
+    def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
+        """Do a round."""
+        assert self.steps is not None
+        self._waited += 1
+        if self._waited >= self._wait:
+            self._waited = 0
+            self._look(self.steps, rng if iteration % 2 else None)
+            self._wait = 1 if self._fresh else min(2 * self._wait, LONGEST_WAIT)
+        self.steps.advance(STEPS)
+        if self._fresh <= FEW * len(self.rows.lp) or iteration % OFTEN == 0:
+            self._offer(self.steps.v[: self.m])
+        return state
+
+    def check(self, state: RoundState) -> tuple[RoundState, float]:
+        """Return the cost of the best point so far, with the lower bound brought up to date."""
+        before = self.lower, self.upper
+        if self.steps is None:
+            self._begin()
+        assert self.steps is not None
+        lower = self.rows.lp.lower_bound(self.steps.z, self.crew)
+        self.lower = max(self.lower, min(lower, self.upper))
+        self.lower_bounds.append(self.lower)
+        still = (self.lower, self.upper) == before
+        return RoundState(state.waited + 1 if still else 0), self.upper
+
+    def status(self, state: RoundState) -> Status | None:
+        """Stop when the gap is small enough, or nothing moves any more."""
+        if self.gap <= self.tol:
+            return Status.CONVERGED
+        return Status.STALLED if state.waited >= PATIENCE else None
+
+    def is_finite(self, state: RoundState) -> bool:
+        """Return whether the last steps met finite values."""
+        return self.steps is not None and math.isfinite(self.steps.residual)
+
+    def weights(self, state: RoundState) -> None:
+        """Return None: there are no weights of sources."""
+
+    def fingerprint(self) -> str:
+        """Return nothing: these runs have no checkpoints."""
+        return ""
+
+    def finish(self) -> Floats:
+        """Return the best lengths; look at the last ones too, if they may be better."""
+        if self.steps is not None and self.gap > self.tol:
+            self._offer(self.steps.v[: self.m])
+        return self.lengths
+
+    def _begin(self) -> None:
+        """Start with clusters, and with rows for paths of two edges."""
+        x = np.full(self.m, FIRST)
+        self.labels, self.cost = round_to_clusters(
+            self.graph, x, self.crew, trials=TRIALS, moves=True, rng=self._rng
+        )
+        if self.cost < self.upper:
+            self.upper, self.lengths = self.cost, lengths_of(self.graph, self.labels)
+        rows, lp = self.rows, self.rows.lp
+        found = rows.search(x, np.zeros(self.m), SMALL, 1.0, rows.times)
+        count, y = rows.add(found, x)
+        # Duals that overload nothing: every column is shared out evenly.
+        share = lp.c / np.maximum(1, np.diff(lp.column_starts))
+        z = np.minimum.reduceat(share[lp.terms], lp.starts[:-1]) if count else np.empty(0)
+        omega = float(np.median(self.graph.attraction)) if self.m else 1.0
+        self.steps = PrimalDual(lp, np.concatenate([x, y]), z, omega, self.crew)
+
+    def _look(self, steps: PrimalDual, rng: np.random.Generator | None) -> None:
+        """Add rows; those that other lengths at random find, if there is a generator."""
+        extra = np.zeros(self.m) if rng is None else JITTER * self._worst * rng.random(self.m)
+        tolerance = max(0.1 * self.tol, SMALL * self._worst)
+        found = self.rows.search(steps.v, extra, tolerance, self._worst, 1)
+        self._worst = found.worst
+        self._fresh, y = self.rows.add(found, steps.v[: self.m])
+        if self._fresh:
+            steps.extend(y)
+
+    def _offer(self, x: Floats) -> None:
+        """Keep lengths of the attracting pairs if what they stand for is the best so far."""
+        graph = self.graph
+        edges = (graph.edges.starts, graph.edges.ends, graph.edges.pairs, x)
+        listed = (graph.listed.starts, graph.listed.ends, graph.listed.pairs, graph.weights)
+        parts = self.crew.run(
+            lambda r: sum_within(*r, *edges, *listed, graph.default), row_ranges(graph.n, 1, PARTS)
+        )
+        cost = max(0.0, self.size - sum(parts, 0.0))
+        if cost < self.upper:
+            self.upper, self.lengths = cost, x.copy()

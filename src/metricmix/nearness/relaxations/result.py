@@ -1,0 +1,155 @@
+"""What relaxations have in common: a bound, how it came about, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from metricmix.solvers.loop import Limits, Progress, Solver, run
+from metricmix.solvers.result import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bounded", "Relaxation", "RelaxationProgress", "RelaxationTrace", "relax"]
+
+ADVICE = {
+    Status.CONVERGED: "converged: the gap is within tol",
+    Status.MAX_ITER: "reached max_iter before tol; give it more rounds, or take a larger tol",
+    Status.TIME_LIMIT: "reached time_limit before tol; give it more time, or take a larger tol",
+    Status.STALLED: (
+        "neither bound moves any more: tol asks for more digits than the arithmetic has; take a "
+        "larger tol"
+    ),
+    Status.STOPPED: "stopped by the callback",
+    Status.INTERRUPTED: "interrupted",
+    Status.DIVERGED: "met values that are not finite; check weights of very different size",
+}
+
+
+@dataclass
+class RelaxationTrace:
+    """What happened, one entry per round: both bounds of the relaxation against seconds."""
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    lower_bound: list[float] = field(default_factory=list)
+    upper_bound: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the trace as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(vars(self))
+
+
+@dataclass(frozen=True)
+class RelaxationProgress:
+    """What a callback is told; it may return True to stop the solver."""
+
+    iteration: int
+    lower_bound: float
+    upper_bound: float
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """How the relaxation was solved.
+
+    Attributes
+    ----------
+    lp_objective : float
+        Value of the feasible point that was found.
+    gap : float
+        How far it may be from the optimum of the relaxation, as a share of the larger one.
+    n_iter : int
+        Rounds.
+    status, message : Status, str
+        Why the solver stopped, and the same in words, with what to try next.
+    trace : RelaxationTrace
+    """
+
+    lp_objective: float
+    gap: float
+    n_iter: int
+    status: Status
+    trace: RelaxationTrace = field(repr=False)
+
+    @property
+    def message(self) -> str:
+        """Why the solver stopped, in words."""
+        return _in_words(self.status, self.gap)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver did what was asked of it."""
+        return self.status.is_success
+
+
+class Bounded(Solver[Any], Protocol):
+    """A solver that minimises between two bounds."""
+
+    lower_bounds: list[float]
+    lower: float
+    upper: float
+
+    @property
+    def gap(self) -> float:
+        """The gap so far."""
+        ...
+
+
+def relax(
+    solver: Bounded,
+    limits: Limits,
+    rng: np.random.Generator,
+    *,
+    callback: Callable[[RelaxationProgress], Any] | None,
+    verbose: bool,
+    maximise: bool = False,
+) -> tuple[Status, int, RelaxationTrace]:
+    """Run a solver; return why it stopped, after how many rounds, and what happened.
+
+    With `maximise`, the solver minimises the negative of what is told.
+    """
+
+    def told(lower: Any, upper: Any) -> tuple[Any, Any]:
+        return (-upper, -lower) if maximise else (lower, upper)
+
+    def tell(progress: Progress) -> Any:
+        assert callback is not None
+        bounds = told(solver.lower, solver.upper)
+        return callback(
+            RelaxationProgress(progress.iteration, *bounds, solver.gap, progress.seconds)
+        )
+
+    outcome = run(
+        solver,
+        limits,
+        rng,
+        callback=None if callback is None else tell,
+        verbose=verbose,
+        in_words=lambda status: _in_words(status, solver.gap),
+    )
+    rounds = len(outcome.trace)
+    lower, upper = told(np.array(solver.lower_bounds[:rounds]), np.array(outcome.trace.objective))
+    trace = RelaxationTrace(
+        outcome.trace.iteration, outcome.trace.time, lower.tolist(), upper.tolist()
+    )
+    return outcome.status, outcome.n_iter, trace
+
+
+def _in_words(status: Status, gap: float) -> str:
+    """Return why a solver stopped and how good its bound is."""
+    words = ADVICE.get(status, status.value)
+    if status is Status.CONVERGED:
+        return words
+    return f"{words} (the bounds hold all the same, and are {gap:.2g} apart)"
