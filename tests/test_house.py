@@ -11,6 +11,7 @@ ROOMS = [
     "exceptions",
     "validation",
     "atomic",
+    "memory",
     "kernels",
     "metric",
     "dissimilarity",

@@ -10,9 +10,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import metricmix as mm
+from metricmix import memory
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.nearness import correlation_clustering
-from metricmix.nearness.relaxations import memory
 from metricmix.solvers.result import Status
 from reference.relaxations import clustering_cost, clustering_optimum, partitions
 
@@ -301,6 +301,6 @@ def test_a_graph_of_ours_comes_in():
 
 
 def test_problems_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    with pytest.raises(InputError, match="expected a problem that fits into memory"):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    with pytest.raises(InputError, match=r"graph: .* needs about .* are available"):
         correlation_clustering(nx.complete_graph(10))

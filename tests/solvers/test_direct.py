@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix import memory
 from metricmix.exceptions import MissingPackageError
-from metricmix.solvers import Status, memory
+from metricmix.solvers import Status
 from metricmix.solvers.direct import constraint_matrix, dense_bytes, direct_bytes
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.triangle_rows import n_constraints, pair_positions, sparse_bytes

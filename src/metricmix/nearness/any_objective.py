@@ -104,7 +104,8 @@ def minimize_metric(
     }
     if method == "paths":
         return descend_along_paths(
-            *(objective, X0),
+            objective,
+            X0,
             max_iter=max_iter,
             tol=tol,
             random_state=random_state,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.nearness.memory import check_fits
+from metricmix.memory import check_fits
 from metricmix.nearness.problem import Problem, name_of, pairs_of
 from metricmix.validation import as_float_array, check_square
 
@@ -38,7 +38,13 @@ def read_problem(
     given = as_float_array(D, name="D")
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise InputError(f"D: expected a square matrix (n, n), got shape {given.shape}")
-    check_fits(len(given), bytes_per_entry)
+    check_fits(
+        lambda n: bytes_per_entry * n * n,
+        len(given),
+        what="the nearest metric",
+        instead="take fewer items, or norm='decrease', which needs least",
+        argument="D",
+    )
     absent = np.isnan(given)
     if absent.any():
         _check_symmetric(absent, "D: expected NaN (a missing entry) on both sides")

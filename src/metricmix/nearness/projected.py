@@ -5,10 +5,10 @@ r"""Any objective over metrics by projection: the slower companion of the path m
 
 Metrics are a convex cone and the nearest metric is its projection N, so that projected gradients
 apply: with a step :math:`\lambda`, :math:`p = N(x - \lambda \nabla f(x)) - x` is a direction of
-descent along which every point is a metric. The step is the spectral one of Barzilai and Borwein, and
-the search along p accepts what improves on the worst of the last few values (Birgin, Martínez and
-Raydan). At a kink, where no step along p improves, a sub-gradient step of falling length is taken
-and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum if f is
+descent along which every point is a metric. The step is the spectral one of Barzilai and Borwein,
+and the search along p accepts what improves on the worst of the last few values (Birgin, Martínez
+and Raydan). At a kink, where no step along p improves, a sub-gradient step of falling length is
+taken and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum if f is
 convex, and stationary otherwise.
 """
 
@@ -139,7 +139,7 @@ class Projected:
 
     def _over_kink(self, state: ProjectedState, iteration: int, moved: float) -> ProjectedState:
         """Step along the sub-gradient from the best point, ever shorter."""
-        value, gradient = self.value_and_gradient(state.best)
+        _, gradient = self.value_and_gradient(state.best)
         size = float(np.linalg.norm(state.best)) / (10.0 * (state.kinks + 1.0))
         norm = float(np.linalg.norm(gradient)) or 1.0
         x = self._nearest(state.best - size / norm * gradient)

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.memory import check_fits
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.memory import check_fits
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.triangle_rows import (
     constraint_matrix,

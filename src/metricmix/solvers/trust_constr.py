@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.memory import check_fits
 from metricmix.solvers.constraint import project_weights
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.memory import check_fits
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.triangle_rows import n_constraints, pair_positions
 from metricmix.validation import check_number

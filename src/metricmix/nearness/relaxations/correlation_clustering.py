@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from metricmix.kernels.short_paths import fill_within
 from metricmix.kernels.threads import Crew, in_threads, row_ranges, threads_for
 from metricmix.kernels.triangle import mirror
+from metricmix.memory import check_room
 from metricmix.nearness.relaxations.clustering_lp import ClusteringLP
 from metricmix.nearness.relaxations.clusters import lengths_of, round_to_clusters
-from metricmix.nearness.relaxations.memory import check_room
 from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, relax
 from metricmix.nearness.relaxations.signed_graph import Neighbours, read_signed
 from metricmix.nearness.result import relative_gap
@@ -79,7 +79,11 @@ class CorrelationClustering(Relaxation):
     def metric(self) -> Floats:
         """The fractional solution."""
         n = len(self.labels)
-        check_room(8.0 * n * n, f"the metric of {n} items")
+        check_room(
+            8.0 * n * n,
+            what=f"the metric of {n} items",
+            instead="take `edges` and `lengths`, which say the same",
+        )
         edges = Neighbours.of(n, *self.edges.T)
         out = np.empty((n, n))
         rows, threads = row_ranges(n, 1, 64), threads_for(n)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.short_paths import find_short
 from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.memory import check_room
 from metricmix.nearness.relaxations.clauses import Clauses
-from metricmix.nearness.relaxations.memory import check_room
 from metricmix.nearness.relaxations.signed_graph import Neighbours, SignedGraph
 
 __all__ = ["PARTS", "Found", "PathRows"]
@@ -72,7 +72,8 @@ class PathRows:
         self.times = int(np.clip(ROWS / max(pairs, 1.0), 1, PATHS))
         check_room(
             BYTES * (self.m + pairs + min(ways, self.times * pairs)) + 24 * len(graph.weights),
-            f"{graph.n} items with {self.m} attracting pairs and {ways:.3g} paths of two of them",
+            what=f"a graph of {self.m} attracting pairs and {ways:.3g} paths of two of them",
+            instead="leave out edges, or items of very many edges",
         )
         self.lp = Clauses(graph.attraction)
         self.pairs = np.empty((0, 2), np.int32)

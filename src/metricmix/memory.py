@@ -8,7 +8,7 @@ from pathlib import Path
 
 from metricmix.exceptions import TooLargeError
 
-__all__ = ["available_bytes", "check_fits"]
+__all__ = ["available_bytes", "check_fits", "check_room"]
 
 MEMINFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
@@ -20,7 +20,9 @@ def available_bytes() -> int | None:
     return min((amount for amount in found if amount is not None), default=None)
 
 
-def check_fits(needed: Callable[[int], int], n: int, *, what: str, instead: str) -> None:
+def check_fits(
+    needed: Callable[[int], float], n: int, *, what: str, instead: str, argument: str = "stack"
+) -> None:
     """Raise TooLargeError if ``needed(n)`` bytes are more than there are.
 
     The sentence says what is needed, what there is, which number of items would do, and `instead`.
@@ -33,9 +35,19 @@ def check_fits(needed: Callable[[int], int], n: int, *, what: str, instead: str)
         middle = (fits + too_many) // 2
         fits, too_many = (middle, too_many) if needed(middle) <= available else (fits, middle)
     raise TooLargeError(
-        f"stack: {what} needs about {_gibibytes(needed(n))} for {n} items and "
+        f"{argument}: {what} needs about {_gibibytes(needed(n))} for {n} items and "
         f"{_gibibytes(available)} are available, enough for {fits} items; {instead}"
     )
+
+
+def check_room(needed: float, *, what: str, instead: str, argument: str = "graph") -> None:
+    """Raise TooLargeError if that many bytes are more than there are, and say `instead`."""
+    available = available_bytes()
+    if available is not None and needed > available:
+        raise TooLargeError(
+            f"{argument}: {what} needs about {_gibibytes(needed)} and {_gibibytes(available)} are "
+            f"available; {instead}"
+        )
 
 
 def _of_system() -> int | None:
@@ -63,5 +75,5 @@ def _of_container() -> int | None:
     return max(0, limit - used)
 
 
-def _gibibytes(amount: int) -> str:
+def _gibibytes(amount: float) -> str:
     return f"{amount / 2**30:.3g} GiB"
