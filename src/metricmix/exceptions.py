@@ -24,6 +24,9 @@ Every message is one sentence: whose argument, what was expected, what was found
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +47,10 @@ __all__ = [
     "TemperatureError",
     "TooLargeError",
     "UnreachableWarning",
+    "warn_caller",
 ]
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class MetricMixError(Exception):
@@ -105,3 +111,11 @@ class ConvergenceWarning(UserWarning):
 
 class UnreachableWarning(UserWarning):
     """Some pairs of nodes have no path between them and were given a length by default."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of metricmix that led here, however deep that is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

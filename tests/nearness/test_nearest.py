@@ -372,7 +372,7 @@ def test_a_gap_beyond_the_arithmetic():
 def test_goes_on_from_a_result(norm):
     D = dissimilarity(50)
     with pytest.warns(mm.ConvergenceWarning):
-        part = mm.nearest_metric(D, norm, tol=1e-7, max_iter=4)
+        part = mm.nearest_metric(D, norm, tol=1e-7, max_iter=8)
     rest = mm.nearest_metric(D, norm, tol=1e-7, start=part)
     whole = mm.nearest_metric(D, norm, tol=1e-7)
     assert rest.converged

@@ -114,5 +114,5 @@ def knn_path_length(
     # Not an edge table: three edges between three items would look like a matrix.
     edges = coo_array((lengths.ravel(), ends), shape=(n, n))
     paths = all_path_lengths(as_graph(edges, weight="length"))
-    missing = fill_unreachable(paths, float(lengths.max()), unreachable, stacklevel=3)
+    missing = fill_unreachable(paths, float(lengths.max()), unreachable)
     return as_dissimilarity(paths, "knn_path_length", missing, table_items(X))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.items import graph_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.exceptions import InputError, UnreachableWarning
+from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.kernels.breadth_first import breadth_first_all_pairs
 from metricmix.validation import check_number
 
@@ -65,7 +64,7 @@ def path_length(
     lengths = as_graph(graph, nodes=nodes, weight=weight, directed=directed)
     distances = all_path_lengths(lengths)
     longest_edge = float(lengths.adjacency.data.max(initial=0.0))
-    missing = fill_unreachable(distances, longest_edge, unreachable, stacklevel=3)
+    missing = fill_unreachable(distances, longest_edge, unreachable)
     items = graph_items(graph, nodes, lengths.nodes)
     return as_dissimilarity(distances, "path_length", missing, items)
 
@@ -99,8 +98,6 @@ def fill_unreachable(
     distances: NDArray[np.float64],
     longest_edge: float,
     unreachable: Unreachable,
-    *,
-    stacklevel: int = 2,
 ) -> int:
     """Give infinite entries a value, in place, and return how many there were.
 
@@ -127,10 +124,9 @@ def fill_unreachable(
         value = float(unreachable)
     distances[infinite] = value
     if unreachable is None:
-        warnings.warn(
+        warn_caller(
             f"{share} have no path and were given {value:g}, the largest path length plus the "
             "largest edge length; pass unreachable='bridge' to agree, or a number",
             UnreachableWarning,
-            stacklevel=stacklevel,
         )
     return missing

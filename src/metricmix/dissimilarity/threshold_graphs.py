@@ -73,7 +73,7 @@ def threshold_graphs(
         below |= below.T
         np.fill_diagonal(below, False)
         distances = breadth_first_all_pairs(*adjacency_lists(below))
-        missing = fill_unreachable(distances, 1.0, unreachable, stacklevel=3)
+        missing = fill_unreachable(distances, 1.0, unreachable)
         own = float(np.linalg.norm(distances)) if normalize else 0.0
         if own > 0:
             distances *= norm / own

@@ -30,7 +30,7 @@ from metricmix.estimators.base import (
     make_objective,
     seed_of,
 )
-from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.objectives.labels import LabelObjective
 from metricmix.solvers.progress import progress_bar
 from metricmix.solvers.result import Status
@@ -152,10 +152,9 @@ def bootstrap_weights(
             failed += not result.converged
             show(b + 1, result.objective)
     if failed:
-        warnings.warn(
+        warn_caller(
             f"{failed} of {n_bootstrap} refits stopped before they converged; raise max_iter",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return found
 

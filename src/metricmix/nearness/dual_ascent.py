@@ -19,6 +19,7 @@ from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.kernels.triangle import mirror
 from metricmix.nearness.ascent import Ascent
 from metricmix.nearness.feasible import metric_near
+from metricmix.nearness.keeping import Kept
 from metricmix.nearness.oracle import Broken, broken_rows
 from metricmix.nearness.result import relative_gap
 from metricmix.nearness.rows import Rows
@@ -52,6 +53,8 @@ It waits the longer the more rows there are, and twice as long every time it was
 ROUNDING = 1e-14
 """Share by which bounds may change without moving."""
 
+NOTHING = Kept()
+
 PATIENCE = 10
 """Rounds after which bounds that did not move will not move any more."""
 
@@ -78,10 +81,8 @@ class DualAscent:
     crew : Crew
     tol : float
         Gap to reach.
-    start : (triples, multipliers), optional
-        Rows (i, j, k) and their duals to start from.
-    metric : (pairs,) array, optional
-        A metric within the bounds to start from.
+    start : Kept
+        Metric within the bounds, duals and bound to go on from, where there are any.
     """
 
     state_type = AscentState
@@ -92,17 +93,16 @@ class DualAscent:
         crew: Crew,
         *,
         tol: float,
-        start: tuple[Ints, Floats] | None = None,
-        metric: Floats | None = None,
+        start: Kept = NOTHING,
     ) -> None:
         self.terms, self.problem, self.crew, self.tol = terms, terms.problem, crew, tol
         self.start = start
         self.matrix = np.empty((self.problem.n, self.problem.n))
         self.size = float(terms.objective(np.zeros(len(self.problem.d))))
         self.metric: Floats | None = None
-        self.lower, self.upper = 0.0, math.inf
-        if metric is not None:
-            self._offer(metric)
+        self.lower, self.upper = start.lower, math.inf
+        if start.metric is not None:
+            self._offer(start.metric)
         self.lower_bounds: list[float] = []
         self.rows: Rows | None = None
         self.ascent: Ascent | None = None
@@ -198,9 +198,9 @@ class DualAscent:
 
     def _begin(self) -> None:
         self.rows = Rows(self.problem.n, self.crew)
-        if self.start is not None:
-            self.rows.set_duals(*self.start)
-        self.ascent = self.terms.ascent(self.rows)
+        if self.start.triangles is not None and self.start.multipliers is not None:
+            self.rows.set_duals(self.start.triangles, self.start.multipliers)
+        self.ascent = self.terms.ascent(self.rows, self.start.metric)
         self._look(self.ascent.point())
 
     def _sweeps(self) -> int:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.nearness.keeping import Kept
 from metricmix.nearness.problem import Problem, closure_of, items_of, matrix_of, pairs_of
 from metricmix.nearness.result import relative_gap
 from metricmix.paths.all_pairs import close_in_place
@@ -51,28 +52,26 @@ class LargestChange:
     problem : Problem
     tol : float
         Gap to reach.
-    metric : (pairs,) array, optional
-        A metric within the bounds to start from.
+    start : Kept
+        Metric within the bounds and bound to go on from, where there are any.
     n_jobs : int, optional
         Threads.
     """
 
     state_type = ChangeState
 
-    def __init__(
-        self, problem: Problem, *, tol: float, metric: Floats | None, n_jobs: int | None
-    ) -> None:
+    def __init__(self, problem: Problem, *, tol: float, start: Kept, n_jobs: int | None) -> None:
         self.problem, self.tol, self.n_jobs = problem, tol, n_jobs
         self.known = problem.w > 0
         self.per_unit = np.divide(1.0, problem.w, out=np.zeros(len(problem.w)), where=self.known)
         self.rounding = ROUNDING * problem.ceiling
         self.size = problem.ceiling * float(problem.w.max())
         self.metric: Floats | None = None
-        self.lower, self.upper = 0.0, math.inf
+        self.lower, self.upper = start.lower, math.inf
         self.tried = -math.inf  # the largest change known to be too small
         self.lower_bounds: list[float] = []
-        if metric is not None:
-            self._offer(metric)
+        if start.metric is not None:
+            self._offer(start.metric)
 
     @property
     def gap(self) -> float:
@@ -80,8 +79,8 @@ class LargestChange:
         return relative_gap(self.upper, self.lower, self.size)
 
     def init(self, rng: np.random.Generator) -> ChangeState:
-        """Start from no change at all."""
-        return ChangeState(0.0, newton=False)
+        """Start from the smallest change that is not known to be too small."""
+        return ChangeState(self.lower, newton=False)
 
     def step(self, state: ChangeState, iteration: int, rng: np.random.Generator) -> ChangeState:
         """Close the lengths that t allows; go on to the t that the worst pair needs."""

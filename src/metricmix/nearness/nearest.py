@@ -2,6 +2,7 @@ r"""The metric nearest to a dissimilarity."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from metricmix.kernels.triples import SMALL
 from metricmix.nearness.dual_ascent import DualAscent
 from metricmix.nearness.feasible import metric_near
 from metricmix.nearness.inputs import read_problem
+from metricmix.nearness.keeping import Keeper, Kept
 from metricmix.nearness.known import Known
 from metricmix.nearness.largest_change import LargestChange
 from metricmix.nearness.problem import Problem, bounded, matrix_of, pairs_of
@@ -44,6 +46,7 @@ def nearest_metric(
     max_iter: int = 1000,
     time_limit: float | None = None,
     callback: Callable[[NearnessProgress], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
 ) -> NearnessResult:
@@ -85,6 +88,9 @@ def nearest_metric(
     callback : callable, optional
         Called after every round with a :class:`~metricmix.nearness.NearnessProgress`; stops the
         solver by returning True.
+    checkpoint : path, optional
+        File for bounds, metric and duals, written now and then and at the end, however it comes. If
+        it is there already the run goes on from it, with limits of its own; `start` is ignored.
     verbose : bool
         Show progress on a terminal.
     n_jobs : int, optional
@@ -101,6 +107,8 @@ def nearest_metric(
     InputError
         If an argument is not as it should be, no metric keeps the bounds, missing entries leave two
         items without a path, or the problem does not fit into memory.
+    CheckpointError
+        If the checkpoint is damaged or belongs to another problem.
 
     Warns
     -----
@@ -143,16 +151,22 @@ def nearest_metric(
     )
     threads = effective_threads(n_jobs)
     with Crew(threads if problem.n >= SMALL else 1) as crew:
-        solver = _solver_for(norm, problem, crew, tol, start, units)
+        keeper = None if checkpoint is None else Keeper(checkpoint, problem, norm)
+        kept = keeper.read() if keeper else None
+        solver = _solver_for(
+            norm, problem, crew, tol, kept or _begin_at(start, problem, units, threads)
+        )
         outcome = run(
             solver,
             limits,
             np.random.default_rng(0),
-            callback=None if callback is None else _telling(callback, solver, units),
+            callback=_telling(callback, keeper, solver, units),
             verbose=verbose,
             in_words=lambda status: in_words(status, solver.gap),
         )
         metric = solver.finish()
+        if keeper:
+            keeper.keep(solver, now=True)
     triangles, multipliers = solver.triangles()
     trace = outcome.trace
     return NearnessResult(
@@ -195,7 +209,7 @@ def _one_sided(problem: Problem, norm: str) -> Problem:
 
 
 def _solver_for(
-    norm: str, problem: Problem, crew: Crew, tol: float, start: Any, units: Units
+    norm: str, problem: Problem, crew: Crew, tol: float, start: Kept
 ) -> DualAscent | LargestChange | Known:
     threads = crew.threads
     terms = Absolutes(problem, threads) if norm == "l1" else Squares(problem, threads)
@@ -207,7 +221,16 @@ def _solver_for(
         # The largest metric below is nearest in every norm; it was needed to check the bounds.
         assert problem.upper is not None
         return Known(problem.upper, terms.objective(problem.upper))
-    duals, metric = None, None
+    if norm == "linf":
+        return LargestChange(problem, tol=tol, start=start, n_jobs=threads)
+    return DualAscent(terms, crew, tol=tol, start=start)
+
+
+def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
+    """Return a result or matrix of the user's as something to go on from."""
+    if start is None:
+        return Kept()
+    duals: tuple[Any, Any] = (None, None)
     if isinstance(start, NearnessResult):
         if len(start.metric) != problem.n:
             raise InputError(
@@ -216,24 +239,25 @@ def _solver_for(
             )
         duals = (start.triangles, start.multipliers / units.multiplier)
         start = start.metric
-    if start is not None:
-        given = check_square(start, name="start")
-        if len(given) != problem.n:
-            raise InputError(f"start: expected shape {(problem.n,) * 2}, got {given.shape}")
-        metric = metric_near(pairs_of(given) / units.length, problem, threads)
-    if norm == "linf":
-        return LargestChange(problem, tol=tol, metric=metric, n_jobs=threads)
-    return DualAscent(terms, crew, tol=tol, start=duals, metric=metric)
+    given = check_square(start, name="start")
+    if len(given) != problem.n:
+        raise InputError(f"start: expected shape {(problem.n,) * 2}, got {given.shape}")
+    return Kept(metric_near(pairs_of(given) / units.length, problem, n_jobs), *duals)
 
 
 def _telling(
-    callback: Callable[[NearnessProgress], Any],
+    callback: Callable[[NearnessProgress], Any] | None,
+    keeper: Keeper | None,
     solver: DualAscent | LargestChange | Known,
     units: Units,
 ) -> Callable[[Progress], Any]:
-    """Return a callback for the loop that tells the user's what it wants to know."""
+    """Return a callback for the loop that keeps what was found, and tells the user's."""
 
     def tell(progress: Progress) -> Any:
+        if keeper:
+            keeper.keep(solver)
+        if callback is None:
+            return False
         bounds = units.objective * solver.upper, units.objective * solver.lower
         return callback(NearnessProgress(progress.iteration, *bounds, solver.gap, progress.seconds))
 

@@ -8,8 +8,8 @@ apply: with a step :math:`\lambda`, :math:`p = N(x - \lambda \nabla f(x)) - x` i
 descent along which every point is a metric. The step is the spectral one of Barzilai and Borwein,
 and the search along p accepts what improves on the worst of the last few values (Birgin, Martínez
 and Raydan). At a kink, where no step along p improves, a sub-gradient step of falling length is
-taken and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum if f is
-convex, and stationary otherwise.
+taken and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum if
+f is convex, and stationary otherwise.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.dual_ascent import DualAscent
+from metricmix.nearness.keeping import Kept
 from metricmix.nearness.problem import Problem, matrix_of, pairs_of
 from metricmix.nearness.terms import Squares
 from metricmix.objectives.base import Objective
@@ -210,7 +211,7 @@ def nearest_pairs(
     if n < 3 or unit == 0.0:
         return np.maximum(pairs, 0.0), duals
     problem = Problem(n, pairs / unit, np.ones_like(pairs), None, None, True, unit, 1.0)
-    start = None if duals is None else (duals[0], duals[1] / unit)
+    start = Kept() if duals is None else Kept(None, duals[0], duals[1] / unit)
     solver = DualAscent(Squares(problem, crew.threads), crew, tol=tol, start=start)
     run(solver, Limits(1000, tested=False), np.random.default_rng(0))
     metric = unit * solver.finish()

@@ -48,8 +48,8 @@ class Terms(Protocol):
     sweeps: int
     effort: int
 
-    def ascent(self, rows: Rows) -> Ascent:
-        """Return dual ascent from the duals of the rows."""
+    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
+        """Return dual ascent from the duals of the rows, with centres at a point or of its own."""
         ...
 
     def objective(self, x: Floats) -> float:
@@ -83,7 +83,7 @@ class Squares:
         self.missing = problem.w == 0 if problem.missing else None
         self.low, self.high = _limits(problem)
 
-    def ascent(self, rows: Rows) -> Ascent:
+    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
         """Return dual ascent: plain if there are no bounds and nothing is missing."""
         problem = self.problem
         if self.missing is None and problem.lower is None and problem.upper is None:
@@ -91,6 +91,7 @@ class Squares:
         h, centre = problem.w, problem.d
         if self.missing is not None:
             h, centre = _filled(problem, self.n_jobs)
+            centre = centre if near is None else np.where(self.missing, near, centre)
         return BentAscent(
             rows,
             d=centre,
@@ -142,16 +143,16 @@ class Absolutes:
         self.low, self.high = _limits(problem)
         self.lagging = 0
 
-    def ascent(self, rows: Rows) -> Ascent:
-        """Return dual ascent around the closure of d."""
+    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
+        """Return dual ascent around d, or around the given point."""
         problem = self.problem
-        weights, centre = _filled(problem, self.n_jobs)
+        weights, d = _filled(problem, self.n_jobs)
         h = weights / (float(problem.d[problem.w > 0].mean()) or problem.ceiling)
         return BentAscent(
             rows,
-            d=centre,
+            d=d,
             h=h,
-            centre=centre,
+            centre=d if near is None else near,
             tau=problem.w / h,
             lower=self.low,
             upper=self.high,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -18,7 +18,6 @@ from metricmix.exceptions import CheckpointError
 __all__ = ["damaged", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "metricmix checkpoint 1"
-KEYS = {"fingerprint", "iteration", "seconds", "best_objective", "rng", "trace"}
 
 
 def write_checkpoint(
@@ -39,14 +38,17 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    path: str | os.PathLike[str], fingerprint: str
+    path: str | os.PathLike[str], fingerprint: str, keys: Set[str]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what :func:`write_checkpoint` wrote for the problem with this fingerprint."""
+    """Read what :func:`write_checkpoint` wrote for the problem with this fingerprint.
+
+    A header without one of the keys is damaged.
+    """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT or not header.keys() >= KEYS:
+        if header["format"] != FORMAT or not header.keys() >= {"fingerprint", *keys}:
             raise KeyError
     except (OSError, KeyError, TypeError, AttributeError, ValueError, EOFError, BadZipFile):
         raise damaged(path) from None

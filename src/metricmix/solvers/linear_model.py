@@ -11,14 +11,13 @@ what is learned therefore carries ``link="identity"``.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.metric import metric_violations
@@ -153,7 +152,7 @@ class LinearModel(UnprojectedProblem):
     ) -> SolveResult:
         """Return what a solver found in a single call, with a trace of one entry."""
         if not status.is_success:
-            warnings.warn(status.value, ConvergenceWarning, stacklevel=5)
+            warn_caller(status.value, ConvergenceWarning)
         objective = self.value(weights)
         return SolveResult(
             objective=objective,

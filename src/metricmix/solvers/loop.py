@@ -10,7 +10,6 @@ import dataclasses
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import CheckpointError, ConvergenceWarning
+from metricmix.exceptions import CheckpointError, ConvergenceWarning, warn_caller
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
 from metricmix.solvers.progress import progress_bar
 from metricmix.solvers.result import Status, Trace
@@ -31,6 +30,8 @@ Floats = NDArray[np.float64]
 State = TypeVar("State")
 STATES = ("state", "best", "last")
 """The states of a run that a checkpoint holds."""
+KEYS = {"iteration", "seconds", "best_objective", "rng", "trace"}
+"""What its header says beside that."""
 
 
 class Solver(Protocol[State]):
@@ -213,7 +214,7 @@ def run(
         _save(checkpoint, fingerprint, rng, trace, current)
     if not status.is_success:
         message = status.value if in_words is None else in_words(status)
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn_caller(message, ConvergenceWarning)
     if limits.keep_best or status is Status.DIVERGED or not len(trace):
         best = current.state if current.best is None else current.best
         return Outcome(best, current.best_objective, status, current.iteration, trace)
@@ -298,7 +299,7 @@ def _restore(
     rng: np.random.Generator,
     trace: Trace,
 ) -> _Run:
-    header, arrays = read_checkpoint(path, fingerprint)
+    header, arrays = read_checkpoint(path, fingerprint, KEYS)
     kind = solver.state_type
     names = [f.name for f in dataclasses.fields(kind)]
     states: dict[str, Any] = {}

@@ -1,0 +1,102 @@
+"""Runs that may be killed: what was found so far goes to a file now and then.
+
+Bounds, metric and duals are all that matters; a run that finds the file goes on from there. It
+takes other steps than one that was never killed, to the same optimum, and loses no bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.nearness.problem import Problem
+from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
+
+__all__ = ["Keeper", "Kept"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+EVERY = 20.0
+"""Seconds between writing."""
+
+
+class Kept(NamedTuple):
+    """Where to go on from, in the units of the problem."""
+
+    metric: Floats | None = None
+    triangles: Ints | None = None
+    multipliers: Floats | None = None
+    lower: float = 0.0
+
+
+class Found(Protocol):
+    """What a solver knows."""
+
+    @property
+    def metric(self) -> Floats | None:
+        """The best metric so far."""
+        ...
+
+    @property
+    def lower(self) -> float:
+        """The lower bound so far."""
+        ...
+
+    def triangles(self) -> tuple[Ints, Floats]:
+        """Return triangles and multipliers."""
+        ...
+
+
+class Keeper:
+    """The file of one problem.
+
+    Parameters
+    ----------
+    path : path
+    problem : Problem
+    norm : str
+    """
+
+    def __init__(self, path: str | os.PathLike[str], problem: Problem, norm: str) -> None:
+        self.path = Path(path)
+        digest = hashlib.sha256(repr((norm, problem.n, problem.unit, problem.weight_unit)).encode())
+        for values in (problem.d * (problem.w > 0), problem.w, problem.lower, problem.upper):
+            digest.update(b"none" if values is None else values.tobytes())
+        self.fingerprint = digest.hexdigest()
+        self.written = time.perf_counter()
+
+    def read(self) -> Kept | None:
+        """Return what the file holds, or None if there is none.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, or belongs to another problem.
+        """
+        if not self.path.exists():
+            return None
+        header, arrays = read_checkpoint(self.path, self.fingerprint, {"lower"})
+        try:
+            return Kept(
+                arrays["metric"], arrays["triangles"], arrays["multipliers"], header["lower"]
+            )
+        except KeyError:
+            raise damaged(self.path) from None
+
+    def keep(self, solver: Found, *, now: bool = False) -> None:
+        """Write what a solver knows, if it is time to."""
+        if solver.metric is None or not (now or time.perf_counter() - self.written >= EVERY):
+            return
+        triangles, multipliers = solver.triangles()
+        header = {"fingerprint": self.fingerprint, "lower": solver.lower}
+        arrays: dict[str, NDArray[Any]] = {"metric": solver.metric}
+        arrays |= {"triangles": triangles, "multipliers": multipliers}
+        write_checkpoint(self.path, header, arrays)
+        self.written = time.perf_counter()
