@@ -18,6 +18,8 @@ SECTIONS = (
     "one_pair",
     "step_growth",
     "threshold_graphs",
+    "nearest_metric",
+    "metric_weights",
     "prediction",
     "selection",
     "compile_time",

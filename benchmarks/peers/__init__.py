@@ -1,0 +1,1 @@
+"""Methods of others, written anew from their descriptions, to measure against."""
