@@ -33,6 +33,10 @@ Floats = NDArray[np.float64]
 LAG, ROUNDS = 5.0, 5
 """How much worse one bound must be than the other, and for how long, to change the stiffness."""
 
+NEAR, FAR_SWEEPS, NEAR_SWEEPS = 3e-4, (4, 4), (16, 1)
+"""Gap below which each centre is worth going a long way, and `sweeps` and `effort` before and
+after; measured."""
+
 MOST_ROWS = 30_000
 """Rows up to which a linear program takes seconds, not minutes."""
 
@@ -136,10 +140,9 @@ class Squares:
 class Absolutes:
     """Weighted absolute values."""
 
-    sweeps, effort = 16, 1  # each centre is worth going a long way; measured
-
     def __init__(self, problem: Problem, n_jobs: int | None) -> None:
         self.problem, self.n_jobs = problem, n_jobs
+        self.sweeps, self.effort = FAR_SWEEPS
         self.low, self.high = _limits(problem)
         self.lagging = 0
 
@@ -197,6 +200,8 @@ class Absolutes:
         value = self.objective(x)
         dual_lags = value - lower > LAG * (upper - value)
         primal_lags = upper - value > LAG * (value - lower)
+        near = upper - lower <= NEAR * upper
+        self.sweeps, self.effort = NEAR_SWEEPS if near else FAR_SWEEPS
         self.lagging = self.lagging - 1 if dual_lags else self.lagging + 1 if primal_lags else 0
         stiffer = 1.0
         if abs(self.lagging) == ROUNDS:
