@@ -98,9 +98,9 @@ def repair(
     was written; 3: interrupted, the best metric so far was written; 130: interrupted before there
     was one.
     """
-    from metricmix.dissimilarity.matrix_files import check_target, write_matrix
-
     with interruptible("nothing was written"):
+        from metricmix.dissimilarity.matrix_files import check_target, write_matrix
+
         if out.exists() and not force:
             raise Failure(f"{out}: there already; pass --force to overwrite it")
         with one_sentence(file):

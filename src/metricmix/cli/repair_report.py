@@ -48,8 +48,11 @@ def print_repair(done: Repair) -> None:
         click.echo(
             f"  most: {name(i)} – {name(j)} from {values[i, j]:.6g} to {result.metric[i, j]:.6g}"
         )
-        listed = ", ".join(f"{name(i)} ({share:.0%})" for i, share in changes["by_item"])
-        click.echo(f"  items with the largest part in all changes: {listed}")
+        # On average an item has its part in 2 / n of all changes.
+        striking = [(k, share) for k, share in changes["by_item"] if share >= 6 / n]
+        if striking:
+            listed = ", ".join(f"{name(k)} ({share:.0%})" for k, share in striking)
+            click.echo(f"  items with a large part in all changes: {listed}")
     else:
         click.echo(f"  none of {changes['known']:,} entries changed")
     if changes["filled"]:

@@ -103,9 +103,9 @@ def blame(
     >>> from metricmix.nearness import blame
     >>> place = np.arange(6.0)
     >>> D = abs(place[:, None] - place)
-    >>> D[2] = D[:, 2] = 20.0; D[2, 2] = 0.0  # a corrupt row: ten triangles, all with item 2
+    >>> D[2] *= 4; D[:, 2] *= 4  # a corrupt row
     >>> blame(D)
-    [Blame(item=2, triangles=10, left=0, partner=None)]
+    [Blame(item=2, triangles=7, left=0, partner=None)]
     >>> D = abs(place[:, None] - place)
     >>> D[2, 3] = D[3, 2] = 20.0  # a corrupt entry
     >>> blame(D)
@@ -157,7 +157,7 @@ def how_many_explain(named: Sequence[Blame], n: int) -> int | None:
     for count, one in enumerate(named, 1):
         if count > max(2, FEW * n):
             return None
-        if one.left <= (1.0 - MOST) * total:
+        if total - one.left >= MOST * total:
             return count
     return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.matrix_files.content import MatrixFile, check_size
-from metricmix.exceptions import MatrixFileError
+from metricmix.exceptions import MatrixFileError, TooLargeError
 from metricmix.memory import check_room
 
 __all__ = ["read_npy", "read_npz", "write_npy", "write_npz"]
@@ -32,21 +32,28 @@ def read_npy(source: Path) -> MatrixFile:
 def read_npz(source: Path) -> MatrixFile:
     """Read the only array, or the one called matrix, and the names in items."""
     try:
-        with np.load(source, allow_pickle=False) as content:
+        # numpy leaves a file open that it cannot make sense of.
+        with open(source, "rb") as file:
+            content = np.load(file, allow_pickle=False)
             if not isinstance(content, np.lib.npyio.NpzFile):
                 raise MatrixFileError(f"{source}: expected an npz file, found a single array (npy)")
-            name, zipped = _matrix_in(source, content.files), content.zip
-            assert zipped is not None  # it is only when closed
-            size = sum(entry.file_size for entry in zipped.infolist())
-            check_room(
-                2 * size, what="reading it", instead="take fewer items", argument=str(source)
-            )
-            items = _names(source, content["items"]) if "items" in content.files else None
-            return MatrixFile(_as_numbers(source, content[name]), items)
-    except MatrixFileError:
+            with content:
+                return _read_content(source, content)
+    except (MatrixFileError, TooLargeError):
         raise
     except (ValueError, EOFError, OverflowError, BadZipFile, zlib.error, KeyError) as error:
         raise _unreadable(source, "npz", error) from None
+
+
+def _read_content(source: Path, content: Any) -> MatrixFile:
+    name = _matrix_in(source, content.files)
+    size = sum(entry.file_size for entry in content.zip.infolist())
+    check_room(2 * size, what="reading it", instead="take fewer items", argument=str(source))
+    items = _names(source, content["items"]) if "items" in content.files else None
+    array = content[name]
+    if not isinstance(array, np.ndarray):
+        raise MatrixFileError(f"{source}: expected an array, found a file {name!r} of another kind")
+    return MatrixFile(_as_numbers(source, array), items)
 
 
 def write_npy(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> None:

@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
@@ -49,9 +49,9 @@ def read_table(source: Path) -> MatrixFile:
             separator = _separator(source, file)
             numbers = Numbers(source, decimal_commas=separator != ",")
             lines = _lines(file, separator)
-            head_line, head, second = _head(source, lines)
+            head_line, head, after = _head(source, lines, separator)
             rows: list[Row] = []
-            for line, cells in second:
+            for line, cells in after:
                 if not rows:
                     check_size(source, len(cells))
                 rows.append(Row(line, cells[0], numbers.read(line, cells[1:], 1)))
@@ -106,25 +106,23 @@ def _lines(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _head(
-    source: Path, lines: Iterator[tuple[int, list[str]]]
+    source: Path, lines: Iterator[tuple[int, list[str]]], separator: str
 ) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
     """Return the first line that is no remark, and an iterator over those after it.
 
-    A remark starts with #; it could also be a corner with names, but then the next line is as long.
+    A remark starts with #. That could also be a corner with names; but then the next line is as
+    long, and not by chance as among words with spaces between.
     """
-    line, cells = next(lines)
+    found = next(lines, None)
+    if found is None:
+        raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
+    line, cells = found
     for after in lines:
-        if not (cells[0].startswith("#") and len(cells) not in (len(after[1]), len(after[1]) - 1)):
-            return line, cells, _with(after, lines)
+        alike = separator != SPACE and len(after[1]) - len(cells) in (0, 1)
+        if alike or not cells[0].startswith("#"):
+            return line, cells, chain([after], lines)
         line, cells = after
     return line, cells, iter(())
-
-
-def _with(
-    first: tuple[int, list[str]], others: Iterator[tuple[int, list[str]]]
-) -> Iterator[tuple[int, list[str]]]:
-    yield first
-    yield from others
 
 
 # -- layout --------------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ def _matrix(
 ) -> MatrixFile:
     line, cells = head
     width = _width(cells, rows)
-    while rows and _is_left_behind(rows, width):
+    while rows and _is_left_behind(cells, rows, width):
         rows.pop()
     for row in rows:
         if len(row.others) + 1 != width:
@@ -183,7 +181,7 @@ def _width(head: Sequence[str], rows: Sequence[Row]) -> int:
     return Counter(len(row.others) + 1 for row in rows).most_common(1)[0][0]
 
 
-def _is_left_behind(rows: Sequence[Row], width: int) -> bool:
+def _is_left_behind(head: Sequence[str], rows: Sequence[Row], width: int) -> bool:
     """Return whether the last row is a line of separators only, as spreadsheets leave them behind.
 
     It may also be the last row of a triangle without names; then there are not too many rows.
@@ -191,8 +189,9 @@ def _is_left_behind(rows: Sequence[Row], width: int) -> bool:
     last = rows[-1]
     if not is_unknown(last.first) or not np.isnan(last.others).all():
         return False
-    too_many = len(rows) > width or any(is_name(row.first) for row in rows)
-    return too_many or len(last.others) + 1 != width
+    if any(is_name(row.first) for row in rows) or len(last.others) + 1 != width:
+        return True
+    return len(rows) + (not any(map(is_name, head))) > width
 
 
 def _layout(head: Sequence[str], rows: Sequence[Row]) -> Layout | None:
@@ -214,16 +213,19 @@ def _layout(head: Sequence[str], rows: Sequence[Row]) -> Layout | None:
             else None
         )
     if width == height:
-        around = surely or is_name(head[0]) or _has_empty_corner(head, rows)
+        # Not where the corner is a number: then a name beside it is a number gone wrong.
+        around = is_name(head[0]) or (
+            is_unknown(head[0]) and (surely or _has_full_diagonal_after(rows))
+        )
         return Layout(header=around, named=around)
     if width == height + 1:
         return Layout(header=False, named=True)
     return Layout(header=True, named=False) if width == height - 1 else None
 
 
-def _has_empty_corner(head: Sequence[str], rows: Sequence[Row]) -> bool:
-    """Tell names that are numbers from a diagonal left out: then its next entry is empty too."""
-    return is_unknown(head[0]) and bool(rows) and not np.isnan(rows[0].others[0])
+def _has_full_diagonal_after(rows: Sequence[Row]) -> bool:
+    """Tell an empty corner from a diagonal left out: then its next entry is empty too."""
+    return bool(rows) and not np.isnan(rows[0].others[0])
 
 
 def _places(source: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:
