@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -139,6 +141,29 @@ def test_help_loads_nothing_heavy(command: tuple[str, ...]) -> None:
             assert option in done.stdout
 
 
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_key_is_documented() -> None:
+    page = (ROOT / "docs" / "command_line.md").read_text()
+    for key in CHECK_KEYS | REPAIR_KEYS:
+        assert f"`{key}`" in page
+
+
+def test_readme_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text()
+    section = text.split("## Check and repair a matrix")[1].split("\n## ")[0]
+    code, console = re.findall(r"```(?:python|console)\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    for shown in console.split("$ metricmix ")[1:]:
+        command, printed = shown.split("\n", 1)
+        found = call(*shlex.split(command)).output
+        if command.startswith("repair"):  # digits depend on the arithmetic, and seconds on all
+            found, printed = (re.sub(r"[\d.,]+(e-\d+)?", "#", text) for text in (found, printed))
+        assert found == printed
+
+
 # -- check ---------------------------------------------------------------------------------------
 
 
@@ -252,6 +277,37 @@ def test_check_asymmetric(tmp_path: Path) -> None:
     rounded[4, 2] *= 1 + 1e-12
     write_matrix(tmp_path / "rounded.csv", rounded)
     assert call("check", tmp_path / "rounded.csv").exit_code == 0
+
+
+def test_float32_is_rounded_as_it_is(tmp_path: Path) -> None:
+    place = np.arange(20, dtype=np.float32)[:, None] / np.float32(3)
+    d = abs(place - place.T).astype(np.float32)
+    d[4, 2] = np.nextafter(d[4, 2], np.float32(9))
+    np.save(tmp_path / "single.npy", d)
+    assert call("check", tmp_path / "single.npy").exit_code == 0
+    result = call("repair", tmp_path / "single.npy", "-o", tmp_path / "out.npy")
+    assert result.exit_code == 0, result.output
+    assert is_metric(np.load(tmp_path / "out.npy"))
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), d, atol=1e-5)
+
+
+def test_check_hints_at_rounding(tmp_path: Path) -> None:
+    place = np.arange(20)[:, None] / 7
+    write_matrix(tmp_path / "rounded.csv", abs(place - place.T).round(5))
+    result = call("check", tmp_path / "rounded.csv")
+    assert result.exit_code == 1
+    tol = re.search(r"so little may come from rounding; with --tol (\S+) it", result.output)
+    assert tol is not None
+    assert call("check", tmp_path / "rounded.csv", "--tol", tol[1]).exit_code == 0
+
+
+def test_check_finds_absurd_numbers(tmp_path: Path) -> None:
+    d = points(20)
+    d[3, 12] = d[12, 3] = 1.7e308
+    write_matrix(tmp_path / "absurd.csv", d)
+    result = call("check", tmp_path / "absurd.csv", "--top", 1)
+    assert "3 – 12 is 1.7e+308, over " in result.output
+    assert "look at its entry with 12" in result.output
 
 
 def test_check_directed(tmp_path: Path) -> None:
@@ -429,6 +485,7 @@ def test_repair_refuses_what_it_would_only_hide(tmp_path: Path) -> None:
         "0,-2\n-2,0\n": "expected no negative distance, found -2 for 0, 1",
         ",a,b\na,1,0.5\nb,0.5,1\n": "expected 0 from every item to itself, found 1 for a",
         "0,\n,0\n": "expected at least one known entry",
+        "0,1e200\n1e200,0\n": "expected numbers up to 1e+150, found 1e+200 for 0, 1",
     }.items():
         (tmp_path / "in.csv").write_text(text)
         sentence = refused(call("repair", tmp_path / "in.csv", "-o", tmp_path / "out.csv"))
@@ -483,14 +540,14 @@ def test_repair_within_a_time_limit(hard: Path, tmp_path: Path) -> None:
     options = ("--tol", "1e-12", "--time-limit", "1e-6")
     result = call("repair", hard, "-o", out, *options)
     assert result.exit_code == 1
-    assert f"the time limit came before --tol; go on with --start {out}" in result.output
+    assert "the time limit came before --tol: give more time" in result.output
     assert is_metric(np.load(out))
     result = call("repair", hard, "-o", out, *options, "--force", "--json")
     assert result.exit_code == 1
     assert json.loads(result.output)["status"] == "TIME_LIMIT"
 
 
-def test_repair_goes_on_from_a_metric(bad: Path, tmp_path: Path) -> None:
+def test_repair_is_no_worse_than_its_start(bad: Path, tmp_path: Path) -> None:
     best = tmp_path / "best.csv"
     assert call("repair", bad, "-o", best, "--tol", "1e-9").exit_code == 0
     found = read_matrix(best)

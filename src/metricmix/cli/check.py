@@ -14,6 +14,7 @@ from metricmix.cli.matrix_input import (
     interruptible,
     json_option,
     one_sentence,
+    percent,
     print_json,
     quiet_option,
     read,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from metricmix.nearness import Blame, Triangle
 
 __all__ = ["check"]
+
+
+SMALL = 1e-4
+"""Share of the largest entry below which numbers with few digits may be the cause."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +113,22 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     from metricmix.metric import metric_violations
     from metricmix.nearness import blame, how_many_explain, worst_triangles
     from metricmix.paths.filling import fill_along_paths
+    from metricmix.validation import symmetrized
 
-    values = matrix.values
+    values, tol = matrix.values, max(tol, matrix.rounding)
     unknown, zero = np.isnan(values), values == 0
     np.fill_diagonal(zero, False)
     triangles: list[Triangle] = []
     culprits: list[Blame] = []
-    with one_sentence(file):
+    with one_sentence(file), np.errstate(over="ignore"):  # a way that long is none
         whole = fill_along_paths(values, directed=True) if unknown.any() else values
         found = metric_violations(whole, directed=directed, tol=tol)
         # These need a symmetric matrix; where there is none, symmetry is the first thing to mend.
-        if top and not directed and found.asymmetry <= found.tolerance and found.triangle > 0:
-            triangles = worst_triangles(values, top=top, tol=tol)
-            culprits = blame(values, top=top, tol=tol)
+        symmetric = not directed and found.asymmetry <= found.tolerance
+        if top and symmetric and found.triangle > found.tolerance:
+            both = symmetrized(values)
+            triangles = worst_triangles(both, top=top, tol=tol)
+            culprits = blame(both, top=top, tol=tol)
     return Report(
         file=file,
         matrix=matrix,
@@ -166,6 +174,12 @@ def _print(report: Report) -> None:
             f"items, by {found.triangle:.6g} at most ({found.triangle / found.scale:.2g} of the "
             "largest entry)"
         )
+        share = found.triangle / found.scale
+        if share < SMALL:
+            tol = 10.0 ** math.ceil(math.log10(share))
+            click.echo(
+                f"  so little may come from rounding; with --tol {tol:.0e} it does not count"
+            )
     if report.triangles:
         click.echo("  worst triangles:")
     for one in report.triangles:
@@ -186,7 +200,8 @@ def _print_culprits(report: Report) -> None:
     else:
         share = 1.0 - culprits[count - 1].left / total
         subject = "1 item is" if count == 1 else f"{count} items are"
-        click.echo(f"  {subject} in {_percent(share)} of the {total:,} broken triangles:")
+        part = "all" if share == 1.0 else percent(share)
+        click.echo(f"  {subject} in {part} of the {total:,} broken triangles:")
     width = max(len(matrix.name(one.item)) for one in culprits)
     for one in culprits:
         entry = (
@@ -198,11 +213,6 @@ def _print_culprits(report: Report) -> None:
             f"    {matrix.name(one.item):<{width}}  in {one.triangles:,}, which leaves "
             f"{one.left:,}{entry}"
         )
-
-
-def _percent(share: float) -> str:
-    """Return a share of 1 in words that never say all where it is less."""
-    return "all" if share == 1.0 else f"{min(share, 0.99):.0%}"
 
 
 def _as_record(report: Report) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "interruptible",
     "json_option",
     "one_sentence",
+    "percent",
     "print_json",
     "quiet_option",
     "read",
@@ -94,13 +96,13 @@ def _handling(number: int, handler: Any) -> Iterator[None]:
 
 def read(file: Path, symmetrise: str | None = None) -> MatrixFile:
     """Read a matrix from a file, and make it symmetric if asked for."""
-    from metricmix.dissimilarity.matrix_files import MatrixFile, read_matrix
+    from metricmix.dissimilarity.matrix_files import read_matrix
 
     with one_sentence(file):
         matrix = read_matrix(file)
     if symmetrise is None:
         return matrix
-    return MatrixFile(_symmetrised(matrix.values, symmetrise), matrix.items)
+    return replace(matrix, values=_symmetrised(matrix.values, symmetrise))
 
 
 def _symmetrised(values: NDArray[np.float64], how: str) -> NDArray[np.float64]:
@@ -111,6 +113,11 @@ def _symmetrised(values: NDArray[np.float64], how: str) -> NDArray[np.float64]:
     if how == "mean":
         return 0.5 * there + 0.5 * there.T  # halved first: the sum of two may be too large
     return np.minimum(there, there.T) if how == "min" else np.maximum(there, there.T)
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 in percent, which are 100 only if nothing is lacking."""
+    return f"{share if share >= 1.0 else min(share, 0.99):.0%}"
 
 
 def print_json(record: dict[str, Any]) -> None:

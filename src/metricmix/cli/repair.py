@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ __all__ = ["repair"]
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 NOT_REACHED, STOPPED = 1, 3
+LARGEST = 1e150
+"""Numbers that can still be squared and added up."""
 
 
 @click.command(
@@ -71,7 +74,9 @@ Examples:
 )
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds.")
 @click.option(
-    "--start", type=FILE, help="A metric to improve on, such as what an earlier run has written."
+    "--start",
+    type=FILE,
+    help="An earlier metric: what is written will be no worse. The proof begins anew.",
 )
 @symmetrise_option
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")
@@ -100,6 +105,7 @@ def repair(
     """
     with interruptible("nothing was written"):
         from metricmix.dissimilarity.matrix_files import check_target, write_matrix
+        from metricmix.validation import symmetrized
 
         if out.exists() and not force:
             raise Failure(f"{out}: there already; pass --force to overwrite it")
@@ -109,6 +115,7 @@ def repair(
         with one_sentence(file):
             check_target(out, matrix.items)
         _check_repairable(file, matrix)
+        matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
         settings = {
             "tol": tol,
             "time_limit": time_limit,
@@ -137,11 +144,17 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
 
     values = matrix.values
     scale = float(np.nanmax(np.abs(values)))
+    if scale > LARGEST:
+        i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
+        raise Failure(
+            f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
+        )
     unknown = np.isnan(values)
     apart = np.where(unknown | unknown.T, 0.0, np.abs(values - values.T))
     apart[unknown != unknown.T] = np.inf
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
-    if apart[i, j] > 1e-9 * scale:
+    if apart[i, j] > max(1e-9, matrix.rounding) * scale:
         i, j = (j, i) if unknown[i, j] else (i, j)
         back = "unknown" if unknown[j, i] else f"{values[j, i]:.6g}"
         raise Failure(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from metricmix.cli.matrix_input import percent
+
 if TYPE_CHECKING:
     from metricmix.dissimilarity.matrix_files import MatrixFile
     from metricmix.nearness import NearnessResult
@@ -51,7 +53,7 @@ def print_repair(done: Repair) -> None:
         # On average an item has its part in 2 / n of all changes.
         striking = [(k, share) for k, share in changes["by_item"] if share >= 6 / n]
         if striking:
-            listed = ", ".join(f"{name(k)} ({share:.0%})" for k, share in striking)
+            listed = ", ".join(f"{name(k)} ({percent(share)})" for k, share in striking)
             click.echo(f"  items with a large part in all changes: {listed}")
     else:
         click.echo(f"  none of {changes['known']:,} entries changed")
@@ -68,11 +70,11 @@ def print_repair(done: Repair) -> None:
 
 
 def _advice(done: Repair) -> str:
-    go_on = f"go on with --start {done.out}"
+    again = f"with --start {done.out} another run will do no worse"
     return {
-        "INTERRUPTED": f"interrupted: this is the best metric so far; {go_on}",
-        "TIME_LIMIT": f"the time limit came before --tol; {go_on}, or give more time",
-        "MAX_ITER": f"many rounds did not reach --tol; {go_on}, or take a larger one",
+        "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
+        "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
+        "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
         "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
     }.get(done.result.status.name, done.result.message)
 

@@ -26,7 +26,7 @@ def read_npy(source: Path) -> MatrixFile:
         array = np.lib.format.open_memmap(source, mode="r")
     except (ValueError, EOFError, OverflowError) as error:
         raise _unreadable(source, "npy", error) from None
-    return MatrixFile(_as_numbers(source, array))
+    return MatrixFile(_as_numbers(source, array), rounding=_rounding(array))
 
 
 def read_npz(source: Path) -> MatrixFile:
@@ -53,7 +53,7 @@ def _read_content(source: Path, content: Any) -> MatrixFile:
     array = content[name]
     if not isinstance(array, np.ndarray):
         raise MatrixFileError(f"{source}: expected an array, found a file {name!r} of another kind")
-    return MatrixFile(_as_numbers(source, array), items)
+    return MatrixFile(_as_numbers(source, array), items, _rounding(array))
 
 
 def write_npy(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> None:
@@ -102,6 +102,10 @@ def _as_numbers(source: Path, array: NDArray[Any]) -> Floats:
         raise MatrixFileError(f"{source}: expected a square matrix, found shape {array.shape}")
     check_size(source, len(array))
     return np.array(array, np.float64, order="C", subok=False)
+
+
+def _rounding(array: NDArray[Any]) -> float:
+    return 8 * float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
 def _unreadable(source: Path, kind: str, error: Exception) -> MatrixFileError:

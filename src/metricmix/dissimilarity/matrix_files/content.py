@@ -20,10 +20,15 @@ ENTRY = 24
 
 @dataclass(frozen=True)
 class MatrixFile:
-    """A square matrix, NaN where it is unknown, and the names of its items if the file has them."""
+    """A square matrix, NaN where it is unknown, and the names of its items if the file has them.
+
+    `rounding` is what the file's own numbers are rounded by, a few times over, relative to their
+    size: more than float64 has if it holds float32.
+    """
 
     values: NDArray[np.float64]
     items: tuple[str, ...] | None = None
+    rounding: float = 0.0
 
     def name(self, i: int) -> str:
         """Return what item i is called: by its name, else by its number, from 0 on."""

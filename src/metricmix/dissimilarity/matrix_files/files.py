@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,7 +54,7 @@ def read_matrix(path: str | os.PathLike[str]) -> MatrixFile:
     >>> _ = file.write_text("town,Aa,Bo\nAa,0,5\nBo,5,0\n")
     >>> read_matrix(file)
     MatrixFile(values=array([[0., 5.],
-           [5., 0.]]), items=('Aa', 'Bo'))
+           [5., 0.]]), items=('Aa', 'Bo'), rounding=0.0)
     """
     source = Path(path)
     kind = _format_of(source)
@@ -78,7 +78,7 @@ def read_matrix(path: str | os.PathLike[str]) -> MatrixFile:
             f"{source}: expected finite numbers, found {values[i, j]} for {found.name(i)}, "
             f"{found.name(j)}; NaN stands for an unknown entry"
         )
-    return MatrixFile(_completed(values), found.items)
+    return replace(found, values=_completed(values))
 
 
 def write_matrix(
