@@ -41,6 +41,9 @@ class Layout:
     trailing: bool = False
     """Whether all lines end with a separator."""
 
+    left_behind: int = 0
+    """Lines of separators only after the last row, as spreadsheets leave them."""
+
 
 def read_table(source: Path) -> MatrixFile:
     """Read a table; its shape and its first row tell whether rows and columns are named."""
@@ -133,7 +136,7 @@ def _matrix(
 ) -> MatrixFile:
     line, cells = head
     width = _width(cells, rows)
-    while rows and _is_left_behind(cells, rows, width):
+    while rows and _is_empty(rows[-1]) and len(rows[-1].others) + 1 != width:
         rows.pop()
     for row in rows:
         if len(row.others) + 1 != width:
@@ -141,7 +144,7 @@ def _matrix(
                 f"{source}, line {row.line}: expected {width} cells, as in other lines, found "
                 f"{len(row.others) + 1}"
             )
-    if len(cells) == width - 1 and len(rows) + 1 == width:
+    if len(cells) == width - 1:
         cells = ["", *cells]  # a header without a corner, as some programs write it
     if len(cells) != width:
         raise MatrixFileError(
@@ -152,6 +155,7 @@ def _matrix(
         raise MatrixFileError(
             f"{source}: expected a square matrix, found {len(rows) + 1} lines of {width} cells"
         )
+    rows = rows[: len(rows) - layout.left_behind]
     columns = None
     if layout.header:
         columns = [cell.strip() for cell in cells[layout.named : width - layout.trailing]]
@@ -181,51 +185,81 @@ def _width(head: Sequence[str], rows: Sequence[Row]) -> int:
     return Counter(len(row.others) + 1 for row in rows).most_common(1)[0][0]
 
 
-def _is_left_behind(head: Sequence[str], rows: Sequence[Row], width: int) -> bool:
-    """Return whether the last row is a line of separators only, as spreadsheets leave them behind.
-
-    It may also be the last row of a triangle without names; then there are not too many rows.
-    """
-    last = rows[-1]
-    if not is_unknown(last.first) or not np.isnan(last.others).all():
-        return False
-    if any(is_name(row.first) for row in rows) or len(last.others) + 1 != width:
-        return True
-    return len(rows) + (not any(map(is_name, head))) > width
-
-
 def _layout(head: Sequence[str], rows: Sequence[Row]) -> Layout | None:
-    """Return the layout that makes the numbers a square, or None if there is none."""
-    height, width = len(rows) + 1, len(head)
-    surely = any(is_name(cell) for cell in head[1:])
-    numeric = not any(is_name(row.first) for row in rows)
+    """Return the layout that makes the numbers a square, or None if there is none.
+
+    Of several, it is the one in which no name is a number gone wrong, the diagonal is one, and
+    every item has a name, the same in both places, or some number.
+    """
+    width = len(head)
+    empty = 0
+    while empty < len(rows) and _is_empty(rows[len(rows) - 1 - empty]):
+        empty += 1
     ends_empty = (
         width > 1 and is_unknown(head[-1]) and all(np.isnan(row.others[-1]) for row in rows)
     )
-    if ends_empty and width == height + 1 and numeric and not is_name(head[0]):
-        return Layout(header=False, named=False, trailing=True)
-    if ends_empty and surely:
-        return (
-            Layout(header=True, named=True, trailing=True)
-            if width == height + 1
-            else Layout(header=True, named=False, trailing=True)
-            if width == height
-            else None
-        )
-    if width == height:
-        # Not where the corner is a number: then a name beside it is a number gone wrong.
-        around = is_name(head[0]) or (
-            is_unknown(head[0]) and (surely or _has_full_diagonal_after(rows))
-        )
-        return Layout(header=around, named=around)
-    if width == height + 1:
-        return Layout(header=False, named=True)
-    return Layout(header=True, named=False) if width == height - 1 else None
+    fitting = [
+        layout
+        for left in range(empty + 1)
+        for trailing in ((False, True) if ends_empty else (False,))
+        for header, named in ((False, False), (True, True), (True, False), (False, True))
+        for layout in [Layout(header, named, trailing, left)]
+        if width - trailing - named == len(rows) + 1 - left - header > 0
+    ]
+    return max(fitting, key=lambda layout: _plausibility(layout, head, rows), default=None)
 
 
-def _has_full_diagonal_after(rows: Sequence[Row]) -> bool:
-    """Tell an empty corner from a diagonal left out: then its next entry is empty too."""
-    return bool(rows) and not np.isnan(rows[0].others[0])
+def _is_empty(row: Row) -> bool:
+    return is_unknown(row.first) and bool(np.isnan(row.others).all())
+
+
+def _plausibility(
+    layout: Layout, head: Sequence[str], rows: Sequence[Row]
+) -> tuple[bool, int, bool, bool]:
+    rows = rows[: len(rows) - layout.left_behind]
+    first = [head[0], *(row.first for row in rows)]
+    sound = True
+    if not layout.header:
+        sound = not any(map(is_name, head[layout.named :]))
+    elif layout.named:  # the corner may be empty or a word
+        sound = is_unknown(head[0]) or is_name(head[0])
+    if not layout.named:
+        sound = sound and not any(map(is_name, first[layout.header :]))
+    diagonal = [
+        (first[k] if column == 0 else head[column])
+        if k == 0 or column == 0
+        else rows[k - 1].others[column - 1]
+        for k in range(layout.header, len(first))
+        for column in [k - layout.header + layout.named]
+    ]
+    above = [cell.strip() for cell in head[layout.named : len(head) - layout.trailing]]
+    beside = [cell.strip() for cell in first[layout.header :]]
+    full = not (layout.header and "" in above) and not (layout.named and "" in beside)
+    if layout.header and layout.named:
+        full = full and set(above) == set(beside)
+    elif rows and not layout.trailing and not layout.left_behind and len(head) > 1:
+        # An item without any number: rather separators that were left behind.
+        full = full and not (_is_empty(rows[-1]) and all(np.isnan(row.others[-1]) for row in rows))
+    # Where all else is alike: 1, 2, 3 are rather the names of rows than a row.
+    count = len(above)
+    counting = layout.header and layout.named and count > 2
+    counting = counting and above in ([str(k + start) for k in range(count)] for start in (0, 1))
+    return sound, _is_diagonal(diagonal), full, counting
+
+
+def _is_diagonal(cells: Sequence[str | float]) -> int:
+    """Return 2 if cells, or numbers, are all 0, 1 if they are all unknown, and 0 otherwise."""
+    if any(isinstance(cell, str) and is_name(cell) for cell in cells):
+        return 0
+    values = [
+        (np.nan if is_unknown(cell) else float(cell.replace(",", ".", 1)))
+        if isinstance(cell, str)
+        else cell
+        for cell in cells
+    ]
+    if all(value == 0 for value in values):
+        return 2
+    return int(all(np.isnan(value) for value in values))
 
 
 def _places(source: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:
