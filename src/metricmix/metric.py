@@ -117,7 +117,7 @@ class MetricViolations:
         verdict = "a metric" if self.is_metric() else "not a metric"
         if self.is_metric() and self.zero_pairs:
             verdict = "a pseudo-metric"
-        pairs = "ordered pairs" if self._counts_ordered() else "pairs"
+        pairs = "ordered pairs" if self.counts_ordered else "pairs"
         lines = [
             f"{verdict}: n = {self.n}, {kind}, entries up to {self.scale:.6g}, "
             f"tolerance {self.tolerance:.2g}",
@@ -133,7 +133,9 @@ class MetricViolations:
 
     __str__ = describe
 
-    def _counts_ordered(self) -> bool:
+    @property
+    def counts_ordered(self) -> bool:
+        """Whether pairs are ordered ones: directed, or asymmetric beyond the tolerance."""
         return self.directed or self.asymmetry > self.tolerance
 
     def _asymmetry_in_words(self) -> str:

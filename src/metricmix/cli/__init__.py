@@ -9,8 +9,9 @@ except ImportError:  # the library does without
         "metricmix: the command line needs click and rich: pip install 'metricmix[cli,plot]'"
     ) from None
 
+from metricmix.cli.check import check
 from metricmix.cli.demo import demo
-from metricmix.cli.matrices import check, repair
+from metricmix.cli.repair import repair
 from metricmix.cli.reproduce import reproduce
 
 __all__ = ["main"]

@@ -1,7 +1,7 @@
 """The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
 from metricmix.nearness.any_objective import minimize_metric
-from metricmix.nearness.culprits import Blame, blame
+from metricmix.nearness.culprits import Blame, Triangle, blame, how_many_explain, worst_triangles
 from metricmix.nearness.nearest import nearest_metric
 from metricmix.nearness.relaxations import (
     CorrelationClustering,
@@ -21,8 +21,11 @@ __all__ = [
     "Relaxation",
     "RelaxationProgress",
     "RelaxationTrace",
+    "Triangle",
     "blame",
     "correlation_clustering",
+    "how_many_explain",
     "minimize_metric",
     "nearest_metric",
+    "worst_triangles",
 ]

@@ -1,0 +1,239 @@
+"""``metricmix repair``: the metric nearest to the matrix in a file."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from metricmix.cli.matrix_input import (
+    FILE,
+    Failure,
+    interruptible,
+    json_option,
+    one_sentence,
+    print_json,
+    quiet_option,
+    read,
+    symmetrise_option,
+    uninterrupted,
+)
+from metricmix.cli.repair_report import Repair, as_record, print_repair
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from metricmix.dissimilarity.matrix_files import MatrixFile
+    from metricmix.nearness import NearnessProgress, NearnessResult
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["repair"]
+
+NORMS = ("l2", "l1", "linf", "decrease", "increase")
+NOT_REACHED, STOPPED = 1, 3
+LARGEST = 1e150
+"""Numbers that can still be squared and added up."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  metricmix repair distances.csv -o metric.csv
+  metricmix repair distances.phy -o metric.phy --norm decrease
+  metricmix repair big.npy -o metric.npy --tol 1e-3 --time-limit 600
+  metricmix repair big.npy -o better.npy --start metric.npy"""
+)
+@click.argument("file", type=FILE)
+@click.option(
+    "-o", "--out", type=FILE, required=True, help="Where to write the metric; its ending says how."
+)
+@click.option(
+    "--norm",
+    type=click.Choice(NORMS),
+    default="l2",
+    show_default=True,
+    help="What to keep small: squared, absolute or largest changes; or squared ones where entries "
+    "may only decrease, or only increase.",
+)
+@click.option(
+    "--tol",
+    type=click.FloatRange(0),
+    default=1e-6,
+    show_default=True,
+    help="Stop when proven to be this close to the nearest metric, relative to the distance.",
+)
+@click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds.")
+@click.option(
+    "--start",
+    type=FILE,
+    help="An earlier metric: what is written will be no worse. The proof begins anew.",
+)
+@symmetrise_option
+@click.option("--force", is_flag=True, help="Overwrite the file to write.")
+@quiet_option
+@json_option
+def repair(
+    file: Path,
+    out: Path,
+    norm: str,
+    tol: float,
+    time_limit: float | None,
+    start: Path | None,
+    symmetrise: str | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the metric nearest to the matrix in FILE, with a proof of how near it is.
+
+    FILE is npy, npz, csv, tsv (with or without names) or a PHYLIP distance file. Unknown entries
+    (empty cells, NA) are filled. Ctrl-C writes the best metric reached so far.
+
+    Exit code 0: as near as asked; 1: a metric was written, but not proven to be so near; 2: nothing
+    was written; 3: interrupted, the best metric so far was written; 130: interrupted before there
+    was one.
+    """
+    with interruptible("nothing was written"):
+        from metricmix.dissimilarity.matrix_files import check_target, write_matrix
+        from metricmix.validation import symmetrized
+
+        if out.exists() and not force:
+            raise Failure(f"{out}: there already; pass --force to overwrite it")
+        with one_sentence(file):
+            check_target(out)  # before reading, which may take long
+        matrix = read(file, symmetrise)
+        with one_sentence(file):
+            check_target(out, matrix.items)
+        _check_repairable(file, matrix)
+        matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
+        settings = {
+            "tol": tol,
+            "time_limit": time_limit,
+            "start": None if start is None else _read_start(start, matrix),
+        }
+        began = time.perf_counter()
+        result = _solve(file, matrix.values, norm, settings, quiet)
+        with uninterrupted(), one_sentence(out):
+            write_matrix(out, result.metric, matrix.items)
+    done = Repair(file, out, norm, matrix, result, time.perf_counter() - began)
+    if as_json:
+        print_json(as_record(done))
+    elif not quiet:
+        print_repair(done)
+    if done.interrupted and (quiet or as_json):
+        click.echo(f"interrupted; {out} holds the best metric so far", err=True)
+    raise SystemExit(0 if result.converged else STOPPED if done.interrupted else NOT_REACHED)
+
+
+# -- solving -------------------------------------------------------------------------------------
+
+
+def _check_repairable(file: Path, matrix: MatrixFile) -> None:
+    """Refuse what repairing would only hide, by the names of the items."""
+    import numpy as np
+
+    values = matrix.values
+    scale = float(np.nanmax(np.abs(values)))
+    if scale > LARGEST:
+        i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
+        raise Failure(
+            f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
+        )
+    unknown = np.isnan(values)
+    apart = np.where(unknown | unknown.T, 0.0, np.abs(values - values.T))
+    apart[unknown != unknown.T] = np.inf
+    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
+    if apart[i, j] > max(1e-9, matrix.rounding) * scale:
+        i, j = (j, i) if unknown[i, j] else (i, j)
+        back = "unknown" if unknown[j, i] else f"{values[j, i]:.6g}"
+        raise Failure(
+            f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
+            f"{matrix.name(i)} to {matrix.name(j)} and {back} from {matrix.name(j)} to "
+            f"{matrix.name(i)}; pass --symmetrise mean, min or max"
+        )
+    diagonal = np.abs(np.diagonal(values))
+    i = int(diagonal.argmax())
+    if diagonal[i] > 1e-9 * scale:
+        raise Failure(
+            f"{file}: expected 0 from every item to itself, found {values[i, i]:.6g} for "
+            f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
+            "into dissimilarities first"
+        )
+    lowest = int(np.nanargmin(values))
+    i, j = divmod(lowest, len(values))
+    if values[i, j] < 0:
+        raise Failure(
+            f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
+        )
+
+
+def _read_start(start: Path, matrix: MatrixFile) -> Floats:
+    import numpy as np
+
+    given = read(start)
+    n = len(matrix.values)
+    if len(given.values) != n:
+        raise Failure(f"{start}: expected {n} items, as in the matrix, found {len(given.values)}")
+    if np.isnan(given.values).any():
+        raise Failure(f"{start}: expected a metric to start from, found unknown entries")
+    if given.items is None or matrix.items is None or given.items == matrix.items:
+        return given.values
+    place = {name: k for k, name in enumerate(given.items)}
+    for name in matrix.items:
+        if name not in place:
+            raise Failure(f"{start}: expected the names of the matrix, found no {name!r}")
+    order = [place[name] for name in matrix.items]
+    return given.values[np.ix_(order, order)]
+
+
+def _solve(
+    file: Path, values: Floats, norm: str, settings: dict[str, Any], quiet: bool
+) -> NearnessResult:
+    from metricmix.exceptions import ConvergenceWarning
+    from metricmix.nearness import nearest_metric
+
+    with (
+        one_sentence(file),
+        warnings.catch_warnings(),
+        _gap_bar(settings["tol"], quiet) as on_round,
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
+        return nearest_metric(values, norm, callback=on_round, **settings)
+
+
+@contextmanager
+def _gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[NearnessProgress], None] | None]:
+    """Show how the gap closes, on a terminal: a bar from gap 1 to `tol` in powers of ten."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("round {task.fields[round]}, gap {task.fields[gap]:.1e}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        decades = max(1.0, -math.log10(max(tol, 1e-15)))
+        task = bar.add_task("", total=decades, round=0, gap=1.0)
+
+        def on_round(progress: NearnessProgress) -> None:
+            done = -math.log10(min(1.0, max(progress.gap, 1e-15)))
+            bar.update(task, completed=done, round=progress.iteration, gap=progress.gap)
+
+        yield on_round

@@ -1,0 +1,159 @@
+"""Items to blame: those that were corrupted, whatever was done to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metricmix.exceptions import InputError
+from metricmix.nearness import Blame, blame, how_many_explain, worst_triangles
+from reference.triangles import broken_triangles, excesses, greedy_cover
+
+
+def points(n, rng):
+    place = rng.normal(size=(n, 3))
+    return np.sqrt(((place[:, None] - place) ** 2).sum(-1))
+
+
+def shuffled(row, rng):
+    return row[rng.permutation(len(row))]
+
+
+def noisy(row, rng):
+    return abs(row + rng.normal(size=len(row)) * 0.3 * row.mean())
+
+
+CORRUPTIONS = {
+    "too long": lambda row, rng: 3 * row,
+    "a little too long": lambda row, rng: 1.5 * row,
+    "too short": lambda row, rng: 0.3 * row,
+    "shuffled": shuffled,
+    "noisy": noisy,
+}
+
+
+def random_matrix(seed, n):
+    d = np.random.default_rng(seed).random((n, n))
+    d = d + d.T
+    np.fill_diagonal(d, 0)
+    return d
+
+
+@pytest.mark.parametrize("corruption", CORRUPTIONS)
+@pytest.mark.parametrize(("n", "count"), [(60, 1), (60, 3), (60, 5), (300, 1), (300, 5)])
+def test_corrupt_rows_come_first(corruption, n, count):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        d = points(n, rng)
+        corrupt = rng.choice(n, count, replace=False)
+        for r in corrupt:
+            others = np.delete(np.arange(n), r)
+            d[r, others] = d[others, r] = CORRUPTIONS[corruption](d[r, others], rng)
+        found = blame(d, top=10)
+        assert {one.item for one in found[:count]} == set(corrupt.tolist())
+        assert found[count - 1].left == 0
+        assert len(found) == count
+        assert how_many_explain(found, n) in range(1, count + 1)
+        assert all(one.partner is None for one in found)
+
+
+@pytest.mark.parametrize("factor", [5.0, 0.1])
+@pytest.mark.parametrize("count", [1, 3])
+def test_corrupt_entries_are_named_by_both_ends(factor, count):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        d = points(80, rng)
+        pairs = rng.choice(80, (count, 2), replace=False)
+        for i, j in pairs:
+            d[i, j] *= factor
+            d[j, i] = d[i, j]
+        found = blame(d, top=count)
+        named = {frozenset((one.item, one.partner)) for one in found}
+        assert named == {frozenset(pair) for pair in pairs.tolist()}
+
+
+@pytest.mark.parametrize("n", [60, 200])
+def test_where_all_are_broken_nobody_is_to_blame(n):
+    found = blame(random_matrix(0, n), top=10)
+    assert len(found) == 10
+    assert how_many_explain(found, n) is None
+    assert found[-1].left > 0.4 * (found[0].triangles + found[0].left)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_cover(seed):
+    d = random_matrix(seed, 17)
+    found = [(one.item, one.triangles, one.left) for one in blame(d, top=17)]
+    assert found == greedy_cover(broken_triangles(d), 17)
+    assert found[-1][2] == 0
+
+
+def test_unknown_entries_break_nothing():
+    d = random_matrix(3, 15)
+    d[2, 5] = d[5, 2] = d[7, 8] = d[8, 7] = np.nan
+    found = [(one.item, one.triangles, one.left) for one in blame(d, top=15)]
+    assert found == greedy_cover(broken_triangles(d), 15)
+
+
+def test_a_metric_blames_nobody_and_threads_change_nothing():
+    d = points(300, np.random.default_rng(0))
+    assert blame(d) == []
+    assert worst_triangles(d) == []
+    assert how_many_explain([], 300) is None
+    d = random_matrix(1, 300)
+    assert blame(d, n_jobs=1) == blame(d, n_jobs=3)
+    assert worst_triangles(d, n_jobs=1) == worst_triangles(d, n_jobs=3)
+
+
+def test_few():
+    assert how_many_explain([Blame(0, 80, 20), Blame(1, 15, 5)], 3) == 2
+    many = [Blame(k, 10, 90 - 10 * k) for k in range(10)]
+    assert how_many_explain(many, 40) is None
+    assert how_many_explain(many, 50) == 9
+
+
+@pytest.mark.parametrize("n", [3, 16, 70])
+@pytest.mark.parametrize("holes", [False, True])
+def test_worst_triangles(n, holes):
+    d = random_matrix(n, n)
+    d[0, 1] = d[1, 0] = 7.0
+    if holes and n > 3:
+        rng = np.random.default_rng(0)
+        unknown = np.triu(rng.random((n, n)) < 0.3, 2)
+        d[unknown | unknown.T] = np.nan
+    before = d.copy()
+    found = worst_triangles(d, top=5)
+    expected = excesses(d)[:5]
+    assert [(one.i, one.j) for one in found] == [(i, j) for _, i, j in expected]
+    for one, (excess, i, j) in zip(found, expected, strict=True):
+        assert one.excess == pytest.approx(excess)
+        assert (one.direct, one.first, one.second) == (d[i, j], d[i, one.k], d[one.k, j])
+    np.testing.assert_array_equal(d, before)
+    assert worst_triangles(d, top=0) == []
+
+
+def test_more_rows_than_are_looked_at_together():
+    d = points(700, np.random.default_rng(0))
+    d[3, 690] = d[690, 3] = 50.0
+    d[5, 10] = d[10, 5] = 40.0
+    d[600, 650] = d[650, 600] = 30.0
+    found = [(one.i, one.j) for one in worst_triangles(d, top=3)]
+    assert found == [(3, 690), (5, 10), (600, 650)]
+
+
+def test_rounding_does_not_count():
+    place = np.arange(40.0) / 3
+    assert blame(abs(place[:, None] - place)) == []
+    assert worst_triangles(abs(place[:, None] - place)) == []
+
+
+@pytest.mark.parametrize("function", [blame, worst_triangles])
+def test_refused(function):
+    with pytest.raises(InputError, match="symmetric"):
+        function([[0, 1, 2], [5, 0, 1], [2, 1, 0]])
+    with pytest.raises(InputError, match="square"):
+        function([[0, 1, 2]])
+    with pytest.raises(InputError, match="top"):
+        function([[0, 1], [1, 0]], top=-1)
+    with pytest.raises(InputError, match="tol"):
+        function([[0, 1], [1, 0]], tol=-1)
