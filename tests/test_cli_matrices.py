@@ -564,6 +564,21 @@ def test_repair_is_no_worse_than_its_start(bad: Path, tmp_path: Path) -> None:
     assert json.loads(result.output)["objective"] == pytest.approx(best_objective, rel=1e-6)
 
 
+def test_repair_goes_on_from_a_checkpoint(hard: Path, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out.npy", tmp_path / "run.npz"
+    arguments = ("repair", hard, "-o", out, "--checkpoint", kept, "--json", "--tol", 1e-9)
+    first = call(*arguments, "--time-limit", 1e-6)
+    assert first.exit_code == 1
+    assert kept.exists()
+    second = call(*arguments, "--force")
+    assert second.exit_code == 0
+    assert json.loads(second.stdout)["objective"] <= json.loads(first.stdout)["objective"]
+    again = call(*arguments, "--force")
+    assert json.loads(again.stdout)["objective"] == json.loads(second.stdout)["objective"]
+    refusal = call("repair", hard, "-o", out, "--checkpoint", kept, "--norm", "l1", "--force")
+    assert "belongs to another problem" in refused(refusal)
+
+
 def test_repair_refuses_another_start(bad: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     for text, words in {

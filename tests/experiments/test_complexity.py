@@ -11,13 +11,13 @@ import pytest
 import metricmix as mm
 from experiments.test_cells import run_cell, without_warm_up
 from experiments.test_feature_space import slow_graphs, slow_image_metric
+from metricmix import memory
 from metricmix.experiments.complexity import METHODS, SLOW, Complexity, default_limits
 from metricmix.experiments.data import Data
 from metricmix.experiments.experiment import Found, generator
 from metricmix.experiments.page import write_page
 from metricmix.experiments.results import Results
 from metricmix.experiments.tables import complexity_table
-from metricmix.solvers import memory
 from reference.closure import broken_triangles, closure_by_rows
 from reference.mixing import lengths
 

@@ -30,6 +30,7 @@ def changed(**entries):
         (changed(at={(0, 1): 3}), r"D: expected symmetric, largest asymmetry 2"),
         (changed(at={(1, 1): 3}), r"D: expected a zero diagonal, found 3"),
         (changed(at={(0, 1): np.nan}), r"NaN \(a missing entry\) on both sides.*\(0, 1\)"),
+        (1e160 * GOOD, r"D: expected entries up to 1e\+150, found .*; take another unit"),
         (np.full((3, 3), np.nan), r"D: expected at least one known entry"),
         ([[0, "a"], ["a", 0]], r"D: expected real numbers"),
         ([[0, 1], [1]], r"D: expected rows of equal length"),

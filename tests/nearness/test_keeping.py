@@ -102,3 +102,20 @@ def test_damaged_files_are_refused_and_left_alone(tmp_path):
     with pytest.raises(mm.CheckpointError, match="damaged"):
         mm.nearest_metric(D, checkpoint=path)
     assert path.read_bytes() == content
+
+
+def test_places_that_cannot_be_written_are_refused_at_once(tmp_path):
+    D = random_dissimilarity(10)
+    for path in (tmp_path / "none" / "run.npz", tmp_path):
+        with pytest.raises(mm.CheckpointError, match="cannot be written"):
+            mm.nearest_metric(D, checkpoint=path)
+
+
+def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(keeping, "write_checkpoint", full)
+    with pytest.warns(RuntimeWarning, match="No space left on device"):
+        result = mm.nearest_metric(random_dissimilarity(10), checkpoint=tmp_path / "run.npz")
+    assert result.converged

@@ -41,8 +41,6 @@ __all__ = ["repair"]
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 NOT_REACHED, STOPPED = 1, 3
-LARGEST = 1e150
-"""Numbers that can still be squared and added up."""
 
 
 @click.command(
@@ -51,7 +49,7 @@ Examples:
   metricmix repair distances.csv -o metric.csv
   metricmix repair distances.phy -o metric.phy --norm decrease
   metricmix repair big.npy -o metric.npy --tol 1e-3 --time-limit 600
-  metricmix repair big.npy -o better.npy --start metric.npy"""
+  metricmix repair big.npy -o metric.npy --checkpoint run.npz"""
 )
 @click.argument("file", type=FILE)
 @click.option(
@@ -78,6 +76,11 @@ Examples:
     type=FILE,
     help="An earlier metric: what is written will be no worse. The proof begins anew.",
 )
+@click.option(
+    "--checkpoint",
+    type=FILE,
+    help="Where to keep what was found so far; a killed run goes on from it when started again.",
+)
 @symmetrise_option
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")
 @quiet_option
@@ -89,6 +92,7 @@ def repair(
     tol: float,
     time_limit: float | None,
     start: Path | None,
+    checkpoint: Path | None,
     symmetrise: str | None,
     force: bool,
     quiet: bool,
@@ -120,6 +124,7 @@ def repair(
             "tol": tol,
             "time_limit": time_limit,
             "start": None if start is None else _read_start(start, matrix),
+            "checkpoint": checkpoint,
         }
         began = time.perf_counter()
         result = _solve(file, matrix.values, norm, settings, quiet)
@@ -141,6 +146,8 @@ def repair(
 def _check_repairable(file: Path, matrix: MatrixFile) -> None:
     """Refuse what repairing would only hide, by the names of the items."""
     import numpy as np
+
+    from metricmix.nearness.inputs import LARGEST
 
     values = matrix.values
     scale = float(np.nanmax(np.abs(values)))

@@ -16,6 +16,9 @@ __all__ = ["read_problem"]
 
 Floats = NDArray[np.float64]
 
+LARGEST = 1e150
+"""Numbers that can still be squared and added up."""
+
 
 def read_problem(
     D: ArrayLike,
@@ -54,6 +57,11 @@ def read_problem(
         raise InputError(
             f"D: expected finite entries, found {given[i, j]} at ({i}, {j}); mark missing ones by "
             "NaN, or give them weight 0"
+        )
+    if np.abs(given).max(initial=0.0) > LARGEST:
+        raise InputError(
+            f"D: expected entries up to {LARGEST:g}, found {np.abs(given).max():.6g}; take another "
+            "unit"
         )
     matrix = check_square(given, name="D")
     n = len(matrix)

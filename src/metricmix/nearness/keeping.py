@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.exceptions import CheckpointError, warn_caller
 from metricmix.nearness.problem import Problem
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
 
@@ -62,10 +63,17 @@ class Keeper:
     path : path
     problem : Problem
     norm : str
+
+    Raises
+    ------
+    CheckpointError
+        If the folder is not there, or not to be written to.
     """
 
     def __init__(self, path: str | os.PathLike[str], problem: Problem, norm: str) -> None:
         self.path = Path(path)
+        if not os.access(self.path.parent, os.W_OK) or self.path.is_dir():
+            raise CheckpointError(f"{self.path}: cannot be written; choose a file in your folders")
         digest = hashlib.sha256(repr((norm, problem.n, problem.unit, problem.weight_unit)).encode())
         for values in (problem.d * (problem.w > 0), problem.w, problem.lower, problem.upper):
             digest.update(b"none" if values is None else values.tobytes())
@@ -91,12 +99,16 @@ class Keeper:
             raise damaged(self.path) from None
 
     def keep(self, solver: Found, *, now: bool = False) -> None:
-        """Write what a solver knows, if it is time to."""
+        """Write what a solver knows, if it is time to; a full disk does not end the run."""
         if solver.metric is None or not (now or time.perf_counter() - self.written >= EVERY):
             return
         triangles, multipliers = solver.triangles()
         header = {"fingerprint": self.fingerprint, "lower": solver.lower}
         arrays: dict[str, NDArray[Any]] = {"metric": solver.metric}
         arrays |= {"triangles": triangles, "multipliers": multipliers}
-        write_checkpoint(self.path, header, arrays)
+        try:
+            write_checkpoint(self.path, header, arrays)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            warn_caller(f"{self.path}: could not be written ({reason}); going on", RuntimeWarning)
         self.written = time.perf_counter()
