@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import Crew, threads_for
+from metricmix.nearness.kinks import shape_of
+from metricmix.nearness.over_pairs import OverPairs
 from metricmix.nearness.problem import matrix_of
 from metricmix.nearness.projected import Projected
+from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult
@@ -27,7 +30,13 @@ from metricmix.validation import (
 
 __all__ = ["minimize_metric"]
 
+Floats = NDArray[np.float64]
+
 METHODS = ("paths", "projected")
+MAX_ITER, TOL = 2000, 1e-6
+"""Defaults of "projected"."""
+MOST_PAIRS = 8
+"""Distances of a term up to which copies of them are affordable."""
 
 
 def minimize_metric(
@@ -129,21 +138,33 @@ def _project(
     check_objective(objective)
     start = check_square(X0, name="X0", allow_negative=True, require_zero_diagonal=False)
     start = np.array(symmetrized(start), np.float64)
-    objective.check(len(start))
-    limits = Limits(
-        check_integer(500 if max_iter is None else max_iter, name="max_iter"),
-        common.pop("time_limit"),
-        keep_best=False,
-    )
-    small = check_number(1e-6 if tol is None else tol, name="tol", low=0)
-    with Crew(threads_for(len(start), n_jobs)) as crew:
-        solver = Projected(objective, start, tol=small, crew=crew)
+    n = len(start)
+    objective.check(n)
+    steps = check_integer(MAX_ITER if max_iter is None else max_iter, name="max_iter")
+    limits = Limits(steps, common.pop("time_limit"), keep_best=False)
+    small = check_number(TOL if tol is None else tol, name="tol", low=0)
+    over = OverPairs(objective, n)
+    with Crew(threads_for(n, n_jobs)) as crew:
+        solver = _solver_for(over, start)(over, start, tol=small, crew=crew)
         outcome = run(solver, limits, np.random.default_rng(0), **common)
+    state = outcome.state
+    gap = solver.gap(state)
     return SolveResult(
-        objective=outcome.state.best_value,
+        objective=state.best_value,
         objective_kind="exact",
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,
-        metric=matrix_of(outcome.state.best, len(start)),
+        metric=matrix_of(state.best, n),
+        lower_bound=None if gap is None else min(state.lower, state.best_value),
+        gap=gap,
     )
+
+
+def _solver_for(over: OverPairs, start: Floats) -> type[Projected] | type[Splitting]:
+    """Return the way over kinks where there are some, if terms are convex and small enough."""
+    if over.where.shape[1] > MOST_PAIRS or over.pairs == 0:
+        return Projected
+    typical = float(np.abs(start).mean())
+    shape = shape_of(over, typical)
+    return Splitting if shape.kinked and shape.convex else Projected
