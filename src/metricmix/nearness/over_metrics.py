@@ -1,14 +1,18 @@
 r"""What iterations over metrics share: the best metric, a bound, and when to stop.
 
-A step gives a constant c and a vector r with :math:`f(w) \ge c + r^T w` for all metrics w, if f is
-convex. Over metrics that are nowhere longer than U,
+The duals of a projection give a pull u with :math:`u^T w \le 0` for all metrics w. So, if f is
+separable, over the metrics that are nowhere longer than U
 
-.. math:: f(w) \ge c + U \sum_e \min(0, r_e)
+.. math:: f(w) \ge f(w) + u^T w \ge \sum_e \min_{0 \le x \le U} f_e(x) + u_e x
 
-Where the objective says that it is convex, and looks at single pairs, there mostly is a U that some
-solution keeps (:meth:`~metricmix.nearness.over_pairs.PairCosts.ceiling`), and the bound is proved.
-Elsewhere the longest entry stands in for it, and the room between bound and value only says when to
-stop: it is 0 where an iteration comes to rest, be f convex or not.
+and if it is not, with any tangent :math:`f(w) \ge c + r^T w` of a convex f,
+
+.. math:: f(w) \ge c + U \sum_e \min(0, r_e + u_e)
+
+For separable costs that are convex, and do not fall for ever, there is a U that some solution keeps
+(:meth:`~metricmix.nearness.over_pairs.PairCosts.ceiling`). Where the objective says that it is
+convex, that proves a bound. Otherwise, the longest entry may stand in for U, and the room between
+bound and value only says when to stop: it is 0 where an iteration comes to rest, convex or not.
 """
 
 from __future__ import annotations
@@ -25,12 +29,17 @@ from numpy.typing import NDArray
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.over_pairs import OverPairs, PairCosts
 from metricmix.nearness.problem import pairs_of
+from metricmix.nearness.prox import least_with
 from metricmix.solvers.result import Status
 
 __all__ = ["Found", "OverMetrics"]
 
 Floats = NDArray[np.float64]
 
+Tangent = tuple[float, Floats]
+
+LOOK = 5
+"""Steps from one look at the bound to the next, after as many first ones."""
 SMALL = 1e-4
 """A gap counts relative to the objective, or to this share of the gain since the start."""
 
@@ -65,17 +74,18 @@ class OverMetrics(ABC, Generic[State]):
     """
 
     name: str
+    takes_convex: bool
+    """Whether this iteration is only for objectives that are convex, or look so."""
 
     def __init__(self, over: OverPairs, start: Floats, *, tol: float, crew: Crew) -> None:
         self.over, self.tol, self.crew = over, tol, crew
         self.start = pairs_of(start)
+        convex = over.objective.convex
+        self.costs = PairCosts(over) if over.separable and (convex or self.takes_convex) else None
         self.ceiling = math.inf
-        if over.objective.convex and over.separable:
-            self.ceiling = PairCosts(over).ceiling(float(self.start.max(initial=0.0)))
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Set up what the steps need."""
+        if self.costs is not None:
+            self.ceiling = self.costs.ceiling(float(self.start.max(initial=0.0)))
+        self.proves = convex and math.isfinite(self.ceiling)
 
     @abstractmethod
     def init(self, rng: np.random.Generator) -> State:
@@ -97,7 +107,7 @@ class OverMetrics(ABC, Generic[State]):
 
     def gap(self, state: State) -> float | None:
         """Return the proved gap, relative to the objective; None if there is no bound."""
-        if not math.isfinite(state.lower):
+        if not (self.proves and math.isfinite(state.lower)):
             return None
         room = max(0.0, state.best_value - state.lower)
         return room / max(abs(state.best_value), np.finfo(np.float64).tiny) if room else 0.0
@@ -132,14 +142,17 @@ class OverMetrics(ABC, Generic[State]):
         return {"best": state.best, "best_value": state.best_value}
 
     def _bounded(
-        self, state: State, x: Floats, value: float, constant: float, per_pair: Floats
+        self, state: State, iteration: int, x: Floats, value: float, pull: Floats, tangent: Tangent
     ) -> dict[str, Any]:
-        """Return what a step that found a value at x, and such a bound, knows of the minimum."""
-        proves = math.isfinite(self.ceiling)
-        top = self.ceiling if proves else float(x.max(initial=0.0))
-        lower = constant + top * float(np.minimum(per_pair, 0.0).sum())
-        room = abs(value - lower)  # of objectives that are not convex it may have any sign
-        if not proves:
-            return {"room": room}
-        lower = max(state.lower, lower)
-        return {"lower": lower, "room": min(room, max(0.0, state.best_value - lower))}
+        """Return what a step that found a value at x knows of the minimum."""
+        if not math.isfinite(value):
+            return {"room": math.nan}
+        if self.costs is None or math.isinf(self.ceiling):
+            constant, slope = tangent
+            top = float(x.max(initial=0.0))
+            lower = constant + top * float(np.minimum(slope + pull, 0.0).sum())
+            return {"room": abs(value - lower)}  # if f is not convex, there may be less than none
+        if iteration >= LOOK and iteration % LOOK:
+            return {}
+        lower = max(state.lower, least_with(self.costs, pull, self.ceiling, x))
+        return {"lower": lower, "room": max(0.0, min(value, state.best_value) - lower)}

@@ -93,8 +93,8 @@ class PairCosts:
         counts = self.counts[chosen]
         owner = np.repeat(np.arange(len(chosen)), counts)
         first = np.cumsum(counts) - counts
-        place = np.arange(len(owner)) + np.repeat(self.starts[chosen] - first, counts)
-        value, slope = self.over.evaluate(self.order[place], x[owner, None])
+        terms = self.order[np.arange(len(owner)) + np.repeat(self.starts[chosen] - first, counts)]
+        value, slope = self.over.evaluate(terms, x[owner, None])
         return (
             np.bincount(owner, value, len(chosen)),
             np.bincount(owner, slope[:, 0], len(chosen)),

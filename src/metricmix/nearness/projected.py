@@ -10,11 +10,6 @@ and Raydan). A point with p = 0 is the minimum if f is convex, and stationary ot
 
 At a kink, where no step along p improves, a sub-gradient step of falling length is taken and the
 best point kept. That is slow; :mod:`~metricmix.nearness.splitting` is the way over kinks.
-
-**The bound.** With u the pull of the projection (:math:`u^T w \le 0` for all metrics w), convex f have
-
-.. math:: f(w) \ge f(x) + \nabla f(x)^T (w - x) \ge
-          f(x) - \nabla f(x)^T x + (\nabla f(x) + u / \lambda)^T w
 """
 
 from __future__ import annotations
@@ -61,7 +56,7 @@ class Projected(OverMetrics[ProjectedState]):
     """Spectral projected gradients; see the module."""
 
     state_type = ProjectedState
-    name = "projected"
+    name, takes_convex = "projected", False
 
     def init(self, rng: np.random.Generator) -> ProjectedState:
         """Return the nearest metric to the start, with a step that moves it a little."""
@@ -88,11 +83,11 @@ class Projected(OverMetrics[ProjectedState]):
         duals = Duals(state.triples, state.multipliers)
         nearest = self._nearest(x - step * gradient, duals, state.accuracy)
         along = nearest.metric - x
-        constant = state.value - float(gradient @ x)
+        tangent = (state.value - float(gradient @ x), gradient)
         moved = float(np.linalg.norm(along)) / (float(np.linalg.norm(nearest.metric)) or 1.0)
         state = replace(
             state,
-            **self._bounded(state, x, state.value, constant, gradient + nearest.pull / step),
+            **self._bounded(state, iteration, x, state.value, nearest.pull / step, tangent),
             triples=nearest.duals.triples,
             multipliers=nearest.duals.multipliers,
             accuracy=max(FINE, min(COARSE, FINER * moved)),

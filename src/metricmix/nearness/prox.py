@@ -4,7 +4,7 @@ r"""Proximal maps of convex terms, known by their values and slopes alone.
 
 One distance: the slope :math:`f'(y) + \sigma (y - v)` grows, and its change of sign is enclosed and
 closed in on, by secants where it is continuous and halving where it jumps. Most pairs that sit on a
-kink stay there, so the last solution is tried first.
+kink stay there, so the last solution is tried early.
 
 Several distances: the two-cut bundle method. With the best model so far
 :math:`\max(l_1, l_2)` of two linear functions below f, its minimum y is known in closed form; the
@@ -14,18 +14,24 @@ the new :math:`l_2`. For a hinge of differences that is exact after two rounds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.nearness.over_pairs import OverPairs, PairCosts
 
-__all__ = ["prox_of_pairs", "prox_of_terms"]
+__all__ = ["least_with", "prox_of_pairs", "prox_of_terms"]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Slope = Callable[[Indices, Floats], Floats]
 
 SHARP = 1e-14
 """Width of an enclosure that is small enough, relative to the largest entry."""
-MAX_CUTS = 200
+ASIDE = 0.4
+"""How far beside a guess to look, in such widths: two looks enclose it."""
+MAX_TRIES, MAX_CUTS = 200, 200
 
 
 def prox_of_pairs(
@@ -35,45 +41,71 @@ def prox_of_pairs(
     everyone = np.arange(len(v))
     width = SHARP * float(max(np.abs(v).max(initial=0.0), guess.max(initial=0.0)))
 
-    def slope(chosen: NDArray[np.int64], y: Floats) -> Floats:
+    def slope(chosen: Indices, y: Floats) -> Floats:
         return costs.at(chosen, y)[1] + sigma * (y - v[chosen])
 
-    # The slope of f itself grows, so that a step of h / sigma leads beyond the root.
+    # The slope of f itself grows, so that a step of h / sigma leads to the root or beyond it.
     at = np.maximum(v, 0.0)
     h = slope(everyone, at)
-    low, high = np.maximum(np.minimum(at, at - h / sigma), 0.0), np.maximum(at, at - h / sigma)
-    h_low, h_high = np.where(h < 0, h, -np.inf), np.where(h < 0, np.inf, h)
-    left = everyone[(high - low > width) & (h != 0)]
-    high[h == 0] = low[h == 0] = at[h == 0]
-    for tries in range(200):
-        if len(left) == 0:
-            break
-        a, b, ha, hb = low[left], high[left], h_low[left], h_high[left]
-        y = _next_try(a, b, ha, hb, guess[left], width, tries)
-        h = slope(left, y)
-        below = h < 0
-        low[left] = np.where(below, y, a)
-        high[left] = np.where(below, b, y)
-        h_low[left], h_high[left] = np.where(below, h, ha), np.where(below, hb, h)
-        left = left[(high[left] - low[left] > width) & (h != 0)]
-    y = np.where(h_high == 0, high, 0.5 * (low + high))
+    beyond = np.maximum(at - h / sigma, 0.0)
+    low, high = np.minimum(at, beyond), np.maximum(at, beyond)
+    # Where f is linear, it leads right there.
+    there = np.where(h < 0, high - ASIDE * width, low + ASIDE * width)
+    y = _roots(slope, low, high, [there, *_beside(guess, width)], width)
     return y, float(costs.at(everyone, y)[0].sum()) + costs.constant
 
 
-def _next_try(
-    low: Floats, high: Floats, h_low: Floats, h_high: Floats, guess: Floats, width: float, tries: int
+def least_with(costs: PairCosts, pull: Floats, ceiling: float, guess: Floats) -> float:
+    r"""Return :math:`\sum_e \min f_e(x) + u_e x` over :math:`0 \le x \le U`.
+
+    Where the pull u has no positive product with any metric, that is a lower bound of f over the
+    metrics that are nowhere longer than U.
+    """
+    everyone, width = np.arange(len(pull)), SHARP * ceiling
+    low, high = np.zeros(len(pull)), np.full(len(pull), ceiling)
+
+    def slope(chosen: Indices, x: Floats) -> Floats:
+        return costs.at(chosen, x)[1] + pull[chosen]
+
+    ends = [low + ASIDE * width, high - ASIDE * width]
+    x = _roots(slope, low, high, [*_beside(guess, width), *ends], width)
+    return float((costs.at(everyone, x)[0] + pull * x).sum()) + costs.constant
+
+
+def _beside(guess: Floats, width: float) -> tuple[Floats, Floats]:
+    return guess - ASIDE * width, guess + ASIDE * width
+
+
+def _roots(slope: Slope, low: Floats, high: Floats, first: list[Floats], width: float) -> Floats:
+    """Return where slopes change sign between low and high, looking at some places first."""
+    low, high = low.copy(), high.copy()
+    h_low, h_high = np.full(len(low), -np.inf), np.full(len(low), np.inf)
+    left = np.flatnonzero(high - low > width)
+    for tries in range(MAX_TRIES):
+        if len(left) == 0:
+            break
+        a, b, ha, hb = low[left], high[left], h_low[left], h_high[left]
+        y = first[tries][left] if tries < len(first) else _secant(a, b, ha, hb, width, tries)
+        y = np.where((y > a) & (y < b), y, 0.5 * (a + b))
+        h = slope(left, y)
+        below = h < 0
+        low[left], high[left] = np.where(below, y, a), np.where(below, b, y)
+        h_low[left], h_high[left] = np.where(below, h, ha), np.where(below, hb, h)
+        left = left[high[left] - low[left] > width]
+    return 0.5 * (low + high)
+
+
+def _secant(
+    low: Floats, high: Floats, h_low: Floats, h_high: Floats, width: float, tries: int
 ) -> Floats:
-    """Return where to look next: beside the guess, at the secant's root, or in the middle."""
-    middle = 0.5 * (low + high)
-    if tries < 2:
-        y = guess + (0.4 * width if tries else -0.4 * width)
-    elif tries % 3 == 2:
-        return middle
-    else:
-        share = np.clip(h_low / (h_low - h_high), 0.0, 1.0)  # NaN where a side is not known yet
-        # Just beyond the root, in turn, for the enclosure to shrink from both sides.
-        y = low + share * (high - low) + (0.4 * width if tries % 3 else -0.4 * width)
-    return np.where((y > low) & (y < high), y, middle)
+    """Return the root of the line through the ends, but a little aside; the middle now and then.
+
+    Both sides in turn, for the enclosure to shrink from both; NaN where an end is not known yet.
+    """
+    if tries % 3 == 0:
+        return 0.5 * (low + high)
+    share = h_low / (h_low - h_high)
+    return low + share * (high - low) + (ASIDE if tries % 3 == 1 else -ASIDE) * width
 
 
 def prox_of_terms(over: OverPairs, v: Floats, sigma: float) -> tuple[Floats, float]:
@@ -93,12 +125,13 @@ def prox_of_terms(over: OverPairs, v: Floats, sigma: float) -> tuple[Floats, flo
         value, slope = over.evaluate(left, at, ridge=False)
         cut = value + _dot(slope, centre[left] - at)
         short = cut + _dot(slope, away) - flat[left] - _dot(xi[left], away)
-        worse = short > SHARP * (np.abs(value) + size * np.abs(slope).sum(axis=1))
+        steep = (np.abs(slope) + np.abs(xi[left])).sum(axis=1)
+        worse = short > SHARP * (np.abs(value) + size * steep)
         left, cut, slope = left[worse], cut[worse], slope[worse]
         if len(left) == 0:
             break
         share = _share_of_first(flat[left], xi[left], cut, slope, stiff[left, 0])
-        flat[left] = cut + np.where(share > 0, share * (flat[left] - cut), 0.0)
+        flat[left] = cut + share * np.where(share > 0, flat[left] - cut, 0.0)
         xi[left] = slope + share[:, None] * (xi[left] - slope)
         y[left] = centre[left] - xi[left] / stiff[left]
     below = flat + _dot(xi, y - centre) + 0.5 * _dot(bend * y, y)

@@ -20,13 +20,8 @@ and started over whenever the residual :math:`\|y - x\|` has shrunk enough, it d
 rate where costs are piecewise linear or quadratic. At every such start :math:`\sigma` is set anew, to let
 x and the duals move alike.
 
-**The bound.** With :math:`\xi = \sigma (2 x - s - y) \in \partial f(y)` and u the pull of the projection
-(:math:`u^T w \le 0` for all metrics w), convex costs have
-
-.. math:: f(w) \ge f(y) - \xi^T y + (\xi + \sigma u)^T w \ge
-          f(y) - \xi^T y + \sum_e \min(0, \xi_e + \sigma u_e) \, U
-
-for all metrics w that are nowhere longer than U.
+Proximal points come with a tangent of f, of slope :math:`\xi = \sigma (2 x - s - y)`, for the bound in
+:mod:`~metricmix.nearness.over_metrics`.
 """
 
 from __future__ import annotations
@@ -36,8 +31,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.nearness.over_pairs import OverPairs, PairCosts, with_zero
+from metricmix.kernels.threads import Crew
 from metricmix.nearness.over_metrics import Found, OverMetrics
+from metricmix.nearness.over_pairs import OverPairs, with_zero
 from metricmix.nearness.projection import NO_DUALS, Duals, Nearest, nearest_pairs
 from metricmix.nearness.prox import prox_of_pairs, prox_of_terms
 
@@ -50,7 +46,7 @@ ENOUGH, SOME = 0.2, 0.6
 """Start over when the residual has shrunk to the first share, or to the second and grows again."""
 LONG, LEAST = 0.3, 5
 """Or after so large a share of all steps, and that many."""
-COARSE, FINE, FINER = 1e-5, 1e-13, 1e-3
+COARSE, FINE, FINER = 1e-5, 1e-13, 0.05
 """Accuracy of projections: of the first, of the last, and relative to the residual."""
 
 
@@ -80,11 +76,10 @@ class Splitting(OverMetrics[SplittingState]):
     """Restarted Halpern iteration of Peaceman–Rachford splitting; see the module."""
 
     state_type = SplittingState
-    name = "splitting"
+    name, takes_convex = "splitting", True
 
-    def _prepare(self) -> None:
-        over = self.over
-        self.costs = PairCosts(over) if over.separable else None
+    def __init__(self, over: OverPairs, start: Floats, *, tol: float, crew: Crew) -> None:
+        super().__init__(over, start, tol=tol, crew=crew)
         # One copy per pair if terms look at single ones; else one per place, and one per pair that
         # costs nothing and stays where it is.
         every = np.arange(over.pairs)
@@ -125,10 +120,12 @@ class Splitting(OverMetrics[SplittingState]):
         residual = float(np.linalg.norm(y - copied))
         size = float(np.linalg.norm(copied)) or 1.0
         value, _ = self.over.value_and_gradient(x)
+        xi = state.sigma * (2.0 * copied - state.s - y)
+        tangent = (cost - float(xi @ y), self._sum(xi))
         state = replace(
             state,
             **self._offered(state, x, value),
-            **self._bounded(state, x, value, *self._bound(state, nearest, copied, y, cost)),
+            **self._bounded(state, iteration, x, value, state.sigma * nearest.pull, tangent),
             y=y,
             triples=nearest.duals.triples,
             multipliers=nearest.duals.multipliers,
@@ -163,13 +160,6 @@ class Splitting(OverMetrics[SplittingState]):
             last=np.inf,
             multipliers=state.multipliers / ratio,
         )
-
-    def _bound(
-        self, state: SplittingState, nearest: Nearest, copied: Floats, y: Floats, cost: float
-    ) -> tuple[float, Floats]:
-        """Return the constant of the bound, and what it has per pair."""
-        xi = state.sigma * (2.0 * copied - state.s - y)
-        return cost - float(xi @ y), self._sum(xi) + state.sigma * nearest.pull
 
     def _prox(self, v: Floats, sigma: float, guess: Floats) -> tuple[Floats, float]:
         if self.costs is not None:
