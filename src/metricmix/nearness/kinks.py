@@ -19,10 +19,9 @@ __all__ = ["Shape", "shape_of"]
 
 Floats = NDArray[np.float64]
 
-MOST_TERMS = 4096
-PIECES, HALVINGS = 32, 30
-SCALES = 4.0
-"""Segments end between 2^-4 and 2^4 times the typical distance."""
+SEGMENTS, PIECES, HALVINGS = 4096, 32, 34
+SCALES = 12.0
+"""Segments end between 2^-12 and 2^12 times the typical distance: kinks have their own scale."""
 JUMP, FALL = 1e-3, 1e-7
 """Shares of the largest derivative that count as a jump, and as a fall."""
 
@@ -35,11 +34,9 @@ class Shape(NamedTuple):
 
 
 def shape_of(over: OverPairs, typical: float) -> Shape:
-    """Look at up to a few thousand terms, each along a segment of its own."""
+    """Look at terms drawn at random, each along a segment drawn at random."""
     rng = np.random.default_rng(0)
-    terms = over.terms
-    if len(terms) > MOST_TERMS:
-        terms = np.sort(rng.choice(len(terms), MOST_TERMS, replace=False))
+    terms = rng.integers(len(over.terms), size=SEGMENTS)
     end = rng.random((len(terms), over.where.shape[1])) + 0.1
     end *= (typical or 1.0) * 2.0 ** rng.uniform(-SCALES, SCALES, (len(terms), 1))
     end[over.where[terms] == over.pairs] = 0.0
@@ -51,14 +48,13 @@ def shape_of(over: OverPairs, typical: float) -> Shape:
     with np.errstate(all="ignore"):
         slopes = np.stack([slope(np.full(len(terms), share)) for share in grid])
         height = np.abs(slopes).max(axis=0)
-        convex = bool((np.diff(slopes, axis=0) >= -FALL * height).all())
-        kinked = bool((_smallest_jump(slope, grid, slopes) > JUMP * height).any())
+        falls = np.diff(slopes, axis=0) < -FALL * height
+        jumps = _smallest_jump(slope, grid, slopes) > JUMP * height
+    convex, kinked = not falls.any(), bool(jumps.any())
     return Shape(kinked, convex)
 
 
-def _smallest_jump(
-    slope: Callable[[Floats], Floats], grid: Floats, slopes: Floats
-) -> Floats:
+def _smallest_jump(slope: Callable[[Floats], Floats], grid: Floats, slopes: Floats) -> Floats:
     """Return the change of each slope over a tiny piece, where it is largest."""
     change = np.abs(np.diff(slopes, axis=0))
     worst = change.argmax(axis=0)
@@ -71,4 +67,4 @@ def _smallest_jump(
         first = np.abs(at - at_a) >= np.abs(at_b - at)
         a, at_a = np.where(first, a, middle), np.where(first, at_a, at)
         b, at_b = np.where(first, middle, b), np.where(first, at, at_b)
-    return np.abs(at_b - at_a)
+    return np.asarray(np.abs(at_b - at_a))

@@ -67,6 +67,8 @@ class OverMetrics(ABC, Generic[State]):
         The objective.
     start : (n, n) array
         Dissimilarities; the iteration starts at the nearest metric.
+    convex : bool
+        Whether the objective is convex, or looks so.
     tol : float
         Stop when no metric is better by more than this share of the objective, as far as one can
         tell.
@@ -74,18 +76,17 @@ class OverMetrics(ABC, Generic[State]):
     """
 
     name: str
-    takes_convex: bool
-    """Whether this iteration is only for objectives that are convex, or look so."""
 
-    def __init__(self, over: OverPairs, start: Floats, *, tol: float, crew: Crew) -> None:
+    def __init__(
+        self, over: OverPairs, start: Floats, *, convex: bool, tol: float, crew: Crew
+    ) -> None:
         self.over, self.tol, self.crew = over, tol, crew
         self.start = pairs_of(start)
-        convex = over.objective.convex
-        self.costs = PairCosts(over) if over.separable and (convex or self.takes_convex) else None
+        self.costs = PairCosts(over) if over.separable and convex else None
         self.ceiling = math.inf
         if self.costs is not None:
             self.ceiling = self.costs.ceiling(float(self.start.max(initial=0.0)))
-        self.proves = convex and math.isfinite(self.ceiling)
+        self.proves = over.objective.convex and math.isfinite(self.ceiling)
 
     @abstractmethod
     def init(self, rng: np.random.Generator) -> State:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from metricmix.objectives.base import Objective
 
-__all__ = ["OverPairs", "PairCosts", "with_zero"]
+__all__ = ["OverPairs", "PairCosts", "summed", "with_zero"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -28,6 +28,12 @@ DOUBLINGS = 60
 def with_zero(x: Floats) -> Floats:
     """Return the pairs, and the distance of an item to itself behind them."""
     return np.append(x, 0.0)
+
+
+def summed(where: Indices, values: Floats, count: int) -> Floats:
+    """Return the sums of the values at each place 0 .. count - 1."""
+    sums: Floats = np.bincount(where, values, count).astype(np.float64, copy=False)
+    return sums
 
 
 class OverPairs:
@@ -52,11 +58,9 @@ class OverPairs:
     @property
     def separable(self) -> bool:
         """Whether every term looks at one pair."""
-        return self.where.shape[1] == 1
+        return bool(self.where.shape[1] == 1)
 
-    def evaluate(
-        self, terms: Indices, d: Floats, *, ridge: bool = True
-    ) -> tuple[Floats, Floats]:
+    def evaluate(self, terms: Indices, d: Floats, *, ridge: bool = True) -> tuple[Floats, Floats]:
         """Return what terms add to f at distances (T, q), and the derivatives by these."""
         value, slope = self.objective.evaluate(terms, d, self.n)
         p = self.p[terms]
@@ -72,7 +76,7 @@ class OverPairs:
 
     def collect(self, values: Floats) -> Floats:
         """Return, for each pair, the sum of (T, q) values over the places that look at it."""
-        return np.bincount(self.where.ravel(), values.ravel(), self.pairs + 1)[: self.pairs]
+        return summed(self.where.ravel(), values.ravel(), self.pairs + 1)[: self.pairs]
 
 
 class PairCosts:
@@ -96,8 +100,8 @@ class PairCosts:
         terms = self.order[np.arange(len(owner)) + np.repeat(self.starts[chosen] - first, counts)]
         value, slope = self.over.evaluate(terms, x[owner, None])
         return (
-            np.bincount(owner, value, len(chosen)),
-            np.bincount(owner, slope[:, 0], len(chosen)),
+            summed(owner, value, len(chosen)),
+            summed(owner, slope[:, 0], len(chosen)),
         )
 
     def ceiling(self, top: float) -> float:

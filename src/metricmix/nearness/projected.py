@@ -56,7 +56,7 @@ class Projected(OverMetrics[ProjectedState]):
     """Spectral projected gradients; see the module."""
 
     state_type = ProjectedState
-    name, takes_convex = "projected", False
+    name = "projected"
 
     def init(self, rng: np.random.Generator) -> ProjectedState:
         """Return the nearest metric to the start, with a step that moves it a little."""

@@ -34,9 +34,7 @@ ASIDE = 0.4
 MAX_TRIES, MAX_CUTS = 200, 200
 
 
-def prox_of_pairs(
-    costs: PairCosts, v: Floats, sigma: float, guess: Floats
-) -> tuple[Floats, float]:
+def prox_of_pairs(costs: PairCosts, v: Floats, sigma: float, guess: Floats) -> tuple[Floats, float]:
     """Return the proximal point y >= 0 of every pair, and the sum of all costs there."""
     everyone = np.arange(len(v))
     width = SHARP * float(max(np.abs(v).max(initial=0.0), guess.max(initial=0.0)))
@@ -104,15 +102,16 @@ def _secant(
     """
     if tries % 3 == 0:
         return 0.5 * (low + high)
-    share = h_low / (h_low - h_high)
+    with np.errstate(invalid="ignore"):
+        share = h_low / (h_low - h_high)
     return low + share * (high - low) + (ASIDE if tries % 3 == 1 else -ASIDE) * width
 
 
 def prox_of_terms(over: OverPairs, v: Floats, sigma: float) -> tuple[Floats, float]:
     """Return the proximal points (T, q) of all terms, and the sum of their values there.
 
-    The values are those of the models, which touch f there or lie a little below. Terms are only
-    looked at where no distance is negative.
+    The values are those of the models, which touch f there or lie a little below. Terms are looked
+    at where distances may be negative.
     """
     bend = 2.0 * over.ridge * over.p[:, None]  # the ridge moves the centre and stiffens the spring
     stiff = sigma + bend
@@ -121,10 +120,10 @@ def prox_of_terms(over: OverPairs, v: Floats, sigma: float) -> tuple[Floats, flo
     flat, xi = np.full(len(v), -np.inf), np.zeros_like(v)  # the model: flat + xi (y - centre)
     y, left = centre.copy(), over.terms
     for _ in range(MAX_CUTS):
-        at, away = np.maximum(y[left], 0.0), y[left] - centre[left]
-        value, slope = over.evaluate(left, at, ridge=False)
-        cut = value + _dot(slope, centre[left] - at)
-        short = cut + _dot(slope, away) - flat[left] - _dot(xi[left], away)
+        away = y[left] - centre[left]
+        value, slope = over.evaluate(left, y[left], ridge=False)
+        cut = value - _dot(slope, away)
+        short = value - flat[left] - _dot(xi[left], away)
         steep = (np.abs(slope) + np.abs(xi[left])).sum(axis=1)
         worse = short > SHARP * (np.abs(value) + size * steep)
         left, cut, slope = left[worse], cut[worse], slope[worse]

@@ -17,11 +17,11 @@ start :math:`s_0`, does,
 .. math:: s_{k+1} = \tfrac{1}{k+2} s_0 + \tfrac{k+1}{k+2} T(s_k)
 
 and started over whenever the residual :math:`\|y - x\|` has shrunk enough, it does so at a linear
-rate where costs are piecewise linear or quadratic. At every such start :math:`\sigma` is set anew, to let
-x and the duals move alike.
+rate where costs are piecewise linear or quadratic. At every such start :math:`\sigma` is set anew,
+to let x and the duals move alike.
 
-Proximal points come with a tangent of f, of slope :math:`\xi = \sigma (2 x - s - y)`, for the bound in
-:mod:`~metricmix.nearness.over_metrics`.
+Proximal points come with a tangent of f, of slope :math:`\xi = \sigma (2 x - s - y)`, for the bound
+in :mod:`~metricmix.nearness.over_metrics`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.over_metrics import Found, OverMetrics
-from metricmix.nearness.over_pairs import OverPairs, with_zero
+from metricmix.nearness.over_pairs import OverPairs, summed, with_zero
 from metricmix.nearness.projection import NO_DUALS, Duals, Nearest, nearest_pairs
 from metricmix.nearness.prox import prox_of_pairs, prox_of_terms
 
@@ -76,10 +76,12 @@ class Splitting(OverMetrics[SplittingState]):
     """Restarted Halpern iteration of Peaceman–Rachford splitting; see the module."""
 
     state_type = SplittingState
-    name, takes_convex = "splitting", True
+    name = "splitting"
 
-    def __init__(self, over: OverPairs, start: Floats, *, tol: float, crew: Crew) -> None:
-        super().__init__(over, start, tol=tol, crew=crew)
+    def __init__(
+        self, over: OverPairs, start: Floats, *, convex: bool, tol: float, crew: Crew
+    ) -> None:
+        super().__init__(over, start, convex=convex, tol=tol, crew=crew)
         # One copy per pair if terms look at single ones; else one per place, and one per pair that
         # costs nothing and stays where it is.
         every = np.arange(over.pairs)
@@ -172,7 +174,7 @@ class Splitting(OverMetrics[SplittingState]):
     def _sum(self, values: Floats) -> Floats:
         """Return the sum over the copies of each pair."""
         pairs = self.over.pairs
-        return np.bincount(self.places, values, pairs + 1)[:pairs]
+        return summed(self.places, values, pairs + 1)[:pairs]
 
     def _mean(self, values: Floats) -> Floats:
         return values if self.copies is None else self._sum(values) / self.copies
