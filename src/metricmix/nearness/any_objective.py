@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import Crew, threads_for
+from metricmix.nearness.kinks import Shape, shape_of
+from metricmix.nearness.over_pairs import OverPairs
 from metricmix.nearness.problem import matrix_of
 from metricmix.nearness.projected import Projected
+from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult
@@ -27,7 +30,13 @@ from metricmix.validation import (
 
 __all__ = ["minimize_metric"]
 
+Floats = NDArray[np.float64]
+
 METHODS = ("paths", "projected")
+MAX_ITER, TOL = 2000, 1e-6
+"""Defaults of "projected"."""
+MOST_PAIRS = 8
+"""Distances of a term up to which copies of them are affordable."""
 
 
 def minimize_metric(
@@ -59,16 +68,20 @@ def minimize_metric(
     method : {"paths", "projected"}
         "paths" is the paper's: :math:`d = P(\mathrm{softplus}(X))`, drawn pairs move the entries on
         their shortest paths, X of any sign; see
-        :func:`~metricmix.solvers.whole_matrix.descend_along_paths`. "projected" moves d = X itself
-        against the gradient over all terms and back to the nearest metric, starting from the one
-        nearest to X0; exact for convex g, stationary otherwise, for a few hundred items; see
-        :mod:`~metricmix.nearness.projected`.
+        :func:`~metricmix.solvers.whole_matrix.descend_along_paths`. "projected" takes d = X itself,
+        looks at all terms in every step and goes back to the nearest metric, starting from the one
+        nearest to X0: slower, for a few hundred items, but exact for convex g, and stationary for
+        smooth g of any kind. Smooth objectives go by spectral projected gradients
+        (:mod:`~metricmix.nearness.projected`), convex ones with kinks and up to 8 distances per
+        term by splitting (:mod:`~metricmix.nearness.splitting`); which it is, is found by looking
+        along random segments (:mod:`~metricmix.nearness.kinks`).
     max_iter : int, optional
-        Steps; default such that every term is drawn 50 times on average ("paths"), 500
+        Steps; default such that every term is drawn 50 times on average ("paths"), 2000
         ("projected").
     tol : float, optional
-        "paths": see there. "projected": stop when a step moves no entry by more than this share of
-        the largest, default 1e-6.
+        "paths": see there. "projected": stop when no metric is better by more than this share of
+        the objective (or of 1e-4 of what was gained since the start, if that is more), default
+        1e-6. That is proved where there is a `gap`, and estimated elsewhere.
     time_limit, random_state, callback, checkpoint, verbose, n_jobs
         As in :func:`metricmix.minimize`.
     **options
@@ -78,7 +91,15 @@ def minimize_metric(
     Returns
     -------
     SolveResult
-        With `metric`, a metric to rounding, and the exact `objective` at it.
+        With `metric`, a metric to rounding, and the exact `objective` at it. "projected" adds
+        `lower_bound` and `gap` where the objective is declared convex (``objective.convex``), each
+        of its terms looks at one distance, and none falls for ever as its distance grows.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If "projected" ended before `tol`; kinks of objectives that are not convex, or that look at
+        more distances per term, are where that happens.
 
     Examples
     --------
@@ -90,6 +111,8 @@ def minimize_metric(
     array([[0.   , 3.333, 6.667],
            [3.333, 0.   , 3.333],
            [6.667, 3.333, 0.   ]])
+    >>> bool(result.gap < 1e-6)
+    True
     >>> start = np.ones((3, 3))
     >>> along = mm.minimize_metric(goal, start, max_iter=3000, random_state=0)
     >>> round(result.objective, 2), round(along.objective, 2)
@@ -129,21 +152,34 @@ def _project(
     check_objective(objective)
     start = check_square(X0, name="X0", allow_negative=True, require_zero_diagonal=False)
     start = np.array(symmetrized(start), np.float64)
-    objective.check(len(start))
-    limits = Limits(
-        check_integer(500 if max_iter is None else max_iter, name="max_iter"),
-        common.pop("time_limit"),
-        keep_best=False,
-    )
-    small = check_number(1e-6 if tol is None else tol, name="tol", low=0)
-    with Crew(threads_for(len(start), n_jobs)) as crew:
-        solver = Projected(objective, start, tol=small, crew=crew)
+    n = len(start)
+    objective.check(n)
+    steps = check_integer(MAX_ITER if max_iter is None else max_iter, name="max_iter")
+    limits = Limits(steps, common.pop("time_limit"), keep_best=False)
+    small = check_number(TOL if tol is None else tol, name="tol", low=0)
+    over = OverPairs(objective, n)
+    with Crew(threads_for(n, n_jobs)) as crew:
+        solver = _solver_for(over, start, small, crew)
         outcome = run(solver, limits, np.random.default_rng(0), **common)
+    state = outcome.state
+    gap = solver.gap(state)
     return SolveResult(
-        objective=outcome.state.best_value,
+        objective=state.best_value,
         objective_kind="exact",
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,
-        metric=matrix_of(outcome.state.best, len(start)),
+        metric=matrix_of(state.best, n),
+        lower_bound=None if gap is None else min(state.lower, state.best_value),
+        gap=gap,
     )
+
+
+def _solver_for(over: OverPairs, start: Floats, tol: float, crew: Crew) -> Projected | Splitting:
+    """Return the way over kinks where there are some, if terms are convex and small enough."""
+    shape = Shape(kinked=False, convex=over.objective.convex)
+    if 0 < over.where.shape[1] <= MOST_PAIRS and over.pairs:
+        shape = shape_of(over, float(np.abs(start).mean()))
+    convex = over.objective.convex or shape.convex
+    kind = Splitting if shape.kinked and convex else Projected
+    return kind(over, start, convex=convex, tol=tol, crew=crew)

@@ -45,7 +45,15 @@ class Objective(ABC):
     ----------
     rho : float
         Weight of the ridge, >= 0.
+
+    Attributes
+    ----------
+    convex : bool
+        Whether every term is a convex function of its distances; False unless overridden, which
+        claims nothing. Where it is True, solvers may prove how good a metric is.
     """
+
+    convex: bool = False
 
     def __init__(self, rho: float = 0.0) -> None:
         self.rho = check_number(rho, name="rho", low=0)

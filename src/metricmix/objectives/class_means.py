@@ -74,6 +74,8 @@ class ClassMeans(LabelObjective):
     5
     """
 
+    convex = True
+
     def __init__(
         self,
         y: ArrayLike,

@@ -41,6 +41,8 @@ class LabelContrast(LabelObjective):
     9
     """
 
+    convex = True
+
     def __init__(
         self,
         y: ArrayLike,

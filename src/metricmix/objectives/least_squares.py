@@ -35,6 +35,8 @@ class LeastSquares(Objective):
     3
     """
 
+    convex = True
+
     def __init__(self, target: ArrayLike, rho: float = 0.0) -> None:
         super().__init__(rho)
         values = as_float_array(target, name="target")

@@ -46,6 +46,8 @@ class Links(Objective):
     array([0.313, 0.313, 0.693])
     """
 
+    convex = True
+
     def __init__(
         self,
         must_link: ArrayLike,

@@ -34,6 +34,9 @@ class Separable(Objective):
         Weight of the ridge.
     items : array of int, or boolean mask, optional
         The items that count; the others only take part in paths. Default: all.
+    convex : bool
+        Whether `value` is convex in d, for every pair: solvers that can then prove how good their
+        result is. It is not checked.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Separable(Objective):
         rho: float = 0.0,
         *,
         items: ArrayLike | None = None,
+        convex: bool = False,
     ) -> None:
         super().__init__(rho)
         for name, function in (("value", value), ("derivative", derivative)):
@@ -61,6 +65,7 @@ class Separable(Objective):
                 raise InputError(f"{name}: expected a function of (d, i, j), got {function!r}")
         self.value, self.derivative = value, derivative
         self.items = None if items is None else np.asarray(items)
+        self.convex = bool(convex)
         self._chosen_of: dict[int, Indices] = {}
 
     def check(self, n: int) -> None:

@@ -36,6 +36,8 @@ class Triplets(Objective):
     2
     """
 
+    convex = True
+
     def __init__(self, triples: ArrayLike, rho: float = 0.0, *, margin: float = 1.0) -> None:
         super().__init__(rho)
         rows = np.asarray(triples)
