@@ -12,13 +12,13 @@ import pytest
 import metricmix as mm
 from metricmix.exceptions import CheckpointError, ConvergenceWarning, InputError
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.any_objective import _solver_for
-from metricmix.nearness.over_pairs import OverPairs, PairCosts
+from metricmix.nearness.any_objective.minimize import _solver_for
+from metricmix.nearness.any_objective.over_pairs import OverPairs, PairCosts
+from metricmix.nearness.any_objective.projected import Projected
+from metricmix.nearness.any_objective.projection import NO_DUALS, nearest_pairs
+from metricmix.nearness.any_objective.prox import least_with, prox_of_pairs, prox_of_terms
+from metricmix.nearness.any_objective.splitting import Splitting
 from metricmix.nearness.problem import pairs_of
-from metricmix.nearness.projected import Projected
-from metricmix.nearness.projection import NO_DUALS, nearest_pairs
-from metricmix.nearness.prox import least_with, prox_of_pairs, prox_of_terms
-from metricmix.nearness.splitting import Splitting
 from metricmix.objectives import Objective
 from metricmix.solvers import Status
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.dual_ascent import DualAscent
+from metricmix.nearness.keeping import Kept
 from metricmix.nearness.problem import Problem
 from metricmix.nearness.terms import Squares
 
@@ -73,7 +74,7 @@ def nearest_pairs(
     even = w is None
     h = np.ones_like(v) if w is None else w
     problem = Problem(n, v / unit, h, None, None, even, unit, 1.0)
-    start = Duals(duals.triples, duals.multipliers / unit)
+    start = Kept(None, duals.triples, duals.multipliers / unit)
     solver = DualAscent(Squares(problem, crew.threads), crew, tol=0.0, start=start)
     # f has curvature 2 w: its value is as far from the minimum as the point, squared.
     close = accuracy**2 * float(h.sum())

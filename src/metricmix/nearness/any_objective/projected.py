@@ -9,7 +9,8 @@ and the search along p accepts what improves on the worst of the last few values
 and Raydan). A point with p = 0 is the minimum if f is convex, and stationary otherwise.
 
 At a kink, where no step along p improves, a sub-gradient step of falling length is taken and the
-best point kept. That is slow; :mod:`~metricmix.nearness.splitting` is the way over kinks.
+best point kept. That is slow; :mod:`~metricmix.nearness.any_objective.splitting` is the way over
+kinks.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.nearness.over_metrics import Found, OverMetrics
-from metricmix.nearness.projection import NO_DUALS, Duals, Nearest, nearest_pairs
+from metricmix.nearness.any_objective.over_metrics import Found, OverMetrics
+from metricmix.nearness.any_objective.projection import NO_DUALS, Duals, Nearest, nearest_pairs
 
 __all__ = ["Projected", "ProjectedState"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.nearness.over_pairs import OverPairs
+from metricmix.nearness.any_objective.over_pairs import OverPairs
 
 __all__ = ["Shape", "shape_of"]
 

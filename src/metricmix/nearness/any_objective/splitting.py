@@ -10,9 +10,9 @@ terms of a pair share a copy). From s, one number per copy,
           T(s) = s + 2 (y - x)
 
 with :math:`\bar s` the mean over the copies of a pair and N the nearest metric, weighted by their
-number (:mod:`~metricmix.nearness.projection`). T is Peaceman and Rachford's operator; at its fixed
-points x = y is a minimum. It need not converge by itself. Halpern's iteration, which mixes in the
-start :math:`s_0`, does,
+number (:mod:`~metricmix.nearness.any_objective.projection`). T is Peaceman and Rachford's operator;
+at its fixed points x = y is a minimum. It need not converge by itself. Halpern's iteration, which
+mixes in the start :math:`s_0`, does,
 
 .. math:: s_{k+1} = \tfrac{1}{k+2} s_0 + \tfrac{k+1}{k+2} T(s_k)
 
@@ -21,7 +21,7 @@ rate where costs are piecewise linear or quadratic. At every such start :math:`\
 to let x and the duals move alike.
 
 Proximal points come with a tangent of f, of slope :math:`\xi = \sigma (2 x - s - y)`, for the bound
-in :mod:`~metricmix.nearness.over_metrics`.
+in :mod:`~metricmix.nearness.any_objective.over_metrics`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.over_metrics import Found, OverMetrics
-from metricmix.nearness.over_pairs import OverPairs, summed, with_zero
-from metricmix.nearness.projection import NO_DUALS, Duals, Nearest, nearest_pairs
-from metricmix.nearness.prox import prox_of_pairs, prox_of_terms
+from metricmix.nearness.any_objective.over_metrics import Found, OverMetrics
+from metricmix.nearness.any_objective.over_pairs import OverPairs, summed, with_zero
+from metricmix.nearness.any_objective.projection import NO_DUALS, Duals, Nearest, nearest_pairs
+from metricmix.nearness.any_objective.prox import prox_of_pairs, prox_of_terms
 
 __all__ = ["Splitting", "SplittingState"]
 

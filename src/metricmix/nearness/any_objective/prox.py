@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.nearness.over_pairs import OverPairs, PairCosts
+from metricmix.nearness.any_objective.over_pairs import OverPairs, PairCosts
 
 __all__ = ["least_with", "prox_of_pairs", "prox_of_terms"]
 

@@ -10,9 +10,10 @@ and if it is not, with any tangent :math:`f(w) \ge c + r^T w` of a convex f,
 .. math:: f(w) \ge c + U \sum_e \min(0, r_e + u_e)
 
 For separable costs that are convex, and do not fall for ever, there is a U that some solution keeps
-(:meth:`~metricmix.nearness.over_pairs.PairCosts.ceiling`). Where the objective says that it is
-convex, that proves a bound. Otherwise, the longest entry may stand in for U, and the room between
-bound and value only says when to stop: it is 0 where an iteration comes to rest, convex or not.
+(:meth:`~metricmix.nearness.any_objective.over_pairs.PairCosts.ceiling`). Where the objective says
+that it is convex, that proves a bound. Otherwise, the longest entry may stand in for U, and the
+room between bound and value only says when to stop: it is 0 where an iteration comes to rest,
+convex or not.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.over_pairs import OverPairs, PairCosts
+from metricmix.nearness.any_objective.over_pairs import OverPairs, PairCosts
+from metricmix.nearness.any_objective.prox import least_with
 from metricmix.nearness.problem import pairs_of
-from metricmix.nearness.prox import least_with
 from metricmix.solvers.result import Status
 
 __all__ = ["Found", "OverMetrics"]

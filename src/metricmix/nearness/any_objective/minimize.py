@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import Crew, threads_for
-from metricmix.nearness.kinks import Shape, shape_of
-from metricmix.nearness.over_pairs import OverPairs
+from metricmix.nearness.any_objective.kinks import Shape, shape_of
+from metricmix.nearness.any_objective.over_pairs import OverPairs
+from metricmix.nearness.any_objective.projected import Projected
+from metricmix.nearness.any_objective.splitting import Splitting
 from metricmix.nearness.problem import matrix_of
-from metricmix.nearness.projected import Projected
-from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult
@@ -72,9 +72,10 @@ def minimize_metric(
         looks at all terms in every step and goes back to the nearest metric, starting from the one
         nearest to X0: slower, for a few hundred items, but exact for convex g, and stationary for
         smooth g of any kind. Smooth objectives go by spectral projected gradients
-        (:mod:`~metricmix.nearness.projected`), convex ones with kinks and up to 8 distances per
-        term by splitting (:mod:`~metricmix.nearness.splitting`); which it is, is found by looking
-        along random segments (:mod:`~metricmix.nearness.kinks`).
+        (:mod:`~metricmix.nearness.any_objective.projected`), convex ones with kinks and up to 8
+        distances per term by splitting (:mod:`~metricmix.nearness.any_objective.splitting`); which
+        it is, is found by looking along random segments
+        (:mod:`~metricmix.nearness.any_objective.kinks`).
     max_iter : int, optional
         Steps; default such that every term is drawn 50 times on average ("paths"), 2000
         ("projected").
