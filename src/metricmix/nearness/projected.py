@@ -8,8 +8,8 @@ apply: with a step :math:`\lambda`, :math:`p = N(x - \lambda \nabla f(x)) - x` i
 descent along which every point is a metric. The step is the spectral one of Barzilai and Borwein,
 and the search along p accepts what improves on the worst of the last few values (Birgin, Martínez
 and Raydan). At a kink, where no step along p improves, a sub-gradient step of falling length is
-taken and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum if f is
-convex, and stationary otherwise.
+taken and the best point kept. A point with :math:`N(x - \lambda \nabla f(x)) = x` is the minimum
+if f is convex, and stationary otherwise.
 """
 
 from __future__ import annotations
