@@ -85,6 +85,16 @@ class CutGraph:
         """Whether there is a path between any two items."""
         return bool(self.parts.max() == 0)
 
+    @property
+    def hops(self) -> float:
+        """About how many edges a path has: the mean over those from the first item."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import shortest_path
+
+        edges = (np.ones(2 * self.m), self.edges.ends, self.edges.starts)
+        joined = csr_array(edges, shape=(self.n, self.n))
+        return float(shortest_path(joined, unweighted=True, indices=[0]).mean())
+
     def product_of(self, labels: Ints) -> float:
         """Return the product of the demands on both sides, as given."""
         held, rest = (float(self.demand[labels == side].sum()) for side in (0, 1))

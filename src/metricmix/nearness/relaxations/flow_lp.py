@@ -47,8 +47,8 @@ FINER = 0.01
 PATIENCE = 300
 """Rounds after which bounds that did not move will not move any more."""
 
-BYTES = 300
-"""Memory of a pair with its routes; measured."""
+ROUTES, BYTES = 8, 32
+"""Routes of a pair, and the memory of one without its edges; measured."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class FlowLP:
 
     def __init__(self, graph: CutGraph, crew: Crew, *, tol: float) -> None:
         check_room(
-            BYTES * 0.5 * graph.n**2 if graph.is_connected else 0.0,
+            0.5 * graph.n**2 * ROUTES * (BYTES + 8.0 * graph.hops) if graph.is_connected else 0.0,
             what=f"a graph of {graph.n} items, with routes between all of them,",
             instead="cut a part of it, or put items together",
         )
