@@ -53,8 +53,8 @@ class SparsestCut(Relaxation):
         Computed when asked for.
     edges, lengths : (m, 2) and (m,) arrays
         Its entries for the edges; all others are the shortest paths over these.
-    nodes : (n,) array
-        Ids of the items.
+    nodes, demand : (n,) arrays
+        Ids and demands of the items.
     n_iter, status, message, converged, trace
         How the bound came about, as for every :class:`~metricmix.nearness.Relaxation`.
     """
