@@ -60,7 +60,7 @@ PATIENCE = 300
 """Rounds after which bounds that did not move will not move any more."""
 
 BYTES = 3000
-"""Memory of an edge with its share of the rows, 700 to 2100 measured, and of copies as they grow."""
+"""Memory of an edge with its share of the rows, 700 to 2100 measured, and of copies of them."""
 
 
 @dataclass
