@@ -56,6 +56,39 @@ def clustering_cost(W, labels):
     return total
 
 
+def sparsest_cut_optimum(C, demand):
+    """The least cost of the linear relaxation of the sparsest cut."""
+    i, j = np.triu_indices(len(C), 1)
+    c, D = C[i, j], demand[i] * demand[j]
+    if len(C) < 3:
+        return float(c[0] / D[0])
+    A, b = triangle_rows(len(C))
+    unit = max(c.max(), 1e-300)  # the solver's tolerances are absolute
+    found = linprog(c / unit, A_ub=A, b_ub=b, A_eq=(D / D.mean())[None], b_eq=[1.0], method="highs")
+    return float(unit * found.fun / D.mean())
+
+
+def max_cut_optimum(W):
+    """The largest value of the linear relaxation of the maximum cut, over the metric polytope."""
+    w = W[np.triu_indices(len(W), 1)]
+    if len(W) < 3:
+        return float(np.maximum(w, 0.0).sum())
+    A, b = triangle_rows(len(W), perimeters=True)
+    unit = max(np.abs(w).max(), 1e-300)
+    return float(-unit * linprog(-w / unit, A_ub=A, b_ub=b, bounds=(0, 1), method="highs").fun)
+
+
+def two_sides(n):
+    """All ways to put n items on two sides, the first one on side 0, as an array of labels."""
+    numbers = np.arange(2 ** (n - 1))
+    return np.array([np.zeros(len(numbers), int), *((numbers >> k) & 1 for k in range(n - 1))]).T
+
+
+def weight_cut(W, labels):
+    """The weight between the sides."""
+    return sum(W[i, j] for i, j in combinations(range(len(W)), 2) if labels[i] != labels[j])
+
+
 def partitions(n):
     """All ways to cluster n items, as labels."""
     if n == 0:

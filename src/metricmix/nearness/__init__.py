@@ -5,27 +5,35 @@ from metricmix.nearness.culprits import Blame, Triangle, blame, how_many_explain
 from metricmix.nearness.nearest import nearest_metric
 from metricmix.nearness.relaxations import (
     CorrelationClustering,
+    MaxCut,
     Relaxation,
     RelaxationProgress,
     RelaxationTrace,
+    SparsestCut,
     correlation_clustering,
+    max_cut,
+    sparsest_cut,
 )
 from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
 
 __all__ = [
     "Blame",
     "CorrelationClustering",
+    "MaxCut",
     "NearnessProgress",
     "NearnessResult",
     "NearnessTrace",
     "Relaxation",
     "RelaxationProgress",
     "RelaxationTrace",
+    "SparsestCut",
     "Triangle",
     "blame",
     "correlation_clustering",
     "how_many_explain",
+    "max_cut",
     "minimize_metric",
     "nearest_metric",
+    "sparsest_cut",
     "worst_triangles",
 ]

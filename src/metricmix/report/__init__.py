@@ -1,5 +1,6 @@
 """Pictures of what was learned."""
 
+from metricmix.report.bounds import plot_bounds
 from metricmix.report.convergence import plot_convergence
 from metricmix.report.reliability import plot_reliability
 from metricmix.report.style import PALETTE, figure, panels, save_figure
@@ -9,6 +10,7 @@ __all__ = [
     "PALETTE",
     "figure",
     "panels",
+    "plot_bounds",
     "plot_convergence",
     "plot_reliability",
     "plot_weights",

@@ -4,16 +4,22 @@ from metricmix.nearness.relaxations.correlation_clustering import (
     CorrelationClustering,
     correlation_clustering,
 )
+from metricmix.nearness.relaxations.max_cut import MaxCut, max_cut
 from metricmix.nearness.relaxations.result import (
     Relaxation,
     RelaxationProgress,
     RelaxationTrace,
 )
+from metricmix.nearness.relaxations.sparsest_cut import SparsestCut, sparsest_cut
 
 __all__ = [
     "CorrelationClustering",
+    "MaxCut",
     "Relaxation",
     "RelaxationProgress",
     "RelaxationTrace",
+    "SparsestCut",
     "correlation_clustering",
+    "max_cut",
+    "sparsest_cut",
 ]

@@ -1,0 +1,230 @@
+r"""The linear relaxation of the maximum cut, over the edges of the graph.
+
+.. math:: \max_x \; \sum_e w_e x_e \qquad
+          \sum_{e \in C \setminus F} x_e + \sum_{e \in F} (1 - x_e) \ge 1
+          \quad \text{for every cycle C, } F \subseteq C \text{ odd}, \qquad 0 \le x \le 1
+
+What fulfils the rows of all cycles is exactly what can be extended to all pairs such that triangles
+and perimeters, :math:`x_{ij} + x_{jk} + x_{ik} \le 2`, are kept (Barahona and Mahjoub): so the
+problem has m variables only. Shortest paths in a doubled graph find the rows that matter
+(:mod:`metricmix.kernels.odd_cycles`); between such searches come some steps of the primal-dual
+method (:mod:`~metricmix.nearness.relaxations.primal_dual`).
+
+Any duals bound the maximum from above. A point x that lacks up to v of some row is drawn towards
+1/2, where cycles have 3/2 at least: :math:`\tfrac12 + (x - \tfrac12) / (1 + 2 v)` lacks nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.kernels.odd_cycles import find_odd_cycles
+from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.memory import check_room
+from metricmix.nearness.relaxations.clauses import Clauses
+from metricmix.nearness.relaxations.primal_dual import PrimalDual
+from metricmix.nearness.relaxations.two_sides import best_two_sides, cut_lengths
+from metricmix.nearness.relaxations.weighted_graph import WeightedGraph
+from metricmix.solvers.result import Status
+
+__all__ = ["CutLP", "RoundState"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Keys = NDArray[np.uint64]
+
+STEPS = 40
+"""Steps between searches."""
+
+SMALL, HOP = 0.02, 0.05
+"""A cycle counts if it is too short by the first share of the worst one; every edge looks longer by
+the second, since short cycles are stronger rows and make lighter steps."""
+
+LONGEST_WAIT = 8
+"""Most rounds without a search, after searches that found nothing."""
+
+TRIALS = 4
+"""Cuts at the start."""
+
+PARTS = 64
+"""Ranges of items to search from."""
+
+NEXT_TO_NOTHING = 1e-6
+"""Share of all weight; bounds below that are compared with it instead of with each other."""
+
+PATIENCE = 300
+"""Rounds after which bounds that did not move will not move any more."""
+
+BYTES = 3000
+"""Memory of an edge with its share of the rows, 700 to 2100 measured, and of copies of them."""
+
+
+@dataclass
+class RoundState:
+    """Rounds since a bound moved. Everything large stays in the solver."""
+
+    waited: int
+
+
+class CutLP:
+    """Rounds of searching and stepping; see the module. It minimises minus what is cut.
+
+    Parameters
+    ----------
+    graph : WeightedGraph
+    crew : Crew
+    tol : float
+        Gap to reach.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Bounds of minus the largest value of the relaxation.
+    x : (m,) array
+        The feasible point of value ``-upper``.
+    labels, cut : (n,) array, float
+        The best cut met so far, and what it holds.
+    """
+
+    state_type = RoundState
+
+    def __init__(self, graph: WeightedGraph, crew: Crew, *, tol: float) -> None:
+        self.graph, self.crew, self.tol = graph, crew, tol
+        self.m = len(graph.weights)
+        check_room(
+            BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
+        )
+        self.size = float(np.abs(graph.weights).sum())
+        # Everything on one side, until something better is known.
+        self.labels, self.cut = np.zeros(graph.n, np.int32), 0.0
+        self.lower, self.upper = -float(np.maximum(graph.weights, 0.0).sum()), -0.0
+        self.x = np.zeros(self.m)
+        self.lp = Clauses(-graph.weights)
+        self.lower_bounds: list[float] = []
+        self.steps: PrimalDual | None = None
+        self._worst, self._wait, self._waited = 1.0, 1, 0
+
+    @property
+    def gap(self) -> float:
+        """The gap so far, as a share of the upper bound of what can be cut."""
+        return gap_of(self.upper - self.lower, self.lower, self.size)
+
+    def init(self, rng: np.random.Generator) -> RoundState:
+        """Return a state that knows nothing; the first check begins the work."""
+        self._rng = rng
+        return RoundState(0)
+
+    def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
+        """Do a round."""
+        assert self.steps is not None
+        self.steps.advance(STEPS)
+        self._waited += 1
+        if self._waited >= self._wait:
+            self._waited = 0
+            fresh = self._look(self.steps.v)
+            self._wait = 1 if fresh else min(2 * self._wait, LONGEST_WAIT)
+            if fresh:
+                self.steps.extend(np.empty(0))
+        return state
+
+    def check(self, state: RoundState) -> tuple[RoundState, float]:
+        """Return minus the value of the best point so far, with the bound brought up to date."""
+        before = self.lower, self.upper
+        if self.steps is None:
+            self._begin()
+        assert self.steps is not None
+        z = self.steps.z
+        # Rounding of sums over all entries, once more than there can be.
+        loads = float(z @ np.diff(self.lp.starts)) if len(z) else 0.0
+        rounding = 8.0 * float(np.finfo(np.float64).eps) * (self.size + loads)
+        lower = self.lp.lower_bound(z, self.crew) - rounding
+        self.lower = max(self.lower, min(lower, self.upper))
+        self.lower_bounds.append(self.lower)
+        still = (self.lower, self.upper) == before
+        return RoundState(state.waited + 1 if still else 0), self.upper
+
+    def status(self, state: RoundState) -> Status | None:
+        """Stop when the gap is small enough, or nothing moves any more."""
+        if self.gap <= self.tol:
+            return Status.CONVERGED
+        return Status.STALLED if state.waited >= PATIENCE else None
+
+    def is_finite(self, state: RoundState) -> bool:
+        """Return whether the last steps met finite values."""
+        return self.steps is not None and math.isfinite(self.steps.residual)
+
+    def weights(self, state: RoundState) -> None:
+        """Return None: there are no weights of sources."""
+
+    def fingerprint(self) -> str:
+        """Return nothing: these runs have no checkpoints."""
+        return ""
+
+    def _begin(self) -> None:
+        """Start with a cut, and with every edge cut as its weight would have it."""
+        graph = self.graph
+        x = np.where(graph.weights > 0, 1.0, 0.0)
+        self._round(x, TRIALS)
+        self._look(x)
+        self._look(2.0 / 3.0 * x)  # triangles of edges that want to be cut are kept, others not
+        omega = float(np.median(np.abs(graph.weights))) if self.m else 1.0
+        self.steps = PrimalDual(self.lp, x, np.zeros(len(self.lp)), omega, self.crew)
+
+    def _look(self, x: Floats) -> int:
+        """Add rows that x breaks, and keep what it becomes without; return how many are new."""
+        tolerance = max(0.1 * self.tol, SMALL * self._worst)
+        counts, terms, keys, _ = self._search(x, HOP * self._worst, tolerance)
+        exact = self._search(x, 0.0, math.inf if len(counts) else tolerance)
+        self._worst = exact[3]
+        self._offer(x)
+        self._round(x, 1)
+        if not len(counts):
+            counts, terms, keys, _ = exact
+        chosen = self.lp.fresh(keys)
+        if len(chosen):
+            ends = np.cumsum(counts, dtype=np.int64)
+            taken = [terms[ends[k] - counts[k] : ends[k]] for k in chosen]
+            starts = np.concatenate([[0], np.cumsum(counts[chosen], dtype=np.int64)])
+            self.lp.add(np.empty(0), starts, np.concatenate(taken), keys[chosen])
+        return len(chosen)
+
+    def _search(self, x: Floats, hop: float, tolerance: float) -> tuple[Ints, Ints, Keys, float]:
+        """Return cycles that x breaks; see :func:`metricmix.kernels.odd_cycles.find_odd_cycles`."""
+        edges = (self.graph.edges.starts, self.graph.edges.ends, self.graph.edges.pairs, x)
+        parts = self.crew.run(
+            lambda r: find_odd_cycles(*r, *edges, hop, tolerance),
+            row_ranges(self.graph.n, 1, PARTS),
+        )
+        *lists, worst = zip(*parts, strict=True)
+        counts, terms, keys = (np.concatenate(list(parts)) for parts in lists)
+        return counts, terms, keys, max(worst)
+
+    def _round(self, x: Floats, trials: int) -> None:
+        """Keep a cut made of x if it is the best so far; it is a feasible point too."""
+        labels, cut = best_two_sides(
+            self.graph, x, self.crew, trials=trials, moves=True, rng=self._rng
+        )
+        if cut > self.cut:
+            self.labels, self.cut = labels, cut
+        if -cut < self.upper:
+            self.upper, self.x = -cut, cut_lengths(self.graph, labels)
+
+    def _offer(self, x: Floats) -> None:
+        """Keep x, drawn towards 1/2 until it breaks no row, if it is the best so far."""
+        feasible = 0.5 + (x - 0.5) / (1.0 + 2.0 * self._worst)
+        value = float(self.graph.weights @ feasible)
+        if -value < self.upper:
+            self.upper, self.x = -value, feasible
+
+
+def gap_of(room: float, bound: float, size: float) -> float:
+    """Return how far a point may be from the best one, as a share of the bound.
+
+    Or of what is left of all weight, `size`, to speak of, where there is next to nothing to cut.
+    """
+    least = max(NEXT_TO_NOTHING * size, float(np.finfo(np.float64).tiny))
+    return 0.0 if room <= 0.0 else room / max(abs(bound), least)
