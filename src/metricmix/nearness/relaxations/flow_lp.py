@@ -47,8 +47,9 @@ FINER = 0.01
 PATIENCE = 300
 """Rounds after which bounds that did not move will not move any more."""
 
-ROUTES, BYTES = 8, 32
-"""Routes of a pair, and the memory of one without its edges; measured."""
+ROUTES, BYTES = 12, 32
+"""Routes to have room for, per pair (2 on expanders, 10 on small worlds, were measured), and the
+memory of one without its edges."""
 
 
 @dataclass
