@@ -23,7 +23,7 @@ demo: $(STAMP) ## learn a metric on embedded data; prints a table, writes a pict
 	$(BIN)/metricmix demo
 
 test: $(STAMP) ## the tests, docstring examples included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: $(STAMP) ## the slow tests only
 	$(BIN)/python -m pytest -m slow

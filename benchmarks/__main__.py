@@ -20,6 +20,7 @@ SECTIONS = (
     "threshold_graphs",
     "nearest_metric",
     "metric_weights",
+    "relaxations",
     "prediction",
     "selection",
     "compile_time",

@@ -58,10 +58,10 @@ def read_problem(
             f"D: expected finite entries, found {given[i, j]} at ({i}, {j}); mark missing ones by "
             "NaN, or give them weight 0"
         )
-    if np.abs(given).max(initial=0.0) > LARGEST:
+    largest = float(np.abs(given).max(initial=0.0))
+    if largest > LARGEST:
         raise InputError(
-            f"D: expected entries up to {LARGEST:g}, found {np.abs(given).max():.6g}; take another "
-            "unit"
+            f"D: expected entries up to {LARGEST:g}, found {largest:.6g}; take another unit"
         )
     matrix = check_square(given, name="D")
     n = len(matrix)
