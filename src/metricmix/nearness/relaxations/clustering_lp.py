@@ -19,7 +19,6 @@ and all pairs together as much as they can.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,11 @@ from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.nearness.relaxations.clusters import lengths_of, round_to_clusters
 from metricmix.nearness.relaxations.path_rows import PARTS, PathRows
 from metricmix.nearness.relaxations.primal_dual import PrimalDual
+from metricmix.nearness.relaxations.rounds import Rounds, RoundState
 from metricmix.nearness.relaxations.signed_graph import SignedGraph
 from metricmix.nearness.result import relative_gap
-from metricmix.solvers.result import Status
 
-__all__ = ["ClusteringLP", "RoundState"]
+__all__ = ["ClusteringLP"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -57,18 +56,8 @@ LONGEST_WAIT = 8
 TRIALS = 4
 """Roundings at the start."""
 
-PATIENCE = 300
-"""Rounds after which bounds that did not move will not move any more."""
 
-
-@dataclass
-class RoundState:
-    """Rounds since a bound moved. Everything large stays in the solver."""
-
-    waited: int
-
-
-class ClusteringLP:
+class ClusteringLP(Rounds):
     """Rounds of searching and stepping; see the module.
 
     Parameters
@@ -88,17 +77,15 @@ class ClusteringLP:
         The clusters that were the first feasible point.
     """
 
-    state_type = RoundState
-
     def __init__(self, graph: SignedGraph, crew: Crew, *, tol: float) -> None:
-        self.graph, self.crew, self.tol = graph, crew, tol
+        self.size = float(graph.attraction.sum())
+        super().__init__(tol, 0.0, self.size)
+        self.graph, self.crew = graph, crew
         self.rows = PathRows(graph, crew)
         self.m = self.rows.m
-        self.size = float(graph.attraction.sum())
         # Every item by itself, until something better is known.
-        self.lower, self.upper, self.lengths = 0.0, self.size, np.ones(self.m)
+        self.lengths = np.ones(self.m)
         self.labels, self.cost = np.arange(graph.n, dtype=np.int32), self.size
-        self.lower_bounds: list[float] = []
         self.steps: PrimalDual | None = None
         self._worst, self._fresh, self._wait, self._waited = 1.0, 0, 1, 0
 
@@ -107,10 +94,10 @@ class ClusteringLP:
         """The gap so far."""
         return relative_gap(self.upper, self.lower, self.size)
 
-    def init(self, rng: np.random.Generator) -> RoundState:
-        """Return a state that knows nothing; the first check begins the work."""
-        self._rng = rng
-        return RoundState(0)
+    @property
+    def residual(self) -> float:
+        """How far the last steps went."""
+        return math.inf if self.steps is None else self.steps.residual
 
     def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
         """Do a round."""
@@ -125,34 +112,12 @@ class ClusteringLP:
             self._offer(self.steps.v[: self.m])
         return state
 
-    def check(self, state: RoundState) -> tuple[RoundState, float]:
-        """Return the cost of the best point so far, with the lower bound brought up to date."""
-        before = self.lower, self.upper
+    def _update(self) -> None:
+        """Bring the lower bound up to date."""
         if self.steps is None:
             self._begin()
         assert self.steps is not None
-        lower = self.rows.lp.lower_bound(self.steps.z, self.crew)
-        self.lower = max(self.lower, min(lower, self.upper))
-        self.lower_bounds.append(self.lower)
-        still = (self.lower, self.upper) == before
-        return RoundState(state.waited + 1 if still else 0), self.upper
-
-    def status(self, state: RoundState) -> Status | None:
-        """Stop when the gap is small enough, or nothing moves any more."""
-        if self.gap <= self.tol:
-            return Status.CONVERGED
-        return Status.STALLED if state.waited >= PATIENCE else None
-
-    def is_finite(self, state: RoundState) -> bool:
-        """Return whether the last steps met finite values."""
-        return self.steps is not None and math.isfinite(self.steps.residual)
-
-    def weights(self, state: RoundState) -> None:
-        """Return None: there are no weights of sources."""
-
-    def fingerprint(self) -> str:
-        """Return nothing: these runs have no checkpoints."""
-        return ""
+        self._raise_to(self.rows.lp.lower_bound(self.steps.z, self.crew))
 
     def finish(self) -> Floats:
         """Return the best lengths; look at the last ones too, if they may be better."""

@@ -17,7 +17,6 @@ Any duals bound the maximum from above. A point x that lacks up to v of some row
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,11 @@ from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.memory import check_room
 from metricmix.nearness.relaxations.clauses import Clauses
 from metricmix.nearness.relaxations.primal_dual import PrimalDual
+from metricmix.nearness.relaxations.rounds import Rounds, RoundState
 from metricmix.nearness.relaxations.two_sides import best_two_sides, cut_lengths
 from metricmix.nearness.relaxations.weighted_graph import WeightedGraph
-from metricmix.solvers.result import Status
 
-__all__ = ["CutLP", "RoundState"]
+__all__ = ["CutLP"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -56,21 +55,11 @@ PARTS = 64
 NEXT_TO_NOTHING = 1e-6
 """Share of all weight; bounds below that are compared with it instead of with each other."""
 
-PATIENCE = 300
-"""Rounds after which bounds that did not move will not move any more."""
-
 BYTES = 3000
 """Memory of an edge with its share of the rows, 700 to 2100 measured, and of copies of them."""
 
 
-@dataclass
-class RoundState:
-    """Rounds since a bound moved. Everything large stays in the solver."""
-
-    waited: int
-
-
-class CutLP:
+class CutLP(Rounds):
     """Rounds of searching and stepping; see the module. It minimises minus what is cut.
 
     Parameters
@@ -90,10 +79,9 @@ class CutLP:
         The best cut met so far, and what it holds.
     """
 
-    state_type = RoundState
-
     def __init__(self, graph: WeightedGraph, crew: Crew, *, tol: float) -> None:
-        self.graph, self.crew, self.tol = graph, crew, tol
+        super().__init__(tol, -float(np.maximum(graph.weights, 0.0).sum()), -0.0)
+        self.graph, self.crew = graph, crew
         self.m = len(graph.weights)
         check_room(
             BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
@@ -101,10 +89,8 @@ class CutLP:
         self.size = float(np.abs(graph.weights).sum())
         # Everything on one side, until something better is known.
         self.labels, self.cut = np.zeros(graph.n, np.int32), 0.0
-        self.lower, self.upper = -float(np.maximum(graph.weights, 0.0).sum()), -0.0
         self.x = np.zeros(self.m)
         self.lp = Clauses(-graph.weights)
-        self.lower_bounds: list[float] = []
         self.steps: PrimalDual | None = None
         self._worst, self._wait, self._waited = 1.0, 1, 0
 
@@ -113,10 +99,10 @@ class CutLP:
         """The gap so far, as a share of the upper bound of what can be cut."""
         return gap_of(self.upper - self.lower, self.lower, self.size)
 
-    def init(self, rng: np.random.Generator) -> RoundState:
-        """Return a state that knows nothing; the first check begins the work."""
-        self._rng = rng
-        return RoundState(0)
+    @property
+    def residual(self) -> float:
+        """How far the last steps went."""
+        return math.inf if self.steps is None else self.steps.residual
 
     def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
         """Do a round."""
@@ -131,9 +117,8 @@ class CutLP:
                 self.steps.extend(np.empty(0))
         return state
 
-    def check(self, state: RoundState) -> tuple[RoundState, float]:
-        """Return minus the value of the best point so far, with the bound brought up to date."""
-        before = self.lower, self.upper
+    def _update(self) -> None:
+        """Bring the bound up to date."""
         if self.steps is None:
             self._begin()
         assert self.steps is not None
@@ -141,28 +126,7 @@ class CutLP:
         # Rounding of sums over all entries, once more than there can be.
         loads = float(z @ np.diff(self.lp.starts)) if len(z) else 0.0
         rounding = 8.0 * float(np.finfo(np.float64).eps) * (self.size + loads)
-        lower = self.lp.lower_bound(z, self.crew) - rounding
-        self.lower = max(self.lower, min(lower, self.upper))
-        self.lower_bounds.append(self.lower)
-        still = (self.lower, self.upper) == before
-        return RoundState(state.waited + 1 if still else 0), self.upper
-
-    def status(self, state: RoundState) -> Status | None:
-        """Stop when the gap is small enough, or nothing moves any more."""
-        if self.gap <= self.tol:
-            return Status.CONVERGED
-        return Status.STALLED if state.waited >= PATIENCE else None
-
-    def is_finite(self, state: RoundState) -> bool:
-        """Return whether the last steps met finite values."""
-        return self.steps is not None and math.isfinite(self.steps.residual)
-
-    def weights(self, state: RoundState) -> None:
-        """Return None: there are no weights of sources."""
-
-    def fingerprint(self) -> str:
-        """Return nothing: these runs have no checkpoints."""
-        return ""
+        self._raise_to(self.lp.lower_bound(z, self.crew) - rounding)
 
     def _begin(self) -> None:
         """Start with a cut, and with every edge cut as its weight would have it."""

@@ -17,7 +17,6 @@ lengths are worth.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +24,11 @@ from numpy.typing import NDArray
 from metricmix.kernels.threads import Crew
 from metricmix.memory import check_room
 from metricmix.nearness.relaxations.cuts import CutGraph, sparse_cut
+from metricmix.nearness.relaxations.rounds import Rounds, RoundState
 from metricmix.nearness.relaxations.routes import RouteGame
 from metricmix.nearness.result import relative_gap
-from metricmix.solvers.result import Status
 
-__all__ = ["FlowLP", "RoundState"]
+__all__ = ["FlowLP"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -44,22 +43,12 @@ then as one without any."""
 FINER = 0.01
 """A route counts if it is shorter than others by this share of the gap."""
 
-PATIENCE = 300
-"""Rounds after which bounds that did not move will not move any more."""
-
 ROUTES, BYTES = 12, 32
 """Routes to have room for, per pair (2 on expanders, 10 on small worlds, were measured), and the
 memory of one without its edges."""
 
 
-@dataclass
-class RoundState:
-    """Rounds since a bound moved. Everything large stays in the solver."""
-
-    waited: int
-
-
-class FlowLP:
+class FlowLP(Rounds):
     """Rounds of searching and stepping; see the module.
 
     Parameters
@@ -79,21 +68,18 @@ class FlowLP:
         The cut that was the first feasible point.
     """
 
-    state_type = RoundState
-
     def __init__(self, graph: CutGraph, crew: Crew, *, tol: float) -> None:
         check_room(
             0.5 * graph.n**2 * ROUTES * (BYTES + 8.0 * graph.hops) if graph.is_connected else 0.0,
             what=f"a graph of {graph.n} items, with routes between all of them,",
             instead="cut a part of it, or put items together",
         )
-        self.graph, self.crew, self.tol = graph, crew, tol
+        self.graph, self.crew = graph, crew
         # The first item by itself, until something better is known.
         self.labels = np.minimum(np.arange(graph.n, dtype=np.int32), 1)
         self.ratio = graph.ratio_of(self.labels)
-        self.lower, self.upper = 0.0, self.ratio
+        super().__init__(tol, 0.0, self.ratio)
         self.lengths = graph.lengths_of(self.labels)
-        self.lower_bounds: list[float] = []
         self.game: RouteGame | None = None
 
     @property
@@ -101,10 +87,10 @@ class FlowLP:
         """The gap so far."""
         return relative_gap(self.upper, self.lower, self.graph.unit)
 
-    def init(self, rng: np.random.Generator) -> RoundState:
-        """Return a state that knows nothing; the first check begins the work."""
-        self._rng = rng
-        return RoundState(0)
+    @property
+    def residual(self) -> float:
+        """How far the last steps went."""
+        return math.inf if self.game is None else self.game.residual
 
     def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
         """Do a round."""
@@ -113,33 +99,12 @@ class FlowLP:
         self._look(self.game, FINER * min(self.gap, 1.0))
         return state
 
-    def check(self, state: RoundState) -> tuple[RoundState, float]:
-        """Return the cost of the best point so far, with the lower bound brought up to date."""
-        before = self.lower, self.upper
+    def _update(self) -> None:
+        """Bring the lower bound up to date."""
         if self.game is None:
             self._begin()
         if self.game is not None:
             self._bound(self.game)
-        self.lower_bounds.append(self.lower)
-        still = (self.lower, self.upper) == before
-        return RoundState(state.waited + 1 if still else 0), self.upper
-
-    def status(self, state: RoundState) -> Status | None:
-        """Stop when the gap is small enough, or nothing moves any more."""
-        if self.gap <= self.tol:
-            return Status.CONVERGED
-        return Status.STALLED if state.waited >= PATIENCE else None
-
-    def is_finite(self, state: RoundState) -> bool:
-        """Return whether the last steps met finite values."""
-        return self.game is not None and math.isfinite(self.game.residual)
-
-    def weights(self, state: RoundState) -> None:
-        """Return None: there are no weights of sources."""
-
-    def fingerprint(self) -> str:
-        """Return nothing: these runs have no checkpoints."""
-        return ""
 
     def _begin(self) -> None:
         """Start with a cut, and with a few routes for every pair around edges with much load."""
@@ -174,5 +139,5 @@ class FlowLP:
         # A sum of so many terms >= 0 is off by this share at most.
         rounding = (routes + self.graph.n) * float(np.finfo(np.float64).eps)
         bound = self.graph.unit * sent / float(congestion.max()) * (1.0 - 2.0 * rounding)
-        self.lower = max(self.lower, min(bound, self.upper))
+        self._raise_to(bound)
         return congestion
