@@ -47,6 +47,7 @@ __all__ = [
     "TemperatureError",
     "TooLargeError",
     "UnreachableWarning",
+    "is_interruption",
     "warn_caller",
 ]
 
@@ -119,3 +120,10 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether that was Ctrl-C; compiled code that it meets says SystemError instead."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)

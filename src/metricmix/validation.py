@@ -36,6 +36,7 @@ def check_square(
     allow_infinite: bool = False,
     allow_negative: bool = False,
     require_zero_diagonal: bool = True,
+    advice: str = "pass directed=True or symmetrise it, e.g. (M + M.T) / 2",
 ) -> NDArray[Any]:
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
@@ -90,8 +91,7 @@ def check_square(
     if worst > rounding * largest:
         i, j = worst_pair
         raise InputError(
-            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); "
-            "pass directed=True or symmetrise it, e.g. (M + M.T) / 2"
+            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); {advice}"
         )
     return array
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import igraph
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 import metricmix as mm
 from metricmix import memory
@@ -304,3 +308,50 @@ def test_problems_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"graph: .* needs about .* are available"):
         correlation_clustering(nx.complete_graph(10))
+
+
+def test_interrupted_inside_compiled_code():
+    """Compiled functions turn Ctrl-C into a SystemError; it is an interruption all the same."""
+    script = """
+        import os, signal, threading, time, warnings
+        import networkx as nx, metricmix as mm
+        warnings.simplefilter("ignore")
+        graph = nx.gnp_random_graph(300, 0.2, seed=0)
+        for solve in (mm.nearness.correlation_clustering, mm.nearness.max_cut):
+            solve(graph, max_iter=2, random_state=0)  # compiles
+            for later in (0.05, 0.2, 0.45):
+                started = []
+                def first(progress):
+                    if not started:
+                        started.append(True)
+                        threading.Timer(later, os.kill, (os.getpid(), signal.SIGINT)).start()
+                result = solve(graph, tol=1e-12, random_state=0, callback=first)
+                print(result.status.name, result.gap)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["INTERRUPTED"] * 6
+
+
+def test_clusters_that_cost_nothing():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        M = np.tril(rng.random((12, 12)), -1) * np.kron(np.eye(3), np.ones((4, 4)))
+        result = correlation_clustering(M + M.T, signs="edges", random_state=0)
+        assert (result.objective, result.ratio, result.converged) == (0.0, 1.0, True)
+
+
+def test_weights_that_mean_something_else():
+    listed_twice = coo_array(([1.0, 1.0], ([0, 0], [1, 1])), shape=(2, 2))
+    assert mm.nearness.max_cut(listed_twice).objective == 2.0
+    for M, message in (
+        (np.array([[0, np.inf], [np.inf, 0]]), r"expected finite weights, found inf at \(0, 1\)"),
+        (np.array([[0, 1j], [1j, 0]]), "expected real weights"),
+        (np.array([[0, 1e200], [1e200, 0]]), r"expected weights up to 1e\+100"),
+    ):
+        with pytest.raises(InputError, match=message):
+            mm.nearness.max_cut(M)
+    with pytest.raises(InputError, match=r"demand: expected numbers > 0, found 1e.200"):
+        mm.nearness.sparsest_cut(np.ones((3, 3)), demand=[1e200] * 3)

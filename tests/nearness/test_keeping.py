@@ -24,6 +24,7 @@ def random_dissimilarity(n, seed=0):
 @pytest.fixture(autouse=True)
 def every_round(monkeypatch):
     monkeypatch.setattr(keeping, "EVERY", 0.0)
+    monkeypatch.setattr(keeping, "SHARE", 1e9)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -62,7 +63,7 @@ def test_a_killed_process_goes_on(tmp_path):
     script = """
         import numpy as np, metricmix as mm
         from metricmix.nearness import keeping
-        keeping.EVERY = 0.0
+        keeping.EVERY, keeping.SHARE = 0.0, 1e9
         D = np.tril(abs(np.random.default_rng(0).standard_normal((150, 150))), -1)
         def tell(p): print(p.iteration, repr(p.objective), repr(p.lower_bound), flush=True)
         mm.nearest_metric(D + D.T, tol=0.0, checkpoint={!r}, callback=tell)

@@ -421,3 +421,63 @@ def test_norms_are_those_promised():
     assert nearest.NORMS == NORMS
     A = all_triangles(4)
     assert A.shape == (12, 6)
+
+
+# -- what breaks certificates --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "increase"])
+@pytest.mark.parametrize("size", [1e-16, 1e-3, 1e8, 1e16])
+def test_duals_of_a_problem_of_another_size_do_no_harm(norm, size):
+    D = dissimilarity(10, kind="squares")
+    cold = mm.nearest_metric(D, norm)
+    warm = mm.nearest_metric(D, norm, start=mm.nearest_metric(size * D, norm))
+    assert warm.converged
+    assert warm.lower_bound <= cold.objective * (1 + 1e-12)
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf", "increase"])
+@pytest.mark.parametrize("placeholder", [0.0, 1e16, 1e150])
+def test_what_stands_under_weight_0_does_not_matter(norm, placeholder):
+    D, W = dissimilarity(10), np.ones((10, 10))
+    W[0, 1] = W[1, 0] = 0.0
+    unknown, written = np.where(W > 0, D, np.nan), np.where(W > 0, D, placeholder)
+    result = mm.nearest_metric(written, norm, weights=W)
+    assert result.objective == mm.nearest_metric(unknown, norm).objective
+    assert mm.is_metric(result.metric)
+
+
+@pytest.mark.parametrize("heavy", [1e8, 1e16, 1e22])
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_one_dominant_weight(norm, heavy):
+    D, W = dissimilarity(10), np.ones((10, 10))
+    W[0, 1] = W[1, 0] = heavy
+    result = mm.nearest_metric(D, norm, weights=W)
+    assert result.converged
+    assert result.gap == pytest.approx((result.objective - result.lower_bound) / result.objective)
+    assert result.gap <= 1e-6
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("seed", range(5))
+def test_metrics_but_for_rounding(norm, seed):
+    X = np.random.default_rng(seed).normal(size=(15, 4))
+    D = abs(X[:, None] - X).sum(axis=2)
+    result = mm.nearest_metric(D, norm)  # without a warning
+    assert result.gap == 0.0
+
+
+def test_the_smallest_numbers():
+    D, w = 1e-200 * dissimilarity(10), np.full((10, 10), 1e-200)
+    result = mm.nearest_metric(D, weights=w)
+    assert mm.is_metric(mm.nearest_metric(D, weights=w, start=result).metric)
+    assert np.isfinite(mm.nearest_metric([[0.0]], "decrease", lower=2.0).objective)
+
+
+def test_numbers_of_an_unfinished_run_agree():
+    D = dissimilarity(120)
+    with pytest.warns(mm.ConvergenceWarning) as caught:
+        result = mm.nearest_metric(D, "l1", max_iter=3)
+    assert str(caught[0].message) == result.message
+    assert result.trace.objective[-1] == result.objective

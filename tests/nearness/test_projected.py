@@ -374,9 +374,10 @@ def test_least_of_pairs():
     known = sum(
         (2.0 / n**2 * np.abs(grid - t) + u * grid).min() for t, u in zip(d, pull, strict=True)
     )
-    least = least_with(costs, pull, 4.0, np.ones(len(d)))
+    least, error = least_with(costs, pull, 4.0, np.ones(len(d)))
     assert least == pytest.approx(known, abs=1e-4)
-    assert least <= known + 1e-12
+    assert least - error <= known
+    assert 0 <= error < 1e-10
 
 
 # -- the loop --------------------------------------------------------------------------------------
@@ -503,3 +504,40 @@ def test_bad_input():
         mm.minimize_metric(lambda d: d, noise(4), "projected")
     with pytest.raises(InputError, match="method"):
         mm.minimize_metric(objective, noise(4), "splitting")
+
+
+# -- starts of any size --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-15, 1e-9, 1.0, 1e8, 1e12])
+@pytest.mark.parametrize("kind", ["absolute", "squares"])
+def test_the_size_of_the_start_does_not_matter(size, kind):
+    rng = np.random.default_rng(1)
+    T = np.zeros((4, 4))
+    T[np.tril_indices(4, -1)] = 700 * rng.random(6)
+    T = T + T.T
+    if kind == "squares":
+        goal, best = mm.objectives.LeastSquares(T), mm.nearest_metric(T, tol=1e-12).metric
+    else:
+        goal = mm.objectives.Separable(
+            lambda d, i, j: abs(d - T[i, j]), lambda d, i, j: np.sign(d - T[i, j]), convex=True
+        )
+        best = mm.nearest_metric(T, "l1", tol=1e-12).metric
+    least = mm.minimize_metric(goal, best, "projected")
+    result = mm.minimize_metric(goal, size * (1 - np.eye(4)), "projected")
+    assert mm.is_metric(result.metric)
+    assert result.objective == pytest.approx(least.objective, rel=2e-6)
+    assert result.lower_bound <= least.objective * (1 + 1e-10)
+
+
+def test_triplets_from_nothing():
+    goal = mm.objectives.Triplets([[0, 1, 2], [1, 2, 3], [3, 4, 0]])
+    assert mm.minimize_metric(goal, np.zeros((5, 5)), "projected").objective < 1e-6
+
+
+def test_an_objective_without_a_minimum():
+    goal = mm.objectives.Separable(lambda d, i, j: -d, lambda d, i, j: -np.ones_like(d))
+    with pytest.warns(mm.ConvergenceWarning, match="no minimum"):
+        result = mm.minimize_metric(goal, np.ones((6, 6)), "projected")
+    assert result.status is mm.Status.DIVERGED
+    assert mm.is_metric(result.metric)

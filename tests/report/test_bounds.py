@@ -53,7 +53,34 @@ def test_saved_as_bitmap_and_vector(tmp_path):
 
 
 def test_errors():
-    with pytest.raises(InputError, match="result: expected what nearest_metric"):
+    with pytest.raises(InputError, match="result: expected a result with bounds"):
         plot_bounds([1, 2, 3])
     with pytest.raises(InputError, match="at least one round"):
         plot_bounds(RelaxationTrace())
+
+
+def test_clusters_and_cuts_have_a_line_of_their_own():
+    graph = nx.karate_club_graph()
+    for solve, what in (
+        (mm.nearness.correlation_clustering, "the clusters found"),
+        (mm.nearness.max_cut, "the cut found"),
+    ):
+        result = solve(graph, random_state=0, **({"signs": "edges"} if "cl" in what else {}))
+        top, _ = plot_bounds(result).axes
+        lines = {line.get_label(): line.get_ydata() for line in top.lines}
+        assert set(lines[what]) == {result.objective}
+
+
+def test_other_solvers_with_bounds():
+    D = np.random.default_rng(0).uniform(1.0, 3.0, (8, 8))
+    D = (D + D.T) / 2
+    np.fill_diagonal(D, 0.0)
+    goal = mm.objectives.LeastSquares(D)
+    stack = mm.DissimilarityStack([D, np.sqrt(D)])
+    for result in (
+        mm.minimize_metric(goal, np.ones((8, 8)), "projected"),
+        mm.minimize(goal, stack, method="cutting-plane"),
+    ):
+        assert len(plot_bounds(result).axes) == 2
+    with pytest.raises(InputError, match="expected a result with bounds"):
+        plot_bounds(mm.minimize(goal, stack, method="full"))

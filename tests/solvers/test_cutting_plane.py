@@ -466,3 +466,18 @@ def test_state_is_arrays_and_numbers():
     state = solver.step(solver.init(np.random.default_rng(0)), 0, np.random.default_rng(0))
     for value in vars(state).values():
         assert isinstance(value, np.ndarray | float | int)
+
+
+def test_simplex_that_only_touches_the_metrics():
+    """Some weights make a metric, but none strictly inside: they are found all the same."""
+
+    def pair(k):
+        M = np.zeros((4, 4))
+        M[np.tril_indices(4, -1)] = np.eye(6)[k]
+        return M + M.T
+
+    stack = mm.DissimilarityStack([pair(k) for k in range(4)])
+    objective = mm.objectives.LeastSquares(1.0 - np.eye(4))
+    result = mm.minimize(objective, stack, method="cutting-plane", constraint="simplex")
+    assert result.weights == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
+    assert result.has_interior is False

@@ -13,6 +13,7 @@ from metricmix.cli.matrix_input import (
     FILE,
     interruptible,
     json_option,
+    known_both_ways,
     one_sentence,
     percent,
     print_json,
@@ -40,6 +41,7 @@ class Report:
     file: Path
     matrix: MatrixFile
     missing: int
+    one_sided: int
     zero_pairs: int
     found: MetricViolations
     triangles: list[Triangle]
@@ -115,7 +117,11 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     from metricmix.paths.filling import fill_along_paths
     from metricmix.validation import symmetrized
 
-    values, tol = matrix.values, max(tol, matrix.rounding)
+    tol, half = max(tol, matrix.rounding), 0
+    if not directed:
+        half = int(np.sum(np.isnan(matrix.values) != np.isnan(matrix.values.T))) // 2
+        matrix = known_both_ways(matrix)
+    values = matrix.values
     unknown, zero = np.isnan(values), values == 0
     np.fill_diagonal(zero, False)
     triangles: list[Triangle] = []
@@ -132,7 +138,8 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     return Report(
         file=file,
         matrix=matrix,
-        missing=int(unknown.sum() if directed else np.triu(unknown | unknown.T).sum()),
+        missing=int(unknown.sum() if directed else np.triu(unknown).sum()),
+        one_sided=half,
         zero_pairs=int(zero.sum() if directed else np.triu(zero | zero.T).sum()),
         found=found,
         triangles=triangles,
@@ -150,6 +157,8 @@ def _print(report: Report) -> None:
     if report.missing:
         rest = "; the known ones fit a metric" if found.is_metric() else ""
         click.echo(f"  unknown pairs: {report.missing:,} of {pairs:,}{rest}")
+    if report.one_sided:
+        click.echo(f"  pairs known in one direction only, taken for both: {report.one_sided:,}")
     if found.worst_negative is not None and found.negativity > limit:
         i, j = map(matrix.name, found.worst_negative)
         click.echo(f"  negative entries, the worst {-found.negativity:.6g} for {i} – {j}")
@@ -159,8 +168,7 @@ def _print(report: Report) -> None:
     if found.worst_asymmetry is not None and found.asymmetry > limit:
         i, j = map(matrix.name, found.worst_asymmetry)
         there, back = (
-            "unknown" if math.isnan(amount) else f"{amount:.6g}"
-            for amount in (way[found.worst_asymmetry] for way in (matrix.values, matrix.values.T))
+            f"{way[found.worst_asymmetry]:.6g}" for way in (matrix.values, matrix.values.T)
         )
         click.echo(
             f"  not symmetric: {i} – {j} is {there} there and {back} back; --symmetrise mean (or "
@@ -196,7 +204,10 @@ def _print_culprits(report: Report) -> None:
     matrix, culprits, total = report.matrix, report.culprits, report.broken
     count = report.explained_by
     if count is None:
-        click.echo(f"  no few items explain the {total:,} broken triangles; those in most of them:")
+        click.echo(
+            f"  no few items explain the {total:,} broken triangles (--tol 0.01 leaves small "
+            "violations out); those in most of them:"
+        )
     else:
         share = 1.0 - culprits[count - 1].left / total
         subject = "1 item is" if count == 1 else f"{count} items are"
@@ -216,12 +227,13 @@ def _print_culprits(report: Report) -> None:
 
 
 def _as_record(report: Report) -> dict[str, Any]:
-    found, name = report.found, report.matrix.name
+    found, name = report.found, report.matrix.key
     return {
         "file": str(report.file),
         "items": found.n,
         "is_metric": report.good,
         "missing": report.missing,
+        "one_sided": report.one_sided,
         "largest": found.scale,
         "tolerance": found.tolerance,
         "asymmetry": found.asymmetry,

@@ -25,6 +25,7 @@ __all__ = [
     "Failure",
     "interruptible",
     "json_option",
+    "known_both_ways",
     "one_sentence",
     "percent",
     "print_json",
@@ -70,7 +71,11 @@ def interruptible(otherwise: str) -> Iterator[None]:
     with _handling(signal.SIGTERM, signal.default_int_handler):
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as error:
+            from metricmix.exceptions import is_interruption
+
+            if not is_interruption(error):
+                raise
             click.echo(f"interrupted; {otherwise}", err=True)
             raise SystemExit(INTERRUPTED) from None
 
@@ -113,6 +118,14 @@ def _symmetrised(values: NDArray[np.float64], how: str) -> NDArray[np.float64]:
     if how == "mean":
         return 0.5 * there + 0.5 * there.T  # halved first: the sum of two may be too large
     return np.minimum(there, there.T) if how == "min" else np.maximum(there, there.T)
+
+
+def known_both_ways(matrix: MatrixFile) -> MatrixFile:
+    """Return the matrix with what is known in one direction only taken for both."""
+    import numpy as np
+
+    values = matrix.values
+    return replace(matrix, values=np.where(np.isnan(values), values.T, values))
 
 
 def percent(share: float) -> str:

@@ -19,6 +19,7 @@ from metricmix.cli.matrix_input import (
     Failure,
     interruptible,
     json_option,
+    known_both_ways,
     one_sentence,
     print_json,
     quiet_option,
@@ -41,6 +42,8 @@ __all__ = ["repair"]
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 NOT_REACHED, STOPPED = 1, 3
+LITTLE = 1e-2
+"""How near to the least squared change, where the largest change matters."""
 
 
 @click.command(
@@ -57,11 +60,12 @@ Examples:
 )
 @click.option(
     "--norm",
-    type=click.Choice(NORMS),
+    type=click.Choice(NORMS, case_sensitive=False),
     default="l2",
     show_default=True,
-    help="What to keep small: squared, absolute or largest changes; or squared ones where entries "
-    "may only decrease, or only increase.",
+    help="What to keep small: squared changes, absolute ones, or the largest one (and of many such "
+    "metrics, one that changes little else); or squared ones where entries may only decrease, or "
+    "only increase.",
 )
 @click.option(
     "--tol",
@@ -115,7 +119,7 @@ def repair(
             raise Failure(f"{out}: there already; pass --force to overwrite it")
         with one_sentence(file):
             check_target(out)  # before reading, which may take long
-        matrix = read(file, symmetrise)
+        matrix = known_both_ways(read(file, symmetrise))
         with one_sentence(file):
             check_target(out, matrix.items)
         _check_repairable(file, matrix)
@@ -126,11 +130,13 @@ def repair(
             "start": None if start is None else _read_start(start, matrix),
             "checkpoint": checkpoint,
         }
+        resumed = checkpoint is not None and checkpoint.exists()
         began = time.perf_counter()
         result = _solve(file, matrix.values, norm, settings, quiet)
         with uninterrupted(), one_sentence(out):
             write_matrix(out, result.metric, matrix.items)
-    done = Repair(file, out, norm, matrix, result, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    done = Repair(file, out, norm, matrix, result, seconds, checkpoint, resumed)
     if as_json:
         print_json(as_record(done))
     elif not quiet:
@@ -158,15 +164,12 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
         )
     unknown = np.isnan(values)
-    apart = np.where(unknown | unknown.T, 0.0, np.abs(values - values.T))
-    apart[unknown != unknown.T] = np.inf
+    apart = np.where(unknown, 0.0, np.abs(values - values.T))
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[i, j] > max(1e-9, matrix.rounding) * scale:
-        i, j = (j, i) if unknown[i, j] else (i, j)
-        back = "unknown" if unknown[j, i] else f"{values[j, i]:.6g}"
         raise Failure(
             f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
-            f"{matrix.name(i)} to {matrix.name(j)} and {back} from {matrix.name(j)} to "
+            f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
             f"{matrix.name(i)}; pass --symmetrise mean, min or max"
         )
     diagonal = np.abs(np.diagonal(values))
@@ -177,12 +180,27 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
             f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
             "into dissimilarities first"
         )
+    _check_connected(file, matrix)
     lowest = int(np.nanargmin(values))
     i, j = divmod(lowest, len(values))
     if values[i, j] < 0:
         raise Failure(
             f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
+        )
+
+
+def _check_connected(file: Path, matrix: MatrixFile) -> None:
+    """Refuse items that no known entries join: nothing says how far apart they are."""
+    import numpy as np
+    from scipy.sparse.csgraph import connected_components
+
+    _, part = connected_components(~np.isnan(matrix.values))
+    if part.any():
+        i, j = 0, int(part.argmax())
+        raise Failure(
+            f"{file}: expected a way over known entries between any two items, found none between "
+            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
         )
 
 
@@ -217,7 +235,21 @@ def _solve(
         _gap_bar(settings["tol"], quiet) as on_round,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
-        return nearest_metric(values, norm, callback=on_round, **settings)
+        result = nearest_metric(values, norm, callback=on_round, **settings)
+        if norm != "linf" or not result.converged:
+            return result
+        # Of the many metrics with this largest change, one that changes little else.
+        most = result.objective * (1.0 + 1e-12)
+        little = nearest_metric(
+            values,
+            "l2",
+            lower=values - most,
+            upper=values + most,
+            tol=LITTLE,
+            start=result.metric,
+            time_limit=settings["time_limit"],
+        )
+        return replace(result, metric=little.metric)
 
 
 @contextmanager

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Repair", "as_record", "print_repair"]
 
+SEEN = 1e-6
+"""Changes up to this share of the largest entry are not counted."""
+
 
 @dataclass(frozen=True)
 class Repair:
@@ -27,6 +30,8 @@ class Repair:
     matrix: MatrixFile
     result: NearnessResult
     seconds: float
+    checkpoint: Path | None = None
+    resumed: bool = False
 
     @property
     def interrupted(self) -> bool:
@@ -63,6 +68,8 @@ def print_repair(done: Repair) -> None:
         f"  {done.norm}: {result.objective:.6g}, and no metric has less than "
         f"{result.lower_bound:.6g} (gap {result.gap:.1g})"
     )
+    if done.resumed:
+        click.echo(f"  went on from {done.checkpoint}")
     if matrix.items is not None and done.out.suffix.lower() == ".npy":
         click.echo("  names are left out: npy has no place for them, npz has")
     if not result.converged:
@@ -70,7 +77,11 @@ def print_repair(done: Repair) -> None:
 
 
 def _advice(done: Repair) -> str:
-    again = f"with --start {done.out} another run will do no worse"
+    again = (
+        f"with --start {done.out} another run will do no worse"
+        if done.checkpoint is None
+        else "the same command with --force goes on"
+    )
     return {
         "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
         "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
@@ -88,7 +99,7 @@ def _changes(done: Repair) -> dict[str, Any]:
     known = upper & ~np.isnan(values)
     change = np.where(known, metric - np.nan_to_num(values), 0.0)
     apart = np.abs(change)
-    moved = apart > 1e-12 * float(np.nanmax(np.abs(values), initial=0.0))
+    moved = apart > SEEN * float(np.nanmax(np.abs(values), initial=0.0))
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     total = float(apart.sum())
     by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
@@ -108,7 +119,7 @@ def _changes(done: Repair) -> dict[str, Any]:
 
 def as_record(done: Repair) -> dict[str, Any]:
     """Return the same for JSON; items by their names."""
-    result, name, changes = done.result, done.matrix.name, _changes(done)
+    result, name, changes = done.result, done.matrix.key, _changes(done)
     pair = changes["most_changed"]
     changes["most_changed"] = None if pair is None else [name(k) for k in pair]
     changes["by_item"] = [{"item": name(k), "share": share} for k, share in changes["by_item"]]

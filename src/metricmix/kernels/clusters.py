@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.short_paths import mixed, search_ball
 
-__all__ = ["move_items", "pivot_clusters", "weight_within"]
+__all__ = ["cost_of_clusters", "move_items", "pivot_clusters"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -137,7 +137,7 @@ def move_items(
 
 
 @kernel
-def weight_within(
+def cost_of_clusters(
     starts: Starts,
     ends: Ints,
     pairs: Ints,
@@ -145,16 +145,29 @@ def weight_within(
     default: float,
     labels: Ints,
 ) -> float:
-    """Return the sum of the weights of all pairs within clusters; labels are in 0 .. n - 1."""
+    """Return attraction between clusters and repulsion within; labels are in 0 .. n - 1.
+
+    Only what costs is added up: clusters that cost nothing cost exactly 0.
+    """
     n = labels.shape[0]
     sizes = np.zeros(n, np.int64)
-    total = 0.0
+    cost: float = 0.0
+    together, listed = 0, 0
     for i in range(n):
         sizes[labels[i]] += 1
         for t in range(starts[i], starts[i + 1]):
             j = ends[t]
-            if j < i and labels[j] == labels[i]:
-                total += weights[pairs[t]] - default
+            if j >= i:
+                continue
+            listed += 1
+            w = weights[pairs[t]]
+            if labels[j] == labels[i]:
+                together += 1
+                cost += max(0.0, -w)
+            else:
+                cost += max(0.0, w)
+    within = 0
     for label in range(n):
-        total += default * 0.5 * sizes[label] * (sizes[label] - 1)
-    return total
+        within += sizes[label] * (sizes[label] - 1) // 2
+    apart = n * (n - 1) // 2 - within - (listed - together)
+    return float(cost + max(0.0, -default) * (within - together) + max(0.0, default) * apart)

@@ -98,8 +98,8 @@ class DualAscent:
         self.terms, self.problem, self.crew, self.tol = terms, terms.problem, crew, tol
         self.start = start
         self.matrix = np.empty((self.problem.n, self.problem.n))
-        self.size = float(terms.objective(np.zeros(len(self.problem.d))))
         self.metric: Floats | None = None
+        self.unchanged = False  # whether the best metric is d, but for rounding
         self.lower, self.upper = start.lower, math.inf
         if start.metric is not None:
             self._offer(start.metric)
@@ -112,7 +112,7 @@ class DualAscent:
     @property
     def gap(self) -> float:
         """The gap so far."""
-        return relative_gap(self.upper, self.lower, self.size)
+        return 0.0 if self.unchanged else relative_gap(self.upper, self.lower)
 
     def init(self, rng: np.random.Generator) -> AscentState:
         """Return a state that knows nothing; the first check begins the work."""
@@ -200,7 +200,10 @@ class DualAscent:
         self.rows = Rows(self.problem.n, self.crew)
         if self.start.triangles is not None and self.start.multipliers is not None:
             self.rows.set_duals(self.start.triangles, self.start.multipliers)
-        self.ascent = self.terms.ascent(self.rows, self.start.metric)
+            self.rows.z *= self.terms.scale_for(self.rows)
+        self.ascent = self.terms.ascent(
+            self.rows, None if self.start.metric is None else self.metric
+        )
         self._look(self.ascent.point())
 
     def _sweeps(self) -> int:
@@ -259,3 +262,4 @@ class DualAscent:
         objective = self.terms.objective(metric)
         if self.metric is None or objective < self.upper:
             self.metric, self.upper = metric, objective
+            self.unchanged = self.problem.is_unchanged(metric)

@@ -16,6 +16,8 @@ __all__ = ["read_problem"]
 
 Floats = NDArray[np.float64]
 
+SYMMETRISE = "symmetrise it, e.g. (D + D.T) / 2"
+
 LARGEST = 1e150
 """Numbers that can still be squared and added up."""
 
@@ -63,7 +65,7 @@ def read_problem(
         raise InputError(
             f"D: expected entries up to {LARGEST:g}, found {largest:.6g}; take another unit"
         )
-    matrix = check_square(given, name="D")
+    matrix = check_square(given, name="D", advice=SYMMETRISE)
     n = len(matrix)
     d = pairs_of(matrix)
     w = np.ones(len(d)) if weights is None else _weights(weights, n)
@@ -71,8 +73,13 @@ def read_problem(
         w = np.where(pairs_of(absent.astype(float)) > 0, 0.0, w)
     if len(d) and not (w > 0).any():
         raise InputError("D: expected at least one known entry with a weight, found none")
+    d = np.where(w > 0, d, 0.0)  # what stands where nothing is known means nothing
     low = _bound(lower, n, "lower", -np.inf)
     high = _bound(upper, n, "upper", np.inf)
+    if low is not None and low.max(initial=0.0) > LARGEST:
+        raise InputError(f"lower: expected bounds up to {LARGEST:g}, found {low.max():.6g}")
+    if high is not None:
+        high = np.where(high > LARGEST, np.inf, high)
     if fixed is not None:
         held = _mask(fixed, n)
         if np.any(held & (w == 0)):
@@ -106,7 +113,10 @@ def _weights(weights: ArrayLike, n: int) -> Floats:
     given = as_float_array(weights, name="weights")
     if given.shape != (n, n):
         raise InputError(f"weights: expected shape {(n, n)}, like D, got {given.shape}")
-    return pairs_of(check_square(given, name="weights", require_zero_diagonal=False))
+    found = pairs_of(check_square(given, name="weights", require_zero_diagonal=False))
+    if found.max(initial=0.0) > LARGEST:
+        raise InputError(f"weights: expected numbers up to {LARGEST:g}, found {found.max():.6g}")
+    return found
 
 
 def _bound(bound: Any, n: int, name: str, none: float) -> Floats | None:

@@ -24,8 +24,8 @@ __all__ = ["Keeper", "Kept"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-EVERY = 20.0
-"""Seconds between writing."""
+EVERY, SHARE = 2.0, 0.05
+"""Seconds between writing, at least, and the share of all time that writing may take."""
 
 
 class Kept(NamedTuple):
@@ -78,7 +78,7 @@ class Keeper:
         for values in (problem.d * (problem.w > 0), problem.w, problem.lower, problem.upper):
             digest.update(b"none" if values is None else values.tobytes())
         self.fingerprint = digest.hexdigest()
-        self.written = time.perf_counter()
+        self.next = time.perf_counter() + EVERY
 
     def read(self) -> Kept | None:
         """Return what the file holds, or None if there is none.
@@ -100,7 +100,8 @@ class Keeper:
 
     def keep(self, solver: Found, *, now: bool = False) -> None:
         """Write what a solver knows, if it is time to; a full disk does not end the run."""
-        if solver.metric is None or not (now or time.perf_counter() - self.written >= EVERY):
+        started = time.perf_counter()
+        if solver.metric is None or not (now or started >= self.next):
             return
         triangles, multipliers = solver.triangles()
         header = {"fingerprint": self.fingerprint, "lower": solver.lower}
@@ -111,4 +112,5 @@ class Keeper:
         except OSError as error:
             reason = error.strerror or type(error).__name__
             warn_caller(f"{self.path}: could not be written ({reason}); going on", RuntimeWarning)
-        self.written = time.perf_counter()
+        ended = time.perf_counter()
+        self.next = ended + max(EVERY, (ended - started) / SHARE)

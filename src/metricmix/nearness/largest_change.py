@@ -67,6 +67,7 @@ class LargestChange:
         self.rounding = ROUNDING * problem.ceiling
         self.size = problem.ceiling * float(problem.w.max())
         self.metric: Floats | None = None
+        self.unchanged = False  # whether the best metric is d, but for rounding
         self.lower, self.upper = start.lower, math.inf
         self.tried = -math.inf  # the largest change known to be too small
         self.lower_bounds: list[float] = []
@@ -76,7 +77,7 @@ class LargestChange:
     @property
     def gap(self) -> float:
         """The gap so far."""
-        return relative_gap(self.upper, self.lower, self.size)
+        return 0.0 if self.unchanged else relative_gap(self.upper, self.lower)
 
     def init(self, rng: np.random.Generator) -> ChangeState:
         """Start from the smallest change that is not known to be too small."""
@@ -173,6 +174,7 @@ class LargestChange:
         largest = float(np.max(self.problem.w * np.abs(metric - self.problem.d)))
         if self.metric is None or largest < self.upper:
             self.metric, self.upper = metric, largest
+            self.unchanged = self.problem.is_unchanged(metric)
 
 
 def _way(pair: int, lengths: Floats, closed: Floats) -> Ints | None:

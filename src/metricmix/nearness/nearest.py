@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.exceptions import InputError
+from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.kernels.threads import Crew, effective_threads
 from metricmix.kernels.triples import SMALL
 from metricmix.nearness.dual_ascent import DualAscent
@@ -20,9 +20,9 @@ from metricmix.nearness.keeping import Keeper, Kept
 from metricmix.nearness.known import Known
 from metricmix.nearness.largest_change import LargestChange
 from metricmix.nearness.problem import Problem, bounded, matrix_of, pairs_of
-from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace, in_words
+from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
 from metricmix.nearness.terms import Absolutes, Squares
-from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.loop import Limits, Outcome, Progress, run
 from metricmix.validation import check_choice, check_number, check_square
 
 __all__ = ["NORMS", "nearest_metric"]
@@ -89,8 +89,9 @@ def nearest_metric(
         Called after every round with a :class:`~metricmix.nearness.NearnessProgress`; stops the
         solver by returning True.
     checkpoint : path, optional
-        File for bounds, metric and duals, written now and then and at the end, however it comes. If
-        it is there already the run goes on from it, with limits of its own; `start` is ignored.
+        File for bounds, metric and duals, written every few seconds (after a round) and at the end,
+        however it comes. If it is there already the run goes on from it, with limits of its own;
+        `start` is ignored.
     verbose : bool
         Show progress on a terminal.
     n_jobs : int, optional
@@ -138,11 +139,15 @@ def nearest_metric(
     1.0
     """
     check_choice(norm, NORMS, name="norm")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback: expected a function of one argument, got {callback!r}")
     tol = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
     limits = Limits(max_iter, time_limit)
     memory = CLOSURE if norm in ("linf", "decrease") else ASCENT
     problem = read_problem(D, weights, lower, upper, fixed, bytes_per_entry=memory)
-    problem = bounded(_one_sided(problem, norm), n_jobs)
+    one_sided = norm in ("increase", "decrease")
+    note = f" (norm={norm!r} makes D a bound, too)" if one_sided else ""
+    problem = bounded(_one_sided(problem, norm), n_jobs, note)
     power = 1 if norm in ("l1", "linf") else 2
     units = Units(
         problem.unit,
@@ -162,29 +167,26 @@ def nearest_metric(
             np.random.default_rng(0),
             callback=_telling(callback, keeper, solver, units),
             verbose=verbose,
-            in_words=lambda status: in_words(status, solver.gap),
+            warn=False,
         )
         metric = solver.finish()
         if keeper:
             keeper.keep(solver, now=True)
     triangles, multipliers = solver.triangles()
-    trace = outcome.trace
-    return NearnessResult(
+    result = NearnessResult(
         metric=units.length * matrix_of(metric, problem.n),
         objective=units.objective * solver.upper,
         lower_bound=units.objective * min(solver.lower, solver.upper),
         gap=solver.gap,
         n_iter=outcome.n_iter,
         status=outcome.status,
-        trace=NearnessTrace(
-            trace.iteration,
-            [units.objective * value for value in trace.objective],
-            trace.time,
-            lower_bound=[units.objective * value for value in solver.lower_bounds],
-        ),
+        trace=_traced(outcome, solver, units),
         triangles=triangles,
         multipliers=units.multiplier * multipliers,
     )
+    if not result.converged:
+        warn_caller(result.message, ConvergenceWarning)
+    return result
 
 
 class Units(NamedTuple):
@@ -237,12 +239,27 @@ def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
                 f"start: expected a result for {problem.n} items, like D, got one for "
                 f"{len(start.metric)}"
             )
-        duals = (start.triangles, start.multipliers / units.multiplier)
+        if units.multiplier > 0:
+            duals = (start.triangles, start.multipliers / units.multiplier)
         start = start.metric
     given = check_square(start, name="start")
     if len(given) != problem.n:
         raise InputError(f"start: expected shape {(problem.n,) * 2}, got {given.shape}")
     return Kept(metric_near(pairs_of(given) / units.length, problem, n_jobs), *duals)
+
+
+def _traced(outcome: Outcome, solver: DualAscent | LargestChange | Known, units: Units) -> Any:
+    """Return what happened, with what the end of an unfinished run brought as its last entry."""
+    trace, lower = outcome.trace, solver.lower_bounds
+    rounds = len(trace)
+    if rounds and solver.upper < trace.objective[-1]:
+        trace.objective[-1] = solver.upper
+    return NearnessTrace(
+        trace.iteration,
+        [units.objective * value for value in trace.objective],
+        trace.time,
+        lower_bound=[units.objective * value for value in lower[:rounds]],
+    )
 
 
 def _telling(

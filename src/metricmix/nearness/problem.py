@@ -24,6 +24,9 @@ __all__ = ["Problem", "bounded", "closure_of", "items_of", "matrix_of", "name_of
 
 Floats = NDArray[np.float64]
 
+UNCHANGED = 32 * float(np.finfo(np.float64).eps)
+"""Share of the largest entry that sums along paths may be off by."""
+
 ROUNDING = 1e-9
 """Share of the largest entry up to which bounds that no metric keeps count as rounding."""
 
@@ -68,6 +71,11 @@ class Problem:
         top = float(self.d.max(where=self.w > 0, initial=0.0))
         return top if self.lower is None else max(top, float(self.lower.max(initial=0.0)))
 
+    def is_unchanged(self, x: Floats) -> bool:
+        """Return whether x is d, wherever that is known, but for rounding."""
+        apart = np.max(np.abs(x - self.d), where=self.w > 0, initial=0.0)
+        return bool(apart <= UNCHANGED * self.ceiling)
+
 
 def items_of(pair: int) -> tuple[int, int]:
     """Return the items (i, j), i > j, of a pair."""
@@ -103,8 +111,10 @@ def closure_of(values: Floats, n: int, n_jobs: int | None) -> Floats:
     return pairs_of(close_in_place(matrix_of(values, n), symmetric=True, n_jobs=n_jobs))
 
 
-def bounded(problem: Problem, n_jobs: int | None) -> Problem:
+def bounded(problem: Problem, n_jobs: int | None, note: str = "") -> Problem:
     """Return the problem with its upper bounds tightened, or raise if no metric keeps the bounds.
+
+    `note` says in the error where bounds come from that nobody gave.
 
     Raises
     ------
@@ -125,7 +135,7 @@ def bounded(problem: Problem, n_jobs: int | None) -> Problem:
     if problem.upper is None:
         return problem
     upper, lower = closure_of(problem.upper, problem.n, n_jobs), problem.lower
-    if lower is not None:
+    if lower is not None and len(lower):
         lacking = lower - upper
         worst = int(lacking.argmax())
         if lacking[worst] > ROUNDING * max(float(lower.max()), problem.ceiling):
@@ -133,6 +143,7 @@ def bounded(problem: Problem, n_jobs: int | None) -> Problem:
                 "lower, upper, fixed: expected bounds that some metric keeps, found that those "
                 f"from above leave at most {problem.unit * upper[worst]:.6g} between "
                 f"{name_of(worst)}, less than the lower bound {problem.unit * lower[worst]:.6g}"
+                f"{note}"
             )
         lower = np.minimum(lower, upper)
     return replace(problem, lower=lower, upper=upper)

@@ -31,11 +31,10 @@ ADVICE = {
 }
 
 
-def relative_gap(objective: float, lower_bound: float, size: float) -> float:
-    """Return max(0, objective - lower_bound) / max(objective, rounding of `size`)."""
-    least = float(np.finfo(np.float64).eps) * size
+def relative_gap(objective: float, lower_bound: float, rounding: float = 0.0) -> float:
+    """Return (objective - lower_bound) / objective; 0 if the objective itself is but rounding."""
     room = max(0.0, objective - lower_bound)
-    return 0.0 if room == 0.0 else room / max(objective, least, np.finfo(np.float64).tiny)
+    return 0.0 if room == 0.0 or objective <= rounding else room / objective
 
 
 @dataclass

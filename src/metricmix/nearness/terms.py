@@ -15,6 +15,7 @@ them out.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,9 @@ NEAR, FAR_SWEEPS, NEAR_SWEEPS = 3e-4, (4, 4), (16, 1)
 """Gap below which each centre is worth going a long way, and `sweeps` and `effort` before and
 after; measured."""
 
+ALIKE = 100.0
+"""Duals that are so many times too large or small are still good to start from."""
+
 MOST_ROWS = 30_000
 """Rows up to which a linear program takes seconds, not minutes."""
 
@@ -58,6 +62,10 @@ class Terms(Protocol):
 
     def objective(self, x: Floats) -> float:
         """Return f(x)."""
+        ...
+
+    def scale_for(self, rows: Rows) -> float:
+        """Return what to multiply duals of another problem by, for them to fit this one."""
         ...
 
     def lower_bound(self, rows: Rows, x: Floats) -> float:
@@ -108,7 +116,22 @@ class Squares:
 
     def objective(self, x: Floats) -> float:
         """Return f(x)."""
-        return float(np.sum(self.problem.w * (x - self.problem.d) ** 2))
+        problem, missing = self.problem, self.missing
+        apart = x - problem.d if missing is None else np.where(missing, 0.0, x - problem.d)
+        return float(np.sum(problem.w * apart**2))
+
+    def scale_for(self, rows: Rows) -> float:
+        r"""Return the best s >= 0 for the bound :math:`2 s z^T A d - s^2 \|A^T z\|_{1/w}^2`.
+
+        That leaves bounds on the entries out, so it is 1 unless sizes are very different.
+        """
+        known = self.problem.w > 0
+        u, w = rows.transposed()[known], self.problem.w[known]
+        square = float(np.sum(u * (u / w)))
+        best = rows.product(self.problem.d) / square if square > 0 else 0.0
+        if 1.0 / ALIKE <= best <= ALIKE:
+            return 1.0
+        return best if math.isfinite(best) and best > 0 else 0.0
 
     def lower_bound(self, rows: Rows, x: Floats) -> float:
         r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`.
@@ -164,6 +187,12 @@ class Absolutes:
     def objective(self, x: Floats) -> float:
         """Return f(x)."""
         return float(np.sum(self.problem.w * np.abs(x - self.problem.d)))
+
+    def scale_for(self, rows: Rows) -> float:
+        """Return 1, or less where duals pull more than any term can hold."""
+        known = self.problem.w > 0
+        most = float(np.max(np.abs(rows.transposed()[known]) / self.problem.w[known], initial=0.0))
+        return min(1.0, 2.0 / most) if 0 < most < math.inf else 0.0
 
     def lower_bound(self, rows: Rows, x: Floats) -> float:
         r"""Return the best of the bounds that :math:`s z`, :math:`0 < s \le 1`, give.

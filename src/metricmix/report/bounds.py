@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.nearness.relaxations.result import RelaxationTrace
+from metricmix.nearness.relaxations import (
+    CorrelationClustering,
+    MaxCut,
+    RelaxationTrace,
+    SparsestCut,
+)
 from metricmix.nearness.result import NearnessTrace
 from metricmix.report.style import PALETTE, panels, save_figure
+from metricmix.solvers.result import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,14 +32,16 @@ def plot_bounds(
 ) -> Figure:
     r"""Return a figure of both bounds against seconds, and of the gap between them below.
 
-    The optimum lies in the shaded band, whenever the run is stopped. The gap between bounds l and u
-    is a share of the larger one, :math:`(u - l) / \max(|u|, |l|)`, on a logarithmic scale; it
-    ends where nothing is left.
+    The optimum lies in the shaded band, whenever the run is stopped. For clusters and cuts that is
+    the optimum of the relaxation; what rounding made of it is a line of its own. The gap between
+    bounds l and u is a share of the larger one, :math:`(u - l) / \max(|u|, |l|)`, on a logarithmic
+    scale; it ends where nothing is left.
 
     Parameters
     ----------
     result : what `nearest_metric`, `correlation_clustering`, `sparsest_cut`, `max_cut` return
-        Or the trace of it.
+        Or `minimize` by cutting planes, or `minimize_metric` by projection where it proves a bound;
+        or the trace of it.
     path : path, optional
         Where to save it too, as PNG and SVG.
     title : str
@@ -45,6 +53,10 @@ def plot_bounds(
     top.fill_between(seconds, lower, upper, color=PALETTE[5], alpha=0.25, linewidth=0, step="post")
     for bound, colour, label in ((upper, 1, "upper bound"), (lower, 0, "lower bound")):
         top.step(seconds, bound, where="post", color=PALETTE[colour], linewidth=1.6, label=label)
+    if isinstance(result, (CorrelationClustering, SparsestCut, MaxCut)):
+        what = "clusters" if isinstance(result, CorrelationClustering) else "cut"
+        line = {"color": PALETTE[3], "linewidth": 1.2, "linestyle": "--"}
+        top.axhline(result.objective, label=f"the {what} found", **line)
     top.legend(loc="best", frameon=False, fontsize=9)
     top.set_ylabel("objective")
     top.set_title(title or f"gap {gap[-1]:.2g} after {seconds[-1]:.2g} s", loc="left", fontsize=11)
@@ -66,12 +78,18 @@ def _bounds_of(result: Any) -> tuple[Floats, Floats, Floats]:
         lists = (trace.seconds, trace.lower_bound, trace.upper_bound)
     elif isinstance(trace, NearnessTrace):
         lists = (trace.time, trace.lower_bound, trace.objective)
+    elif isinstance(trace, Trace) and "lower_bound" in trace.details:
+        lists = (trace.time, trace.details["lower_bound"], trace.objective)
     else:
         raise InputError(
-            "result: expected what nearest_metric, correlation_clustering, sparsest_cut or max_cut "
-            f"returns, or its trace, got {type(result).__name__}"
+            "result: expected a result with bounds (of nearest_metric, a relaxation, "
+            "minimize(method='cutting-plane') or a convex minimize_metric(method='projected')), or "
+            f"its trace, got {type(result).__name__}"
         )
     if not len(trace):
         raise InputError("result: expected a trace of at least one round, got an empty one")
     seconds, lower, upper = (np.array(values, np.float64) for values in lists)
-    return seconds, lower, upper
+    known = np.isfinite(lower) & np.isfinite(upper)
+    if not known.any():
+        raise InputError("result: expected bounds from both sides, found none in the trace")
+    return seconds[known], lower[known], upper[known]

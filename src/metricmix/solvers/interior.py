@@ -93,10 +93,17 @@ class InnerSearch:
         return inner._replace(width=width), broken
 
     def is_settled(self, inner: Inner, new: bool) -> bool:
-        """Return whether to look no further: wide enough, none there, or no `new` rows found."""
+        """Return whether to look no further: wide enough, none there, or no `new` rows found.
+
+        On the simplex, where 0 is not to be had, weights at the edge of the cone are looked for.
+        """
+        least = NO_MARGIN * self.unit
+        at_edge = self.model.constraint == "simplex" and abs(inner.width) <= least
+        if at_edge and new and not self.keeps(inner):
+            return False
         enough = inner.margin >= min(WIDE * self.unit, 0.5 * inner.width)
         asked = np.isfinite(inner.width)
-        return bool(enough or (asked and not new) or (not inner.width > NO_MARGIN * self.unit))
+        return bool(enough or (asked and not new) or (not inner.width > least))
 
     def _first_guess(self) -> Floats:
         if self.model.constraint == "simplex":

@@ -18,7 +18,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.exceptions import CheckpointError, ConvergenceWarning, warn_caller
+from metricmix.exceptions import (
+    CheckpointError,
+    ConvergenceWarning,
+    InputError,
+    is_interruption,
+    warn_caller,
+)
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
 from metricmix.solvers.progress import progress_bar
 from metricmix.solvers.result import Status, Trace
@@ -143,7 +149,7 @@ def run(
     callback: Callable[[Progress], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool = False,
-    in_words: Callable[[Status], str] | None = None,
+    warn: bool = True,
 ) -> Outcome:
     """Run a solver to its end.
 
@@ -159,9 +165,11 @@ def run(
         belongs to the same problem and seed, the run goes on from it, to the very same result.
     verbose : bool
         Show a progress bar on a terminal.
-    in_words : callable, optional
-        What to warn with where the solver was not done; default the value of the status.
+    warn : bool
+        Whether to warn where the solver was not done; otherwise that is left to the caller.
     """
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback: expected a function of one argument, got {callback!r}")
     trace = Trace()
     # Digesting a large stack takes a while: once per run, and only if it will be needed.
     fingerprint = f"{solver.fingerprint()} {seed}" if checkpoint is not None else ""
@@ -206,15 +214,16 @@ def run(
                         _save(checkpoint, fingerprint, rng, trace, current)
                 if status is None and time.perf_counter() >= deadline:
                     status = Status.TIME_LIMIT
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as error:
+            if not is_interruption(error):
+                raise
             status = Status.INTERRUPTED
             if before_step is not None:  # the step in progress will be taken again
                 rng.bit_generator.state = before_step
     if checkpoint is not None and status is not Status.DIVERGED and len(trace):
         _save(checkpoint, fingerprint, rng, trace, current)
-    if not status.is_success:
-        message = status.value if in_words is None else in_words(status)
-        warn_caller(message, ConvergenceWarning)
+    if warn and not status.is_success:
+        warn_caller(status.value, ConvergenceWarning)
     if limits.keep_best or status is Status.DIVERGED or not len(trace):
         best = current.state if current.best is None else current.best
         return Outcome(best, current.best_objective, status, current.iteration, trace)

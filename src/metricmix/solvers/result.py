@@ -27,7 +27,7 @@ class Status(Enum):
     )
     COMPLETED = "did all the steps asked for (no tol was given, so convergence was not tested)"
     MAX_ITER = "reached max_iter before tol; try more iterations, a larger step or a larger tol"
-    TIME_LIMIT = "reached time_limit; give it more time, or resume from the checkpoint"
+    TIME_LIMIT = "reached time_limit; give it more time, or go on from where it ended"
     STALLED = (
         "no descent found at a kink of the objective; the weights are as good as this solver gets, "
         "try method='stochastic' from here or a larger rho"

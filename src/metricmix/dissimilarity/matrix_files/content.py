@@ -34,6 +34,10 @@ class MatrixFile:
         """Return what item i is called: by its name, else by its number, from 0 on."""
         return str(i) if self.items is None else self.items[i]
 
+    def key(self, i: int) -> str | int:
+        """Return the same for programs: a number is a number."""
+        return i if self.items is None else self.items[i]
+
 
 def check_names(
     source: Path, items: Sequence[str], n: int, lines: Sequence[int] | None = None

@@ -159,9 +159,9 @@ def _matrix(
 
 def _width(head: Sequence[str], rows: Sequence[Row]) -> int:
     """Return how many cells most lines have."""
-    if not rows:
-        return len(head)
-    return Counter(len(row.others) + 1 for row in rows).most_common(1)[0][0]
+    counts = Counter(len(row.others) + 1 for row in rows)
+    counts[len(head)] += 1
+    return counts.most_common(1)[0][0]
 
 
 def _places(source: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:

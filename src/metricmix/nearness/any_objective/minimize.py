@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from metricmix.nearness.any_objective.kinks import Shape, shape_of
 from metricmix.nearness.any_objective.over_pairs import OverPairs
 from metricmix.nearness.any_objective.projected import Projected
 from metricmix.nearness.any_objective.splitting import Splitting
-from metricmix.nearness.problem import matrix_of
+from metricmix.nearness.problem import closure_of, matrix_of
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.loop import Limits, Progress, run
 from metricmix.solvers.result import SolveResult
@@ -35,6 +36,7 @@ Floats = NDArray[np.float64]
 METHODS = ("paths", "projected")
 MAX_ITER, TOL = 2000, 1e-6
 """Defaults of "projected"."""
+ROUNDING = 1e-13
 MOST_PAIRS = 8
 """Distances of a term up to which copies of them are affordable."""
 
@@ -56,8 +58,10 @@ def minimize_metric(
 ) -> SolveResult:
     r"""Minimise an objective over all metrics on n items: the entries are the variables.
 
-    .. math:: \min_d \; \sum_t p_t \, g_t(d) + \rho \, \mathrm{mean}(X_{ij}^2)
+    .. math:: \min_d \; \sum_t p_t \bigl(g_t(d) + \rho \, \mathrm{mean}_{ij \in t}(X_{ij}^2)\bigr)
               \qquad d \text{ a metric}
+
+    with the mean over the pairs ij that term t looks at.
 
     Parameters
     ----------
@@ -162,7 +166,11 @@ def _project(
     with Crew(threads_for(n, n_jobs)) as crew:
         solver = _solver_for(over, start, small, crew)
         outcome = run(solver, limits, np.random.default_rng(0), **common)
-    state = outcome.state
+        state = outcome.state
+        closed = closure_of(np.maximum(state.best, 0.0), n, crew.threads)
+    # Steps between metrics of very different size may break triangles by more than rounding.
+    if np.abs(closed - state.best).max(initial=0.0) > ROUNDING * closed.max(initial=0.0):
+        state = replace(state, best=closed, best_value=over.value_and_gradient(closed)[0])
     gap = solver.gap(state)
     return SolveResult(
         objective=state.best_value,

@@ -41,6 +41,10 @@ Tangent = tuple[float, Floats]
 
 LOOK = 5
 """Steps from one look at the bound to the next, after as many first ones."""
+POWERS = range(-60, 61, 2)
+"""Powers of two that a start is tried at."""
+ALIKE, WORTHWHILE = 10, 0.01
+"""How many of them it may be off; and what a size must gain over none."""
 SMALL = 1e-4
 """A gap counts relative to the objective, or to this share of the gain since the start."""
 
@@ -67,7 +71,8 @@ class OverMetrics(ABC, Generic[State]):
     over : OverPairs
         The objective.
     start : (n, n) array
-        Dissimilarities; the iteration starts at the nearest metric.
+        Dissimilarities; the iteration starts at the nearest metric. If the objective is convex it
+        is scaled first, to where the objective is least.
     convex : bool
         Whether the objective is convex, or looks so.
     tol : float
@@ -82,7 +87,10 @@ class OverMetrics(ABC, Generic[State]):
         self, over: OverPairs, start: Floats, *, convex: bool, tol: float, crew: Crew
     ) -> None:
         self.over, self.tol, self.crew = over, tol, crew
-        self.start = pairs_of(start)
+        given = pairs_of(start)
+        self.start = _well_scaled(over, given) if convex else given
+        sizes = (float(np.abs(values).max(initial=0.0)) for values in (given, self.start))
+        self.size = max(sizes) or 1.0
         self.costs = PairCosts(over) if over.separable and convex else None
         self.ceiling = math.inf
         if self.costs is not None:
@@ -100,6 +108,10 @@ class OverMetrics(ABC, Generic[State]):
     def check(self, state: State) -> tuple[State, float]:
         """Return the best value so far."""
         return state, state.best_value
+
+    def details(self, state: State) -> dict[str, float]:
+        """Return the proved bound for the trace, if there is one."""
+        return {"lower_bound": state.lower} if self.proves else {}
 
     def status(self, state: State) -> Status | None:
         """Stop when nothing is left to gain."""
@@ -151,10 +163,32 @@ class OverMetrics(ABC, Generic[State]):
             return {"room": math.nan}
         if self.costs is None or math.isinf(self.ceiling):
             constant, slope = tangent
-            top = float(x.max(initial=0.0))
+            top = max(float(x.max(initial=0.0)), self.size)
             lower = constant + top * float(np.minimum(slope + pull, 0.0).sum())
-            return {"room": abs(value - lower)}  # if f is not convex, there may be less than none
+            # If f is not convex, there may be less than none. Nor must scaling the metric help.
+            return {"room": abs(value - lower) + abs(float(slope @ x))}
         if iteration >= LOOK and iteration % LOOK:
             return {}
-        lower = max(state.lower, least_with(self.costs, pull, self.ceiling, x))
-        return {"lower": lower, "room": max(0.0, min(value, state.best_value) - lower)}
+        least, error = least_with(self.costs, pull, self.ceiling, x)
+        lower = max(state.lower, least - error)
+        room = min(value, state.best_value) - max(state.lower, least)
+        return {"lower": lower, "room": max(0.0, room)}
+
+
+def _well_scaled(over: OverPairs, start: Floats) -> Floats:
+    """Return a start of a size that costs least; ones, where nothing is positive.
+
+    A start that is far too small or too large costs digits. If it is neither, or if nothing, or no
+    limit, would cost least, it stays as it is.
+    """
+    size = float(start.max(initial=0.0))
+    base = np.maximum(start, 0.0) / size if size > 0 else np.ones_like(start)
+    with np.errstate(all="ignore"):
+        found = [over.value_and_gradient(np.ldexp(base, power))[0] for power in POWERS]
+    values = np.where(np.isfinite(found), found, np.inf)
+    best = int(values.argmin())
+    alike = size > 0 and abs(POWERS[best] - math.log2(size)) <= ALIKE
+    ends = min(values[0], values[-1])
+    if alike or not values[best] < ends - WORTHWHILE * abs(ends):
+        return start if size > 0 else base
+    return np.ldexp(base, POWERS[best])

@@ -34,6 +34,8 @@ SUFFICIENT = 1e-4
 SMALLEST_SHARE = 1e-10
 FIRST_STEP, LONGEST, SHORTEST = 0.1, 1e6, 1e-10
 """Steps, as shares of what would move the metric by its own size."""
+HUGE = 1e30
+"""Metrics that are so many times larger than at the start are on their way to infinity."""
 COARSE, FINE, FINER = 1e-6, 1e-13, 1e-3
 """Accuracy of projections: of the first, of the last, and relative to the move."""
 
@@ -82,7 +84,10 @@ class Projected(OverMetrics[ProjectedState]):
         """Project a gradient step and search between it and the point."""
         x, gradient, step = state.x, state.gradient, state.step
         duals = Duals(state.triples, state.multipliers)
-        nearest = self._nearest(x - step * gradient, duals, state.accuracy)
+        goal = x - step * gradient
+        if not float(np.abs(goal).max(initial=0.0)) < HUGE * self.size:  # falls for ever, or NaN
+            return replace(state, room=np.nan)
+        nearest = self._nearest(goal, duals, state.accuracy)
         along = nearest.metric - x
         tangent = (state.value - float(gradient @ x), gradient)
         moved = float(np.linalg.norm(along)) / (float(np.linalg.norm(nearest.metric)) or 1.0)
@@ -116,6 +121,7 @@ class Projected(OverMetrics[ProjectedState]):
         return replace(
             state,
             **self._offered(state, x, value),
+            room=state.room if self.proves else np.inf,  # what was left there says nothing here
             x=x,
             value=value,
             gradient=gradient,

@@ -42,7 +42,7 @@ class Nearest(NamedTuple):
     r"""A metric, and what proves that it is near.
 
     `pull` is :math:`A^T z` for the duals :math:`z \ge 0`: its product with any metric is at most 0.
-    It is about :math:`w (v - N(v))`, up to the accuracy.
+    Up to the accuracy, it is :math:`w (v - N(v))`.
     """
 
     metric: Floats
@@ -90,5 +90,6 @@ def nearest_pairs(
     if solver.ascent is None:
         return Nearest(metric, np.zeros_like(v), NO_DUALS)
     triples, multipliers = solver.triangles()
-    pull = h * (v - unit * solver.ascent.point())
+    assert solver.rows is not None
+    pull = unit * solver.rows.transposed()
     return Nearest(metric, pull, Duals(triples, multipliers * unit))

@@ -53,8 +53,10 @@ def prox_of_pairs(costs: PairCosts, v: Floats, sigma: float, guess: Floats) -> t
     return y, float(costs.at(everyone, y)[0].sum()) + costs.constant
 
 
-def least_with(costs: PairCosts, pull: Floats, ceiling: float, guess: Floats) -> float:
-    r"""Return :math:`\sum_e \min f_e(x) + u_e x` over :math:`0 \le x \le U`.
+def least_with(
+    costs: PairCosts, pull: Floats, ceiling: float, guess: Floats
+) -> tuple[float, float]:
+    r"""Return :math:`\sum_e \min f_e(x) + u_e x` over :math:`0 \le x \le U`, and what it is off by.
 
     Where the pull u has no positive product with any metric, that is a lower bound of f over the
     metrics that are nowhere longer than U.
@@ -67,7 +69,10 @@ def least_with(costs: PairCosts, pull: Floats, ceiling: float, guess: Floats) ->
 
     ends = [low + ASIDE * width, high - ASIDE * width]
     x = _roots(slope, low, high, [*_beside(guess, width), *ends], width)
-    return float((costs.at(everyone, x)[0] + pull * x).sum()) + costs.constant
+    value, steep = costs.at(everyone, x)
+    # The minimum is within a width of x; over that, a cost falls by its slope at most.
+    error = width * float(np.abs(steep + pull).sum())
+    return float((value + pull * x).sum()) + costs.constant, error
 
 
 def _beside(guess: Floats, width: float) -> tuple[Floats, Floats]:

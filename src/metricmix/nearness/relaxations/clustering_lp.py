@@ -79,6 +79,7 @@ class ClusteringLP(Rounds):
 
     def __init__(self, graph: SignedGraph, crew: Crew, *, tol: float) -> None:
         self.size = float(graph.attraction.sum())
+        self.rounding = 64 * float(np.finfo(np.float64).eps) * self.size
         super().__init__(tol, 0.0, self.size)
         self.graph, self.crew = graph, crew
         self.rows = PathRows(graph, crew)
@@ -92,7 +93,7 @@ class ClusteringLP(Rounds):
     @property
     def gap(self) -> float:
         """The gap so far."""
-        return relative_gap(self.upper, self.lower, self.size)
+        return relative_gap(self.upper, self.lower, self.rounding)
 
     @property
     def residual(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.kernels.clusters import move_items, pivot_clusters, weight_within
+from metricmix.kernels.clusters import cost_of_clusters, move_items, pivot_clusters
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.relaxations.signed_graph import SignedGraph
 
@@ -73,8 +73,7 @@ def round_to_clusters(
 def cost_of(graph: SignedGraph, labels: Ints) -> float:
     """Return what clusters cost: attraction between them and repulsion within; labels < n."""
     listed = (graph.listed.starts, graph.listed.ends, graph.listed.pairs)
-    within = float(weight_within(*listed, graph.weights, graph.default, labels))
-    return max(0.0, float(graph.attraction.sum()) - within)
+    return float(cost_of_clusters(*listed, graph.weights, graph.default, labels))
 
 
 def lengths_of(graph: SignedGraph, labels: Ints) -> Floats:

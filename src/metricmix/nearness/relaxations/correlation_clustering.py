@@ -16,7 +16,7 @@ from metricmix.kernels.triangle import mirror
 from metricmix.memory import check_room
 from metricmix.nearness.relaxations.clustering_lp import ClusteringLP
 from metricmix.nearness.relaxations.clusters import lengths_of, round_to_clusters
-from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, relax
+from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, finished, relax
 from metricmix.nearness.relaxations.signed_graph import Neighbours, read_signed
 from metricmix.nearness.result import relative_gap
 from metricmix.solvers.loop import Limits
@@ -214,9 +214,9 @@ def correlation_clustering(
     if cost < solver.upper:  # clusters are a feasible point too
         solver.upper, lengths = cost, lengths_of(signed, labels)
     lower = min(solver.lower, solver.upper)
-    return CorrelationClustering(
+    result = CorrelationClustering(
         lp_objective=solver.upper,
-        gap=relative_gap(solver.upper, lower, solver.size),
+        gap=relative_gap(solver.upper, lower, solver.rounding),
         n_iter=n_iter,
         status=status,
         trace=trace,
@@ -227,3 +227,4 @@ def correlation_clustering(
         lengths=lengths,
         nodes=signed.nodes,
     )
+    return finished(result)

@@ -85,7 +85,7 @@ class FlowLP(Rounds):
     @property
     def gap(self) -> float:
         """The gap so far."""
-        return relative_gap(self.upper, self.lower, self.graph.unit)
+        return relative_gap(self.upper, self.lower, 0.0)
 
     @property
     def residual(self) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.threads import Crew, threads_for
 from metricmix.nearness.relaxations.cut_lp import CutLP, gap_of
-from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, relax
+from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, finished, relax
 from metricmix.nearness.relaxations.two_sides import best_two_sides, cut_lengths
 from metricmix.nearness.relaxations.weighted_graph import read_weighted
 from metricmix.solvers.loop import Limits
@@ -160,7 +160,7 @@ def max_cut(
     if cut > value:  # a cut is a feasible point too
         value, x = cut, cut_lengths(given, labels)
     bound = max(-solver.lower, value)
-    return MaxCut(
+    result = MaxCut(
         lp_objective=value,
         gap=gap_of(bound - value, bound, solver.size),
         n_iter=n_iter,
@@ -173,3 +173,4 @@ def max_cut(
         lengths=x,
         nodes=given.nodes,
     )
+    return finished(result, maximise=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from metricmix.exceptions import ConvergenceWarning, warn_caller
 from metricmix.solvers.loop import Limits, Progress, Solver, run
 from metricmix.solvers.result import Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bounded", "Relaxation", "RelaxationProgress", "RelaxationTrace", "relax"]
+__all__ = ["Bounded", "Relaxation", "RelaxationProgress", "RelaxationTrace", "finished", "relax"]
 
 ADVICE = {
     Status.CONVERGED: "converged: the gap is within tol",
@@ -94,6 +95,9 @@ class Relaxation:
         return self.status.is_success
 
 
+Result = TypeVar("Result", bound=Relaxation)
+
+
 class Bounded(Solver[Any], Protocol):
     """A solver that minimises between two bounds."""
 
@@ -118,6 +122,7 @@ def relax(
 ) -> tuple[Status, int, RelaxationTrace]:
     """Run a solver; return why it stopped, after how many rounds, and what happened.
 
+    Nobody is warned: the caller still improves on it, and ends with :func:`finished`.
     With `maximise`, the solver minimises the negative of what is told.
     """
 
@@ -135,9 +140,9 @@ def relax(
         solver,
         limits,
         rng,
-        callback=None if callback is None else tell,
+        callback=tell if callable(callback) else callback,
         verbose=verbose,
-        in_words=lambda status: _in_words(status, solver.gap),
+        warn=False,
     )
     rounds = len(outcome.trace)
     lower, upper = told(np.array(solver.lower_bounds[:rounds]), np.array(outcome.trace.objective))
@@ -145,6 +150,16 @@ def relax(
         outcome.trace.iteration, outcome.trace.time, lower.tolist(), upper.tolist()
     )
     return outcome.status, outcome.n_iter, trace
+
+
+def finished(result: Result, *, maximise: bool = False) -> Result:
+    """Return the result, its trace ending with what it says; warn if the gap was not reached."""
+    bounds = result.trace.lower_bound if maximise else result.trace.upper_bound
+    if bounds:
+        bounds[-1] = (max if maximise else min)(bounds[-1], result.lp_objective)
+    if not result.converged:
+        warn_caller(result.message, ConvergenceWarning)
+    return result
 
 
 def _in_words(status: Status, gap: float) -> str:

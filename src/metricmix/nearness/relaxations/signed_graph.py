@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Starts = NDArray[np.int64]
 
+LARGEST = 1e100
+"""Weights that can be added up and multiplied."""
+
 SIGNS = ("auto", "given", "edges", "jaccard")
 """Rules that make weights of pairs out of a graph."""
 
@@ -129,6 +132,15 @@ def read_pairs(graph: Any, nodes: Any) -> EdgeList:
                 "holds lengths; pass the weights themselves"
             )
         graph, nodes = graph.adjacency, graph.nodes if nodes is None else nodes
+    if hasattr(graph, "tocsr"):
+        graph = graph.tocsr()  # which adds up what is listed twice
+    if np.iscomplexobj(graph):
+        raise InputError("graph: expected real weights, found complex ones")
+    if isinstance(graph, np.ndarray) and graph.dtype.kind == "f" and not np.isfinite(graph).all():
+        i, j = np.argwhere(~np.isfinite(graph))[0].tolist()
+        raise InputError(
+            f"graph: expected finite weights, found {graph[i, j]} at ({i}, {j}); 0 is no edge"
+        )
     given = read_edges(graph, nodes, None)
     apart = given.sources != given.targets
     high = np.maximum(given.sources, given.targets)[apart]
@@ -145,6 +157,11 @@ def read_pairs(graph: Any, nodes: Any) -> EdgeList:
             raise InputError(
                 f"graph: expected finite weights, found {weights[e]} between "
                 f"{given.nodes[high[order[e]]]!s} and {given.nodes[low[order[e]]]!s}"
+            )
+        if np.abs(weights).max(initial=0.0) > LARGEST:
+            raise InputError(
+                f"graph: expected weights up to {LARGEST:g}, found "
+                f"{np.abs(weights).max():.6g}; take another unit"
             )
         again = np.concatenate([[False], (keys[1:] == keys[:-1]) & (weights[1:] != weights[:-1])])
         if again.any():

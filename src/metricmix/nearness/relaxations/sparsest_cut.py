@@ -15,7 +15,8 @@ from metricmix.kernels.threads import Crew, threads_for
 from metricmix.memory import check_room
 from metricmix.nearness.relaxations.cuts import CutGraph, sparse_cut
 from metricmix.nearness.relaxations.flow_lp import FlowLP
-from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, relax
+from metricmix.nearness.relaxations.result import Relaxation, RelaxationProgress, finished, relax
+from metricmix.nearness.relaxations.signed_graph import LARGEST
 from metricmix.nearness.relaxations.weighted_graph import WeightedGraph, read_weighted
 from metricmix.nearness.result import relative_gap
 from metricmix.solvers.loop import Limits
@@ -203,9 +204,9 @@ def sparsest_cut(
         upper, lengths = ratio, problem.lengths_of(labels)
     lower = min(solver.lower, upper)
     cost = float(given.weights @ lengths)
-    return SparsestCut(
+    result = SparsestCut(
         lp_objective=upper,
-        gap=relative_gap(upper, lower, problem.unit),
+        gap=relative_gap(upper, lower, 0.0),
         n_iter=n_iter,
         status=status,
         trace=trace,
@@ -217,6 +218,7 @@ def sparsest_cut(
         nodes=given.nodes,
         demand=demands,
     )
+    return finished(result)
 
 
 def _check_demand(graph: WeightedGraph, demand: ArrayLike | None) -> Floats:
@@ -237,9 +239,13 @@ def _check_demand(graph: WeightedGraph, demand: ArrayLike | None) -> Floats:
         raise InputError(
             f"demand: expected {graph.n} numbers, one per item, got shape {demands.shape}"
         )
-    if not (np.isfinite(demands) & (demands > 0)).all():
-        i = int(np.argmin(np.isfinite(demands) & (demands > 0)))
-        raise InputError(f"demand: expected numbers > 0, found {demands[i]:g} at {i}")
+    sound = (demands >= 1.0 / LARGEST) & (demands <= LARGEST)
+    if not sound.all():
+        i = int(sound.argmin())
+        raise InputError(
+            f"demand: expected numbers > 0, found {demands[i]:g} at {i} ({1.0 / LARGEST:g} to "
+            f"{LARGEST:g} will do)"
+        )
     return demands
 
 
