@@ -43,8 +43,8 @@ def main(names: list[str]) -> None:
         return
     head = (
         "# Benchmarks\n\n"
-        "Written by `make bench`; do not edit. All ratios are measured side by side in one run, "
-        "best of several repeats.\n\n"
+        "Written by `make bench`; do not edit. All ratios are measured side by side in one run; "
+        "short jobs are the best of several repeats.\n\n"
         f"{origin}\n"
     )
     PAGE.parent.mkdir(exist_ok=True)
