@@ -16,16 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.kernels.routes import (
+from metricmix.kernels.route_steps import (
     add_loads,
-    find_routes,
     move_lengths,
     move_routes,
     move_times,
     share_evenly,
     weights_of,
-    with_routes,
 )
+from metricmix.kernels.routes import find_routes, with_routes
 from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.nearness.relaxations.primal_dual import ENOUGH, LONGEST, SOME
 from metricmix.nearness.relaxations.signed_graph import Neighbours
