@@ -4,7 +4,7 @@ r"""The game of lengths against routes, whose value is the linear program of the
           \;\; \sum_P z_P \sum_{e \in P} x_e
 
 Routes are added as shorter ones are found, and forgotten when nothing goes over them. The steps of
-:mod:`metricmix.kernels.routes` are reflected and drawn back to an anchor, with restarts and a
+:mod:`metricmix.kernels.route_steps` are reflected and drawn back to an anchor, with restarts and a
 weight :math:`\omega` between both sides as in :mod:`~metricmix.nearness.relaxations.primal_dual`.
 """
 
