@@ -36,13 +36,14 @@ def check_square(
     allow_infinite: bool = False,
     allow_negative: bool = False,
     require_zero_diagonal: bool = True,
-    advice: str = "pass directed=True or symmetrise it, e.g. (M + M.T) / 2",
+    offer_directed: bool = True,
 ) -> NDArray[Any]:
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
     becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
-    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`.
+    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
+    `directed` only to those who can pass it.
     """
     array = as_float_array(matrix, name=name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
@@ -91,7 +92,8 @@ def check_square(
     if worst > rounding * largest:
         i, j = worst_pair
         raise InputError(
-            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); {advice}"
+            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); "
+            f"{'pass directed=True or ' * offer_directed}symmetrise it, e.g. (M + M.T) / 2"
         )
     return array
 

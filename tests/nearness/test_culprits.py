@@ -157,3 +157,16 @@ def test_refused(function):
         function([[0, 1], [1, 0]], top=-1)
     with pytest.raises(InputError, match="tol"):
         function([[0, 1], [1, 0]], tol=-1)
+
+
+@pytest.mark.parametrize(
+    ("D", "message"),
+    [
+        ("x", "D: expected real numbers"),
+        (np.ones((2, 3)), "D: expected a square matrix"),
+        ([[0, 1], [2, 0]], r"D: expected symmetric, .*; symmetrise it, e\.g\."),
+    ],
+)
+def test_what_is_no_matrix(D, message):
+    with pytest.raises(InputError, match=message):
+        blame(D)

@@ -23,7 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.kernels.blame import count_with, count_within
 from metricmix.kernels.threads import in_threads, row_ranges, threads_for
 from metricmix.metric import ROWS, lower_by_detours
-from metricmix.validation import check_integer, check_number, check_square, symmetrized
+from metricmix.validation import (
+    as_float_array,
+    check_integer,
+    check_number,
+    check_square,
+    symmetrized,
+)
 
 __all__ = ["Blame", "Triangle", "blame", "how_many_explain", "worst_triangles"]
 
@@ -219,10 +225,16 @@ def worst_triangles(
 
 def _read(D: ArrayLike, tol: float) -> tuple[Floats, float]:
     """Return a copy of the matrix, exactly symmetric, NaN where unknown, and what is rounding."""
-    given = np.array(D, np.float64)
+    given = np.array(as_float_array(D, name="D"), np.float64)
     unknown = np.isnan(given)
     given[unknown] = 0.0
-    checked = check_square(given, name="D", allow_negative=True, require_zero_diagonal=False)
+    checked = check_square(
+        given,
+        name="D",
+        allow_negative=True,
+        require_zero_diagonal=False,
+        offer_directed=False,
+    )
     matrix = np.ascontiguousarray(symmetrized(checked))
     share = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
     tolerance = share * float(np.abs(matrix).max())

@@ -16,8 +16,6 @@ __all__ = ["read_problem"]
 
 Floats = NDArray[np.float64]
 
-SYMMETRISE = "symmetrise it, e.g. (D + D.T) / 2"
-
 LARGEST = 1e150
 """Numbers that can still be squared and added up."""
 
@@ -65,7 +63,7 @@ def read_problem(
         raise InputError(
             f"D: expected entries up to {LARGEST:g}, found {largest:.6g}; take another unit"
         )
-    matrix = check_square(given, name="D", advice=SYMMETRISE)
+    matrix = check_square(given, name="D", offer_directed=False)
     n = len(matrix)
     d = pairs_of(matrix)
     w = np.ones(len(d)) if weights is None else _weights(weights, n)

@@ -242,7 +242,7 @@ def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
         if units.multiplier > 0:
             duals = (start.triangles, start.multipliers / units.multiplier)
         start = start.metric
-    given = check_square(start, name="start")
+    given = check_square(start, name="start", offer_directed=False)
     if len(given) != problem.n:
         raise InputError(f"start: expected shape {(problem.n,) * 2}, got {given.shape}")
     return Kept(metric_near(pairs_of(given) / units.length, problem, n_jobs), *duals)

@@ -155,7 +155,9 @@ def _project(
     common: dict[str, Any],
 ) -> SolveResult:
     check_objective(objective)
-    start = check_square(X0, name="X0", allow_negative=True, require_zero_diagonal=False)
+    start = check_square(
+        X0, name="X0", allow_negative=True, require_zero_diagonal=False, offer_directed=False
+    )
     start = np.array(symmetrized(start), np.float64)
     n = len(start)
     objective.check(n)
