@@ -248,7 +248,9 @@ def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
     return Kept(metric_near(pairs_of(given) / units.length, problem, n_jobs), *duals)
 
 
-def _traced(outcome: Outcome, solver: DualAscent | LargestChange | Known, units: Units) -> Any:
+def _traced(
+    outcome: Outcome, solver: DualAscent | LargestChange | Known, units: Units
+) -> NearnessTrace:
     """Return what happened, with what the end of an unfinished run brought as its last entry."""
     trace, lower = outcome.trace, solver.lower_bounds
     rounds = len(trace)
