@@ -1,0 +1,15 @@
+"""People's files, joined by the ids of their items: tables, lists of edges, ready matrices."""
+
+from metricmix.gathering.attributes import Column, Encoding, encode
+from metricmix.gathering.edges import EdgeFile, read_edge_file
+from metricmix.gathering.tables import ItemTable, read_items
+
+__all__ = [
+    "Column",
+    "EdgeFile",
+    "Encoding",
+    "ItemTable",
+    "encode",
+    "read_edge_file",
+    "read_items",
+]
