@@ -2,14 +2,21 @@
 
 from metricmix.gathering.attributes import Column, Encoding, encode
 from metricmix.gathering.edges import EdgeFile, read_edge_file
+from metricmix.gathering.joining import Gathered, Joined, JoinedSource, Plan, join, plan
 from metricmix.gathering.tables import ItemTable, read_items
 
 __all__ = [
     "Column",
     "EdgeFile",
     "Encoding",
+    "Gathered",
     "ItemTable",
+    "Joined",
+    "JoinedSource",
+    "Plan",
     "encode",
+    "join",
+    "plan",
     "read_edge_file",
     "read_items",
 ]

@@ -50,7 +50,8 @@ def read_edge_file(
     ====================  ======================================================================
     ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or
     ``.gexf``             ``weight`` is its weight, and the file says whether it is directed
-    ``.npz``              a scipy sparse matrix, its rows in the order of the items
+    ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero is
+                          an edge only if it is a length
     anything else         a text as :func:`read_cells` reads it: columns ``source``, ``target`` (or
                           ``from``, ``to``) and perhaps ``length``, ``similarity`` or ``weight``, in
                           any order; without such a header two or three columns in this order
@@ -118,7 +119,8 @@ def _text(cells: Cells, weight: str | None, directed: bool) -> EdgeFile:
             raise TableFileError(f"{cells.where(k + first)}: expected two ids, found an empty cell")
     weights = None
     if len(places) == 3 and weight != "ignore":
-        weights = np.array([_weight(cells.where(k + first), row[2]) for k, row in enumerate(rows)])
+        points = [row[2].replace(",", ".") if cells.decimal_commas else row[2] for row in rows]
+        weights = np.array([_weight(cells.where(k + first), w) for k, w in enumerate(points)])
     ids, numbered = _numbered((row[0], row[1]) for row in rows)
     return _edge_file(cells.source, len(ids), ids, numbered, weights, called, weight, directed)
 
@@ -160,18 +162,21 @@ def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
             matrix = load_npz(source).tocoo()
         except (ValueError, KeyError, zipfile.BadZipFile, AttributeError) as error:
             raise TableFileError(
-                f"{source}: expected a sparse matrix as scipy.sparse.save_npz writes it, but {error}"
+                f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
+                f"but {error}"
             ) from None
-    rows, columns = matrix.shape
-    if rows != columns:
-        raise TableFileError(f"{source}: expected a square matrix, found {rows} x {columns}")
-    weights = None
-    if weight != "ignore":
-        weights = np.array(
-            [_weight(f"{source}, entry {k}", value) for k, value in enumerate(matrix.data)]
-        )
-    ends = np.column_stack([matrix.row, matrix.col])
-    return _edge_file(source, rows, None, ends, weights, "weight", weight, directed)
+    n, columns = matrix.shape
+    if n != columns:
+        raise TableFileError(f"{source}: expected a square matrix, found {n} x {columns}")
+    values = np.asarray(matrix.data, dtype=np.float64)
+    kept = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
+    bad = ~((values >= 0) & np.isfinite(values))
+    if bad.any():
+        k = int(bad.argmax())
+        _weight(f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on", values[k])
+    ends = np.column_stack([matrix.row, matrix.col])[kept]
+    weights = None if weight == "ignore" else values[kept]
+    return _edge_file(source, n, None, ends, weights, "weight", weight, directed)
 
 
 # -- what they have in common --------------------------------------------------------------------

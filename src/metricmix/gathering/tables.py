@@ -88,7 +88,7 @@ def read_items(
     if label == id_column:
         raise InputError(f"label: expected another column than that of the ids, got {label!r}")
     labels = columns.pop(label)
-    _check_labels(source, labels, label)
+    _check_labels(cells, labels, label)
     return ItemTable(cells, ids, labels, columns)
 
 
@@ -157,12 +157,18 @@ def _check_ids(cells: Cells, ids: Sequence[str], column: str) -> None:
         seen[item] = k
 
 
-def _check_labels(source: Path, labels: Sequence[str], column: str) -> None:
+def _check_labels(cells: Cells, labels: Sequence[str], column: str) -> None:
+    source = cells.source
     given = [label for label in labels if label]
     if not given:
         raise TableFileError(
             f"{source}, column {column!r}: expected some labels, found {len(labels)} empty cells; "
             "fill in a few, or name another column"
+        )
+    if "-1" in labels:  # which estimators take for unlabelled
+        raise TableFileError(
+            f"{cells.where(labels.index('-1') + 1, column)}: expected a label, found -1, which "
+            "stands for unlabelled; leave the cell empty, or call the class something else"
         )
     if _looks_continuous(given):
         raise TableFileError(
