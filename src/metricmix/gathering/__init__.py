@@ -1,6 +1,6 @@
 """People's files, joined by the ids of their items: tables, lists of edges, ready matrices."""
 
-from metricmix.gathering.attributes import Column, Encoding, encode
+from metricmix.gathering.attributes import Column, Encoding, decide, encode
 from metricmix.gathering.edges import EdgeFile, read_edge_file
 from metricmix.gathering.joining import Gathered, Joined, JoinedSource, Plan, join, plan
 from metricmix.gathering.tables import ItemTable, read_items
@@ -14,6 +14,7 @@ __all__ = [
     "Joined",
     "JoinedSource",
     "Plan",
+    "decide",
     "encode",
     "join",
     "plan",

@@ -16,7 +16,7 @@ from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.text import named
 from metricmix.validation import check_choice
 
-__all__ = ["Column", "Encoding", "encode"]
+__all__ = ["Column", "Encoding", "decide", "encode"]
 
 KINDS = ("number", "category", "text", "ignore")
 MOST_CATEGORIES = 50
@@ -37,10 +37,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Features (n, d), dense or sparse; the decisions behind them; the fitted transformer.
-
-    The transformer takes what `cells` makes of another table with the same columns.
-    """
+    """Features (n, d), dense or sparse; the decisions behind them; the fitted transformer."""
 
     features: Any
     columns: tuple[Column, ...]
@@ -51,8 +48,8 @@ class Encoding:
         return self.transformer.transform(_cells(items, self.columns))
 
 
-def encode(items: ItemTable, kinds: Mapping[str, str] | None = None) -> Encoding | None:
-    """Return the attributes of a table as features; None if no column says anything.
+def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
+    """Return what every attribute is taken for.
 
     ============  =====================================  ======================================
     kind          a column of this kind has              and becomes
@@ -83,18 +80,22 @@ def encode(items: ItemTable, kinds: Mapping[str, str] | None = None) -> Encoding
             known = named(list(items.attributes), 10)
             raise InputError(f"kinds: expected columns among {known}, got {name!r}")
         check_choice(kind, KINDS, name=f"kinds[{name!r}]")
-    columns = tuple(_decide(items, name, stated.get(name)) for name in items.attributes)
+    return tuple(_decided(items, name, stated.get(name)) for name in items.attributes)
+
+
+def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding | None:
+    """Return the attributes as features, as decided; None if all columns are ignored."""
     transformer = _transformer(columns)
     if transformer is None:
         return None
     features = transformer.fit_transform(_cells(items, columns))
-    return Encoding(features, columns, transformer)
+    return Encoding(features, tuple(columns), transformer)
 
 
 # -- what a column is ----------------------------------------------------------------------------
 
 
-def _decide(items: ItemTable, name: str, stated: str | None) -> Column:
+def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
     cells = items.attributes[name]
     known = [cell for cell in cells if not is_unknown(cell)]
     missing = len(cells) - len(known)

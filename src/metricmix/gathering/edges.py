@@ -50,8 +50,8 @@ def read_edge_file(
     ====================  ======================================================================
     ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or
     ``.gexf``             ``weight`` is its weight, and the file says whether it is directed
-    ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero is
-                          an edge only if it is a length
+    ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero
+                          is an edge only if it is a length
     anything else         a text as :func:`read_cells` reads it: columns ``source``, ``target`` (or
                           ``from``, ``to``) and perhaps ``length``, ``similarity`` or ``weight``, in
                           any order; without such a header two or three columns in this order

@@ -16,7 +16,7 @@ from metricmix.dissimilarity.matrix_files import MatrixFile, read_matrix
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
-from metricmix.gathering.attributes import Column, Encoding, encode
+from metricmix.gathering.attributes import Column, Encoding, decide, encode
 from metricmix.gathering.edges import EdgeFile
 from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.text import named
@@ -127,7 +127,7 @@ def plan(
     metric: Metric = "euclidean",
     directed: bool = False,
 ) -> Plan:
-    r"""Join a table, graphs and matrices by id. **The table's items are the items.**
+    r"""Join a table, graphs and matrices by id: the table's items are the items.
 
     - *Attributes* of the table are the source "attributes", if any column says something.
     - *Graphs* become path lengths. Nodes that are not in the table are left out with their edges,
@@ -144,7 +144,7 @@ def plan(
     matrices : mapping of source names to paths, optional
         Read by :func:`~metricmix.dissimilarity.matrix_files.read_matrix`.
     kinds : mapping of column names to kinds, optional
-        See :func:`~metricmix.gathering.attributes.encode`.
+        See :func:`~metricmix.gathering.attributes.decide`.
     metric : str or callable
         Of the attributes; see :func:`~metricmix.dissimilarity.features`.
     directed : bool
@@ -175,7 +175,8 @@ def plan(
     check_metric_name(metric)
     if len(items.ids) < 2:
         raise TableFileError(f"{items.source}: expected two items at least, found one")
-    encoding = encode(items, kinds)
+    columns = decide(items, kinds)
+    encoding = encode(items, columns)
     _check_names(items, encoding, graphs, files)
     reports, ready = [], {}
     if encoding is not None:
@@ -188,7 +189,7 @@ def plan(
     report = Joined(
         n,
         dict(sorted(Counter(label for label in items.labels or () if label).items())),
-        () if encoding is None else encoding.columns,
+        columns,
         tuple(reports),
         directed or any(graph.directed for graph in graphs.values()),
         _bytes(n, len(reports)),
