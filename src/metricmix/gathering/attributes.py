@@ -135,6 +135,8 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
     """Return the cells as the transformer takes them: numbers, NaN where missing, and text."""
     table = np.empty((len(items.ids), len(columns)), dtype=object)
     for k, column in enumerate(columns):
+        if column.kind == "ignore":
+            continue
         if column.name not in items.attributes:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]

@@ -159,7 +159,8 @@ def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
 
     with readable(source):
         try:
-            matrix = load_npz(source).tocoo()
+            loaded: Any = load_npz(source)
+            matrix = loaded.tocoo()
         except (ValueError, KeyError, zipfile.BadZipFile, AttributeError) as error:
             raise TableFileError(
                 f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "

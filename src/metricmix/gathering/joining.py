@@ -183,8 +183,8 @@ def plan(
         reports.append(JoinedSource(ATTRIBUTES, ATTRIBUTES, str(items.source)))
     reports += [_meet_edges(items, name, graph) for name, graph in graphs.items()]
     for name, file in files.items():
-        report, ready[name] = _meet_matrix(items, name, file)
-        reports.append(report)
+        met, ready[name] = _meet_matrix(items, name, file)
+        reports.append(met)
     n = len(items.ids)
     report = Joined(
         n,
