@@ -51,7 +51,7 @@ def test_the_column_stated_is_taken_of_two(write) -> None:
 
 def test_weights_need_a_meaning(write) -> None:
     file = write("edges.csv", "a;b;0,5\nb;c;1\n")
-    with pytest.raises(InputError, match="weight: 1 edges of .* have weights other than 1"):
+    with pytest.raises(InputError, match=r"weight: 1 edges of .* have weights other than 1"):
         read_edge_file(file)
     found = read_edge_file(file, weight="length", directed=True)
     np.testing.assert_array_equal(found.weights, [0.5, 1.0])
@@ -61,7 +61,7 @@ def test_weights_need_a_meaning(write) -> None:
 
 
 def test_a_meaning_needs_weights(write) -> None:
-    with pytest.raises(InputError, match="weight: got 'length', but the edges of .* have no"):
+    with pytest.raises(InputError, match=r"weight: got 'length', but the edges of .* have no"):
         read_edge_file(write("edges.csv", "a,b\nb,c\n"), weight="length")
 
 
@@ -69,6 +69,8 @@ BAD = {
     "negative": ("source,target,length\na,b,-1\n", "line 2: expected a weight, a number >= 0"),
     "text": ("source,target,length\na,b,far\n", "found 'far'"),
     "infinite": ("source,target,length\na,b,inf\n", "found 'inf'"),
+    "header": ("citing,cited,strength\na,b,1\n", "call the columns source, target and length"),
+    "no edges": ("source,target\n", "expected edges, found none"),
     "no end": ("source,target\na,\n", "line 2: expected two ids, found an empty cell"),
     "spaces": ("a b\nb c\n", "line 1: expected cells separated by"),
     "many": ("a,b,c,d\n", "line 1: expected columns source, target"),
@@ -128,6 +130,8 @@ def test_sparse_matrices(tmp_path: Path) -> None:
 def test_sparse_matrices_that_are_none(write, tmp_path: Path) -> None:
     with pytest.raises(TableFileError, match="expected a sparse matrix"):
         read_edge_file(write("text.npz", "a,b\n"))
+    with pytest.raises(TableFileError, match="expected a sparse matrix"):
+        read_edge_file(write("empty.npz", ""))
     np.savez(tmp_path / "dense.npz", matrix=np.eye(2))
     with pytest.raises(TableFileError, match="expected a sparse matrix"):
         read_edge_file(tmp_path / "dense.npz")
@@ -135,7 +139,7 @@ def test_sparse_matrices_that_are_none(write, tmp_path: Path) -> None:
     with pytest.raises(TableFileError, match="expected a square matrix, found 2 x 3"):
         read_edge_file(tmp_path / "wide.npz")
     save_npz(tmp_path / "negative.npz", coo_array(-np.ones((2, 2))))
-    with pytest.raises(TableFileError, match="row 0, column 0.*expected a weight"):
+    with pytest.raises(TableFileError, match=r"row 0, column 0.*expected a weight"):
         read_edge_file(tmp_path / "negative.npz", weight="length")
 
 

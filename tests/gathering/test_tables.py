@@ -44,6 +44,11 @@ def test_an_index_without_a_name_may_be_the_id(write) -> None:
     assert read_items(write("items.csv", ",size\na,1\nb,2\n")).ids == ("a", "b")
 
 
+def test_an_index_without_a_name_is_no_attribute(write) -> None:
+    table = read_items(write("items.csv", ",id,size\n0,a,1\n1,b,2\n"), id="id")
+    assert list(table.attributes) == ["size"]
+
+
 BAD = {
     "twice": ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4, column 'id': expected every id once"),
     "no id": ("id,x\na,1\n,2\n", "line 3, column 'id': expected an id"),

@@ -161,7 +161,7 @@ def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
         try:
             loaded: Any = load_npz(source)
             matrix = loaded.tocoo()
-        except (ValueError, KeyError, zipfile.BadZipFile, AttributeError) as error:
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
             raise TableFileError(
                 f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
                 f"but {error}"
@@ -195,6 +195,8 @@ def _edge_file(
 ) -> EdgeFile:
     """Settle what the weights mean: what was stated, else what they are called."""
     pairs = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
+    if not len(pairs):
+        raise TableFileError(f"{source}: expected edges, found none")
     if weights is None:
         if weight in ("length", "similarity"):
             raise InputError(f"weight: got {weight!r}, but the edges of {source} have no weights")
@@ -223,7 +225,10 @@ def _weight(where: str, cell: Any) -> float:
     except (TypeError, ValueError):
         value = np.nan
     if not 0 <= value < np.inf:
-        raise TableFileError(f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}")
+        raise TableFileError(
+            f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}; correct it, or "
+            "if this is a header, call the columns source, target and length or similarity"
+        )
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from metricmix.gathering.edges import EdgeFile
 from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.text import named
 from metricmix.memory import check_fits
+from metricmix.validation import check_square
 
 __all__ = ["Gathered", "Joined", "JoinedSource", "Plan", "join", "plan"]
 
@@ -178,12 +180,13 @@ def plan(
     columns = decide(items, kinds)
     encoding = encode(items, columns)
     _check_names(items, encoding, graphs, files)
+    one_way = directed or any(graph.directed for graph in graphs.values())
     reports, ready = [], {}
     if encoding is not None:
         reports.append(JoinedSource(ATTRIBUTES, ATTRIBUTES, str(items.source)))
     reports += [_meet_edges(items, name, graph) for name, graph in graphs.items()]
     for name, file in files.items():
-        met, ready[name] = _meet_matrix(items, name, file)
+        met, ready[name] = _meet_matrix(items, name, file, one_way)
         reports.append(met)
     n = len(items.ids)
     report = Joined(
@@ -191,7 +194,7 @@ def plan(
         dict(sorted(Counter(label for label in items.labels or () if label).items())),
         columns,
         tuple(reports),
-        directed or any(graph.directed for graph in graphs.values()),
+        one_way,
         _bytes(n, len(reports)),
         _seconds(n, reports, graphs),
     )
@@ -271,10 +274,21 @@ def _lengths(edges: EdgeFile, ids: Sequence[str]) -> Floats:
 # -- matrices ------------------------------------------------------------------------------------
 
 
-def _meet_matrix(items: ItemTable, name: str, file: Path) -> tuple[JoinedSource, Floats]:
+def _meet_matrix(
+    items: ItemTable, name: str, file: Path, directed: bool
+) -> tuple[JoinedSource, Floats]:
     matrix = read_matrix(file)
     rows = _rows(items, file, matrix)
     values = matrix.values[np.ix_(rows, rows)]
+    _check_values(items, file, values, directed)
+    inside = set(rows.tolist())
+    foreign = [matrix.name(k) for k in range(len(matrix.values)) if k not in inside]
+    by_order = matrix.items is None
+    found = len(foreign), tuple(foreign[:EXAMPLES])
+    return JoinedSource(name, "matrix", str(file), by_order, *found), values
+
+
+def _check_values(items: ItemTable, file: Path, values: Floats, directed: bool) -> None:
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):
         i, j = unknown[0].tolist()
@@ -282,11 +296,15 @@ def _meet_matrix(items: ItemTable, name: str, file: Path) -> tuple[JoinedSource,
             f"{file}: expected all entries between items, found none from {items.ids[i]!r} to "
             f"{items.ids[j]!r} ({len(unknown)} such); fill them in, as metricmix repair does"
         )
-    inside = set(rows.tolist())
-    foreign = [matrix.name(k) for k in range(len(matrix.values)) if k not in inside]
-    by_order = matrix.items is None
-    found = len(foreign), tuple(foreign[:EXAMPLES])
-    return JoinedSource(name, "matrix", str(file), by_order, *found), values
+    advice = "state that it is directed, or symmetrise it, as metricmix repair does"
+    try:
+        check_square(values, name=str(file), directed=directed, advice=advice)
+    except InputError as error:  # which numbers items: people know them by their ids
+
+        def pair(at: re.Match[str]) -> str:
+            return f"from {items.ids[int(at[1])]!r} to {items.ids[int(at[2])]!r}"
+
+        raise MatrixFileError(re.sub(r"at \((\d+), (\d+)\)", pair, str(error))) from None
 
 
 def _rows(items: ItemTable, file: Path, matrix: MatrixFile) -> NDArray[np.int64]:

@@ -49,7 +49,8 @@ def read_items(
     path : path
         ``.parquet`` is Parquet; anything else is a text as :func:`read_cells` reads it.
     id : str, optional
-        The column of ids. Default: the first one.
+        The column of ids. Default: the first one, which alone may be without a name; if it is,
+        and not the one of ids, it is left out.
     label : str, optional
         The column of labels; an empty cell is an unlabelled item. All other columns are attributes.
 
@@ -82,6 +83,7 @@ def read_items(
     id_column = _check_column(source, header, header[0] if id is None else id, "id")
     ids = columns.pop(id_column)
     _check_ids(cells, ids, id_column)
+    columns.pop("", None)  # the numbers of rows, as pandas writes them, say nothing of items
     if label is None:
         return ItemTable(cells, ids, None, columns)
     _check_column(source, header, label, "label")
@@ -122,8 +124,7 @@ def _check_header(cells: Cells) -> None:
     seen: set[str] = set()
     for k, name in enumerate(cells.rows[0]):
         if not name:
-            # An index without a name, as pandas writes it, is a column like any other
-            if k == 0:
+            if k == 0:  # an index without a name
                 continue
             raise TableFileError(
                 f"{cells.where(0)}: expected a name for every column, found none for column {k + 1}"
