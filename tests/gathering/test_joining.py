@@ -35,6 +35,30 @@ def test_everything_together(write, items) -> None:
     np.testing.assert_array_equal(found.stack.source("far"), [[0, 7, 5], [7, 0, 6], [5, 6, 0]])
 
 
+def test_the_order_of_lines_does_not_matter(write) -> None:
+    rng = np.random.default_rng(0)
+    lines = {
+        "items.csv": [f"i{k},{k * k % 7}" for k in range(12)],
+        "edges.csv": [f"i{k},i{k * 5 % 12},{1 + k}" for k in range(12)],
+    }
+    heads = {"items.csv": "id,x", "edges.csv": "source,target,length"}
+
+    def joined(order):
+        files = {
+            name: write(name, "\n".join([heads[name], *(rows[k] for k in order)]))
+            for name, rows in lines.items()
+        }
+        edges = read_edge_file(files["edges.csv"])
+        return join(read_items(files["items.csv"]), edges={"links": edges}).stack
+
+    order = rng.permutation(12)
+    one, other = joined(range(12)), joined(order)
+    there = one.positions(other.items)
+    np.testing.assert_allclose(
+        np.asarray(other), np.asarray(one)[np.ix_(there, there)], rtol=1e-12, atol=1e-12
+    )
+
+
 def test_the_report(write, items) -> None:
     edges = read_edge_file(write("edges.csv", "source,target\na,b\nq,a\nr,q\n"))
     matrix = write("far.csv", MATRIX)

@@ -111,7 +111,7 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
     if distinct == 1:
         return "ignore", f"one value only, {known[0]!r}"
     if numbers == len(known):
-        return "number", "numbers in all cells"
+        return "number", "numbers in all cells that are known"
     spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in known)
     if 2 * spaced > len(known) and 2 * distinct > len(known):
         return "text", f"{distinct} different values, most with spaces"

@@ -53,7 +53,11 @@ class JoinedSource:
 
 @dataclass(frozen=True)
 class Joined:
-    """What would be joined: counts, examples, decisions, and what building the stack takes."""
+    """What would be joined: counts, examples, decisions, and what building the stack takes.
+
+    `memory_bytes` is the peak while sources become a stack, `seconds` a guess of the right order;
+    both without what learning takes afterwards.
+    """
 
     n_items: int
     classes: dict[str, int]
