@@ -65,6 +65,12 @@ def test_a_meaning_needs_weights(write) -> None:
         read_edge_file(write("edges.csv", "a,b\nb,c\n"), weight="length")
 
 
+def test_a_meaning_does_not_contradict_the_file(write) -> None:
+    file = write("edges.csv", "source,target,similarity\na,b,0.5\n")
+    with pytest.raises(InputError, match=r"weight: got 'length', but .* calls its weights 'simil"):
+        read_edge_file(file, weight="length")
+
+
 BAD = {
     "negative": ("source,target,length\na,b,-1\n", "line 2: expected a weight, a number >= 0"),
     "text": ("source,target,length\na,b,far\n", "found 'far'"),
@@ -101,7 +107,8 @@ def test_graph_files_say_their_direction(tmp_path: Path, kind, directed) -> None
     assert "alone" in found.ids
     assert found.weight == "similarity"
     assert found.directed is directed
-    assert read_edge_file(file, weight="ignore", directed=not directed).directed is not directed
+    assert not read_edge_file(file, weight="ignore", directed=False).directed
+    assert read_edge_file(file, weight="ignore", directed=True).directed is directed
 
 
 @pytest.mark.parametrize("kind", ["graphml", "gexf"])

@@ -2,7 +2,8 @@
 
 from metricmix.gathering.attributes import Column, Encoding, decide, encode
 from metricmix.gathering.edges import EdgeFile, read_edge_file
-from metricmix.gathering.joining import Gathered, Joined, JoinedSource, Plan, join, plan
+from metricmix.gathering.joining import Gathered, Joined, Plan, join, plan
+from metricmix.gathering.meeting import JoinedSource
 from metricmix.gathering.tables import ItemTable, read_items
 
 __all__ = [

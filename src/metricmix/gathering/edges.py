@@ -64,7 +64,8 @@ def read_edge_file(
         What weights mean. None: what their column is called; one that is called ``weight`` could
         be either, and is refused unless all are 1.
     directed : bool, optional
-        Whether an edge leads one way only. Default: what the file says, else False.
+        Whether an edge leads one way only. Default: what the file says, else False. The edges
+        of a file that calls itself undirected lead both ways, whatever is stated.
 
     Raises
     ------
@@ -150,7 +151,7 @@ def _networkx(source: Path, kind: str, weight: str | None, directed: bool | None
     ids = tuple(str(node).strip() for node in graph.nodes)
     place = {node: k for k, node in enumerate(graph.nodes)}
     ends = [(place[u], place[v]) for u, v, _ in edges]
-    one_way = graph.is_directed() if directed is None else directed
+    one_way = graph.is_directed() and directed is not False
     return _edge_file(source, len(ids), ids, ends, weights, called or "weight", weight, one_way)
 
 
@@ -201,6 +202,8 @@ def _edge_file(
         if weight in ("length", "similarity"):
             raise InputError(f"weight: got {weight!r}, but the edges of {source} have no weights")
         return EdgeFile(source, n, ids, pairs, None, None, directed)
+    if {weight, called} == {"length", "similarity"}:
+        raise InputError(f"weight: got {weight!r}, but {source} calls its weights {called!r}")
     meaning = weight or (called if called != "weight" else None)
     if meaning is None:
         other = weights[weights != 1]
