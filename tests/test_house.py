@@ -22,6 +22,7 @@ ROOMS = [
     "nearness",
     "datasets",
     "estimators",
+    "gathering",
     "report",
     "experiments",
     "demo",

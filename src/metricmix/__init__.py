@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         ModelFileError,
         NotAMetricError,
         ResultsError,
+        TableFileError,
         TooLargeError,
         UnreachableWarning,
     )
@@ -100,6 +101,7 @@ _HOME = {
     "ResultsError": "exceptions",
     "SolveResult": "solvers.result",
     "Status": "solvers.result",
+    "TableFileError": "exceptions",
     "TooLargeError": "exceptions",
     "UnreachableWarning": "exceptions",
     "check_metric": "metric",
@@ -142,6 +144,7 @@ __all__ = [
     "ResultsError",
     "SolveResult",
     "Status",
+    "TableFileError",
     "TooLargeError",
     "UnreachableWarning",
     "check_metric",

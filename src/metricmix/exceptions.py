@@ -12,6 +12,7 @@
     │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
     ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
     ├── MatrixFileError (also a ValueError) a file holds no matrix, or cannot be written
+    ├── TableFileError (also a ValueError)  a file is no table of items, or no list of edges
     ├── MissingPackageError (an ImportError) an optional package is needed; the message names it
     └── ResultsError                        a results file is damaged, or of another run
 
@@ -44,6 +45,7 @@ __all__ = [
     "ModelFileError",
     "NotAMetricError",
     "ResultsError",
+    "TableFileError",
     "TemperatureError",
     "TooLargeError",
     "UnreachableWarning",
@@ -96,6 +98,10 @@ class ModelFileError(MetricMixError, ValueError):
 
 class MatrixFileError(MetricMixError, ValueError):
     """A file is not a square matrix, or cannot be read or written; the message says where."""
+
+
+class TableFileError(MetricMixError, ValueError):
+    """A file is no table of items or no list of edges, or cannot be read; it says where."""
 
 
 class MissingPackageError(MetricMixError, ImportError):

@@ -1,0 +1,183 @@
+"""Attributes as features: what each column is taken for, and the numbers it becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.matrix_files.cells import is_name, is_unknown
+from metricmix.exceptions import InputError, TableFileError
+from metricmix.gathering.tables import ItemTable
+from metricmix.gathering.text import named
+from metricmix.validation import check_choice
+
+__all__ = ["Column", "Encoding", "decide", "encode"]
+
+KINDS = ("number", "category", "text", "ignore")
+MOST_CATEGORIES = 50
+MOST_WORDS = 5000
+NEARLY_ALL = 0.9
+"""Share of numbers from which on a cell that is none looks like a mistake."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was decided about a column: its kind, why, and how many of its cells are missing."""
+
+    name: str
+    kind: str
+    why: str
+    n_missing: int
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Features (n, d), dense or sparse; the decisions behind them; the fitted transformer."""
+
+    features: Any
+    columns: tuple[Column, ...]
+    transformer: Any
+
+    def transform(self, items: ItemTable) -> Any:
+        """Return the features of other items, by the same medians, categories and words."""
+        return self.transformer.transform(_cells(items, self.columns))
+
+
+def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
+    """Return what every attribute is taken for.
+
+    ============  =====================================  ======================================
+    kind          a column of this kind has              and becomes
+    ============  =====================================  ======================================
+    ``number``    numbers in all cells that are known    itself, the median where missing, at
+                                                         mean 0 and variance 1
+    ``text``      mostly different values, most with a   TF-IDF of its 5000 most frequent words,
+                  space in them                          at norm 1; nothing where missing
+    ``category``  anything else                          one 0/1 feature per value, the missing
+                                                         one included; beyond 50 values the rare
+                                                         ones share one
+    ``ignore``    one value only, or values no two       nothing: all pairs of items would be
+                  items share                            equally far
+    ============  =====================================  ======================================
+
+    Cells that are empty, or say NA, NaN, N/A, null, none, ? or -, are missing. Two items differ by
+    about the same in columns of any kind: their expected squared distance is at most 2 in each.
+
+    Parameters
+    ----------
+    items : ItemTable
+    kinds : mapping of column names to kinds, optional
+        What is known better: a number that is a code, say, is a category.
+    """
+    stated = dict(kinds or {})
+    for name, kind in stated.items():
+        if name not in items.attributes:
+            known = named(list(items.attributes), 10)
+            raise InputError(f"kinds: expected columns among {known}, got {name!r}")
+        check_choice(kind, KINDS, name=f"kinds[{name!r}]")
+    return tuple(_decided(items, name, stated.get(name)) for name in items.attributes)
+
+
+def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding | None:
+    """Return the attributes as features, as decided; None if all columns are ignored."""
+    transformer = _transformer(columns)
+    if transformer is None:
+        return None
+    features = transformer.fit_transform(_cells(items, columns))
+    return Encoding(features, tuple(columns), transformer)
+
+
+# -- what a column is ----------------------------------------------------------------------------
+
+
+def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
+    cells = items.attributes[name]
+    known = [cell for cell in cells if not is_unknown(cell)]
+    missing = len(cells) - len(known)
+    if not known:
+        return Column(name, "ignore", "no cell has a value", missing)
+    if stated is not None:
+        return Column(name, stated, "as stated", missing)
+    return Column(name, *_kind(items, known, len(set(known))), missing)
+
+
+def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, str]:
+    numbers = sum(_is_number(items, cell) for cell in known)
+    if distinct == 1:
+        return "ignore", f"one value only, {known[0]!r}"
+    if numbers == len(known):
+        return "number", "numbers in all cells that are known"
+    spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in known)
+    if 2 * spaced > len(known) and 2 * distinct > len(known):
+        return "text", f"{distinct} different values, most with spaces"
+    if distinct == len(known):
+        return "ignore", f"{distinct} values that no two items share, such as {known[0]!r}"
+    why = f"{distinct} different values"
+    if numbers > NEARLY_ALL * len(known):
+        odd = next(cell for cell in known if not _is_number(items, cell))
+        why += f"; nearly all are numbers, but not {odd!r}"
+    return "category", why
+
+
+def _is_number(items: ItemTable, cell: str) -> bool:
+    return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
+
+
+# -- what it becomes -----------------------------------------------------------------------------
+
+
+def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
+    """Return the cells as the transformer takes them: numbers, NaN where missing, and text."""
+    table = np.empty((len(items.ids), len(columns)), dtype=object)
+    for k, column in enumerate(columns):
+        if column.kind == "ignore":
+            continue
+        if column.name not in items.attributes:
+            raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
+        cells = items.attributes[column.name]
+        if column.kind == "number":
+            table[:, k] = [_number(items, i, column.name) for i in range(len(cells))]
+        else:
+            table[:, k] = ["" if is_unknown(cell) else cell for cell in cells]
+    return table
+
+
+def _number(items: ItemTable, item: int, column: str) -> float:
+    cell = items.attributes[column][item]
+    if is_unknown(cell):
+        return np.nan
+    value = float(cell.replace(",", ".", 1)) if _is_number(items, cell) else np.nan
+    if not np.isfinite(value):
+        raise TableFileError(
+            f"{items.where(item, column)}: expected a finite number, found {cell[:40]!r}; leave "
+            "the cell empty if it is unknown"
+        )
+    return value
+
+
+def _transformer(columns: Sequence[Column]) -> Any:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    def places(kind: str) -> list[int]:
+        return [k for k, column in enumerate(columns) if column.kind == kind]
+
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    categories = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
+    parts: list[tuple[str, Any, Any]] = [
+        ("numbers", numbers, places("number")),
+        ("categories", categories, places("category")),
+    ]
+    for k in places("text"):
+        words = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
+        parts.append((f"text {k}", words, k))
+    parts = [part for part in parts if part[2] != []]
+    return ColumnTransformer(parts) if parts else None

@@ -1,0 +1,160 @@
+"""How one source meets the table: who is in both, and who is missing on either side."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.matrix_files import MatrixFile, read_matrix
+from metricmix.dissimilarity.path_length import path_length
+from metricmix.exceptions import InputError, MatrixFileError, TableFileError
+from metricmix.gathering.edges import EdgeFile
+from metricmix.gathering.tables import ItemTable
+from metricmix.gathering.text import named
+from metricmix.validation import check_square
+
+__all__ = ["JoinedSource", "meet_edges", "meet_matrix", "path_lengths"]
+
+EXAMPLES = 3
+
+Path = str | os.PathLike[str]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class JoinedSource:
+    """How one source met the table: what is in it and not in the table, and the reverse."""
+
+    name: str
+    kind: str
+    file: str
+    by_order: bool = False
+    n_foreign: int = 0
+    foreign: tuple[str, ...] = ()
+    n_missing: int = 0
+    missing: tuple[str, ...] = ()
+    n_edges: int = 0
+    n_edges_left_out: int = 0
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+def meet_edges(items: ItemTable, name: str, edges: EdgeFile) -> JoinedSource:
+    """Return how a graph meets the table; TableFileError if they have no edge in common."""
+    place = _places(edges, items.ids)
+    inside = (place[edges.ends] >= 0).all(axis=1)
+    if not inside.any():
+        theirs = f", such as {named(edges.ids)}" if edges.ids else ""
+        raise TableFileError(
+            f"{edges.source}: expected edges between items of {items.source}, such as "
+            f"{named(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
+            "column that of the ids?"
+        )
+    there = set(place[edges.ends[inside]].ravel().tolist())
+    missing = [item for k, item in enumerate(items.ids) if k not in there]
+    foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(place < 0)]
+    return JoinedSource(
+        name,
+        "edges" if edges.weights is None else "weighted edges",
+        str(edges.source),
+        edges.ids is None,
+        len(foreign),
+        tuple(foreign[:EXAMPLES]),
+        len(missing),
+        tuple(missing[:EXAMPLES]),
+        int(inside.sum()),
+        int((~inside).sum()),
+    )
+
+
+def _places(edges: EdgeFile, ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return which item every node is, -1 for those that are none."""
+    if edges.ids is None:
+        if edges.n_nodes != len(ids):
+            raise TableFileError(
+                f"{edges.source}: expected {len(ids)} rows, one per item of the table, found "
+                f"{edges.n_nodes}; a matrix without ids is in the order of the table"
+            )
+        return np.arange(len(ids))
+    item = {name: k for k, name in enumerate(ids)}
+    return np.array([item.get(name, -1) for name in edges.ids], dtype=np.int64)
+
+
+def path_lengths(edges: EdgeFile, ids: Sequence[str]) -> Floats:
+    """Return the path lengths between items over the edges that are between items."""
+    from scipy.sparse import coo_array
+
+    n = len(ids)
+    ends = _places(edges, ids)[edges.ends]
+    inside = (ends >= 0).all(axis=1)
+    weights = np.ones(len(ends)) if edges.weights is None else edges.weights
+    graph = coo_array((weights[inside], (ends[inside, 0], ends[inside, 1])), shape=(n, n))
+    return path_length(
+        graph, nodes=n, weight=edges.weight, directed=edges.directed, unreachable="bridge"
+    )
+
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def meet_matrix(
+    items: ItemTable, name: str, file: Path, directed: bool
+) -> tuple[JoinedSource, Floats]:
+    """Return how a matrix meets the table, and its entries in the order of the items.
+
+    MatrixFileError if an item is not in it, or it is no dissimilarity between them.
+    """
+    matrix = read_matrix(file)
+    rows = _rows(items, file, matrix)
+    values = matrix.values[np.ix_(rows, rows)]
+    _check_values(items, file, values, directed)
+    inside = set(rows.tolist())
+    foreign = [matrix.name(k) for k in range(len(matrix.values)) if k not in inside]
+    by_order = matrix.items is None
+    found = len(foreign), tuple(foreign[:EXAMPLES])
+    return JoinedSource(name, "matrix", str(file), by_order, *found), values
+
+
+def _check_values(items: ItemTable, file: Path, values: Floats, directed: bool) -> None:
+    unknown = np.argwhere(np.isnan(values))
+    if len(unknown):
+        i, j = unknown[0].tolist()
+        raise MatrixFileError(
+            f"{file}: expected all entries between items, found none from {items.ids[i]!r} to "
+            f"{items.ids[j]!r} ({len(unknown)} such); fill them in, as metricmix repair does"
+        )
+    advice = "state that it is directed, or symmetrise it, as metricmix repair does"
+    try:
+        check_square(values, name=str(file), directed=directed, advice=advice)
+    except InputError as error:  # which numbers items: people know them by their ids
+
+        def pair(at: re.Match[str]) -> str:
+            return f"from {items.ids[int(at[1])]!r} to {items.ids[int(at[2])]!r}"
+
+        raise MatrixFileError(re.sub(r"at \((\d+), (\d+)\)", pair, str(error))) from None
+
+
+def _rows(items: ItemTable, file: Path, matrix: MatrixFile) -> NDArray[np.int64]:
+    n = len(items.ids)
+    if matrix.items is None:
+        if len(matrix.values) != n:
+            raise MatrixFileError(
+                f"{file}: expected {n} rows, one per item of {items.source}, found "
+                f"{len(matrix.values)}; a matrix without ids is in the order of the table"
+            )
+        return np.arange(n)
+    row = {name: k for k, name in enumerate(matrix.items)}
+    missing = [item for item in items.ids if item not in row]
+    if missing:
+        raise MatrixFileError(
+            f"{file}: expected all {n} items of {items.source}, found {len(missing)} missing, such "
+            f"as {named(missing)}, and ids such as {named(matrix.items)}; add them, or take them "
+            "out of the table"
+        )
+    return np.array([row[item] for item in items.ids], dtype=np.int64)

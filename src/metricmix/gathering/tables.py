@@ -1,0 +1,188 @@
+"""The table of items: their ids, their labels, and what is known of each."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.gathering.text import Cells, named, read_cells, readable
+
+__all__ = ["ItemTable", "read_items"]
+
+CONTINUOUS = 0.8
+"""Share of different values from which on fractions are no classes."""
+FEW = 5
+"""Labels that are too few to tell."""
+
+
+@dataclass(frozen=True)
+class ItemTable:
+    """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells."""
+
+    cells: Cells
+    ids: tuple[str, ...]
+    labels: tuple[str, ...] | None
+    attributes: dict[str, tuple[str, ...]]
+
+    @property
+    def source(self) -> Path:
+        """The file it was read from."""
+        return self.cells.source
+
+    def where(self, item: int, column: str | None = None) -> str:
+        """Return the place of an item in its file; its header is the first row."""
+        return self.cells.where(item + 1, column)
+
+
+def read_items(
+    path: str | os.PathLike[str], *, id: str | None = None, label: str | None = None
+) -> ItemTable:
+    r"""Read a table of items: one row each, under a row of column names.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet`` is Parquet; anything else is a text as :func:`read_cells` reads it.
+    id : str, optional
+        The column of ids. Default: the first one, which alone may be without a name; if it is,
+        and not the one of ids, it is left out.
+    label : str, optional
+        The column of labels; an empty cell is an unlabelled item. All other columns are attributes.
+
+    Raises
+    ------
+    TableFileError
+        If it cannot be read; an id is missing or there twice; all labels are empty, or look
+        continuous: fractions among them, and nearly all different. It says in which line.
+    InputError
+        If there is no such column.
+    MissingPackageError
+        If it is Parquet, and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
+    >>> _ = file.write_text("town,coast,people\nAa,yes,300\nBo,,41\n")
+    >>> table = read_items(file, label="coast")
+    >>> table.ids, table.labels, table.attributes
+    (('Aa', 'Bo'), ('yes', ''), {'people': ('300', '41')})
+    """
+    source = Path(path)
+    cells = _parquet(source) if source.suffix.lower() == ".parquet" else read_cells(source)
+    header = cells.rows[0]
+    _check_header(cells)
+    columns = dict(zip(header, zip(*cells.rows[1:], strict=True), strict=False))
+    if not columns:
+        raise TableFileError(f"{source}: expected at least one item under its header, found none")
+    id_column = _check_column(source, header, header[0] if id is None else id, "id")
+    ids = columns.pop(id_column)
+    _check_ids(cells, ids, id_column)
+    columns.pop("", None)  # the numbers of rows, as pandas writes them, say nothing of items
+    if label is None:
+        return ItemTable(cells, ids, None, columns)
+    _check_column(source, header, label, "label")
+    if label == id_column:
+        raise InputError(f"label: expected another column than that of the ids, got {label!r}")
+    labels = columns.pop(label)
+    _check_labels(cells, labels, label)
+    return ItemTable(cells, ids, labels, columns)
+
+
+def _parquet(source: Path) -> Cells:
+    """Read a Parquet file as text: null and NaN are empty, numbers read back as they were."""
+    try:
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingPackageError(
+            f"{source}: Parquet needs pyarrow: pip install 'metricmix[tables]', or "
+            "save the table as csv"
+        ) from None
+    with readable(source):
+        try:
+            table = parquet.read_table(source)
+        except ValueError as error:  # as all of pyarrow's own are
+            reason = str(error).splitlines()[0]
+            raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
+    columns = [[_text(value) for value in column.to_pylist()] for column in table.columns]
+    rows = (tuple(table.column_names), *zip(*columns, strict=True))
+    if not rows[0]:
+        raise TableFileError(f"{source}: expected a table, found no columns")
+    return Cells(source, rows, tuple(range(len(rows))), unit="row")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value).strip()
+
+
+def _check_header(cells: Cells) -> None:
+    seen: set[str] = set()
+    for k, name in enumerate(cells.rows[0]):
+        if not name:
+            if k == 0:  # an index without a name
+                continue
+            raise TableFileError(
+                f"{cells.where(0)}: expected a name for every column, found none for column {k + 1}"
+            )
+        if name in seen:
+            raise TableFileError(
+                f"{cells.where(0)}: expected every column once, found {name!r} twice; rename one"
+            )
+        seen.add(name)
+
+
+def _check_column(source: Path, header: Sequence[str], name: str, argument: str) -> str:
+    if name not in header:
+        raise InputError(
+            f"{argument}: expected a column of {source}, one of {named(header, 10)}, got {name!r}"
+        )
+    return name
+
+
+def _check_ids(cells: Cells, ids: Sequence[str], column: str) -> None:
+    seen: dict[str, int] = {}
+    for k, item in enumerate(ids, 1):
+        if not item:
+            raise TableFileError(f"{cells.where(k, column)}: expected an id, found an empty cell")
+        if item in seen:
+            raise TableFileError(
+                f"{cells.source}, {cells.unit}s {cells.places[seen[item]]} and {cells.places[k]}, "
+                f"column {column!r}: expected every id once, found {item!r} twice; remove one, or "
+                "name another column of ids"
+            )
+        seen[item] = k
+
+
+def _check_labels(cells: Cells, labels: Sequence[str], column: str) -> None:
+    source = cells.source
+    given = [label for label in labels if label]
+    if not given:
+        raise TableFileError(
+            f"{source}, column {column!r}: expected some labels, found {len(labels)} empty cells; "
+            "fill in a few, or name another column"
+        )
+    if "-1" in labels:  # which estimators take for unlabelled
+        raise TableFileError(
+            f"{cells.where(labels.index('-1') + 1, column)}: expected a label, found -1, which "
+            "stands for unlabelled; leave the cell empty, or call the class something else"
+        )
+    if _looks_continuous(given):
+        raise TableFileError(
+            f"{source}, column {column!r}: expected labels, a few classes, found "
+            f"{len(set(given))} different numbers in {len(given)} cells, such as {given[0]}; name "
+            "another column, or put the numbers into classes"
+        )
+
+
+def _looks_continuous(labels: Sequence[str]) -> bool:
+    try:
+        numbers = [float(label.replace(",", ".", 1)) for label in labels]
+    except ValueError:
+        return False
+    fractions = any(not number.is_integer() for number in numbers)
+    return fractions and len(labels) >= FEW and len(set(numbers)) > CONTINUOUS * len(labels)

@@ -1,0 +1,111 @@
+"""Attributes: what columns are taken for, and what becomes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metricmix import InputError, TableFileError
+from metricmix.gathering import decide, encode, read_items
+
+TABLE = """id,size,colour,note,code,same,nothing
+a,1,red,a small red thing,A1,s,
+b,NA,red,a large thing indeed,B2,s,
+c,3,blue,not a thing,C3,s,
+d,8,,,D4,s,NA
+"""
+
+
+def kinds_of(table) -> dict[str, str]:
+    return {column.name: column.kind for column in decide(table)}
+
+
+def dense(features) -> np.ndarray:
+    return features.toarray() if hasattr(features, "toarray") else np.asarray(features)
+
+
+def test_every_kind(write) -> None:
+    table = read_items(write("items.csv", TABLE))
+    assert kinds_of(table) == {
+        "size": "number",
+        "colour": "category",
+        "note": "text",
+        "code": "ignore",
+        "same": "ignore",
+        "nothing": "ignore",
+    }
+    found = {column.name: column for column in decide(table)}
+    assert found["size"].n_missing == 1
+    assert found["code"].why == "4 values that no two items share, such as 'A1'"
+
+
+def test_numbers_have_the_median_where_missing_and_variance_one(write) -> None:
+    table = read_items(write("items.csv", "id,size\na,1\nb,\nc,3\nd,8\n"))
+    encoding = encode(table, decide(table))
+    expected = np.array([1.0, 3.0, 3.0, 8.0])
+    expected = (expected - expected.mean()) / expected.std()
+    np.testing.assert_allclose(dense(encoding.features)[:, 0], expected)
+
+
+def test_categories_and_text(write) -> None:
+    table = read_items(write("items.csv", TABLE))
+    encoding = encode(table, decide(table))
+    features = dense(encoding.features)
+    np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[[2, 2, 1, 0]])
+    norms = np.linalg.norm(features[:, 4:], axis=1)
+    np.testing.assert_allclose(norms, [1, 1, 1, 0], atol=1e-12)
+
+
+def test_new_items_by_the_same_rules(write) -> None:
+    table = read_items(write("items.csv", TABLE))
+    encoding = encode(table, decide(table))
+    np.testing.assert_allclose(
+        dense(encoding.transform(table)), dense(encoding.features), atol=1e-12
+    )
+    new = TABLE.splitlines()[0] + "\nz,5,green,unseen words,Z,t,\n"
+    assert encoding.transform(read_items(write("new.csv", new))).shape[0] == 1
+    with pytest.raises(TableFileError, match="expected a column 'size', found none"):
+        encoding.transform(read_items(write("less.csv", "id,colour\na,red\n")))
+
+
+def test_rare_categories_share_a_feature(write) -> None:
+    rows = "".join(f"i{k},c{k // 2}\n" for k in range(200))
+    table = read_items(write("items.csv", "id,c\n" + rows))
+    assert encode(table, decide(table)).features.shape == (200, 50)
+
+
+def test_decimal_commas_where_commas_do_not_separate(write) -> None:
+    table = read_items(write("items.csv", "id;x\na;1,5\nb;2\nc;3,25\n"))
+    assert kinds_of(table) == {"x": "number"}
+    table = read_items(write("items.csv", 'id,x\na,"1,500"\nb,"1,500"\nc,2\n'))
+    assert kinds_of(table) == {"x": "category"}
+
+
+def test_a_mistake_among_numbers_is_told(write) -> None:
+    rows = "".join(f"i{k},{k % 7}\n" for k in range(30))
+    table = read_items(write("items.csv", "id,x\n" + rows + "z,oops\n"))
+    (column,) = decide(table)
+    assert column.kind == "category"
+    assert column.why.endswith("nearly all are numbers, but not 'oops'")
+
+
+def test_what_is_stated_counts(write) -> None:
+    table = read_items(write("items.csv", "id,zip\na,1\nb,2\nc,2\n"))
+    (column,) = decide(table, {"zip": "category"})
+    assert (column.kind, column.why) == ("category", "as stated")
+    with pytest.raises(InputError, match="kinds: expected columns among 'zip', got 'zap'"):
+        decide(table, {"zap": "number"})
+    with pytest.raises(InputError, match="'zip'"):
+        decide(table, {"zip": "colour"})
+
+
+@pytest.mark.parametrize("cell", ["inf", "many"])
+def test_a_stated_number_that_is_none(write, cell) -> None:
+    table = read_items(write("items.csv", f"id,x\na,1\nb,{cell}\n"))
+    with pytest.raises(TableFileError, match="line 3, column 'x': expected a finite number"):
+        encode(table, decide(table, {"x": "number"}))
+
+
+def test_nothing_to_encode(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,1\nb,1\n"))
+    assert encode(table, decide(table)) is None
