@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+MOST_ITEMS = 65535
+"""Item numbers are embedded as 16 bits, pairs as 32."""
+
+
 @dataclass(frozen=True)
 class Items:
     """All items, in the order of every other array.
@@ -149,6 +153,8 @@ class PageData:
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)
+        if n > MOST_ITEMS:
+            raise InputError(f"items: expected at most {MOST_ITEMS} for one page, got {n}")
         for name in ("labels", "given", "misfit"):
             found = len(getattr(self.items, name))
             if found != n:

@@ -19,7 +19,7 @@ ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def as_json(data: PageData) -> str:
-    r"""Return the data as JSON without ``<``, ``>`` and ``&``; numbers that are not finite are null.
+    """Return the data as JSON without ``<``, ``>`` and ``&``; what is not finite is null.
 
     Large arrays are objects ``{"type", "shape", "base64"}``, little-endian.
     """

@@ -45,9 +45,7 @@ def place(distances: Floats) -> Floats:
         from sklearn.manifold import TSNE
 
         spread = 1e-4 * points / points.std(axis=0).max()
-        model = TSNE(
-            metric="precomputed", init=spread, perplexity=min(30.0, n / 4), random_state=0
-        )
+        model = TSNE(metric="precomputed", init=spread, perplexity=min(30.0, n / 4), random_state=0)
         points = _normed(np.asarray(model.fit_transform(d), dtype=np.float64))
     return points
 

@@ -9,10 +9,10 @@ function svg(name, attributes) {
 }
 
 // Rows {name, value, lower, upper} as a table with a bar from 0 and a line for the interval.
-function barTable(rows, format = short) {
+function barTable(rows, format = (value) => short(value), reach = 0) {
   const ends = rows.flatMap((row) => [row.value, row.lower, row.upper])
     .filter((value) => typeof value === "number");
-  const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
+  const low = Math.min(0, ...ends), high = Math.max(reach, ...ends);
   const x = (value) => (100 * (value - low)) / (high - low || 1);
   const table = element("table"), body = element("tbody");
   for (const row of rows) {
@@ -29,9 +29,9 @@ function barTable(rows, format = short) {
     picture.append(svg("path", { d: `M${x(0)} 0V12`, stroke: "#595959", "stroke-width": 1,
       "vector-effect": "non-scaling-stroke" }));
     cell.append(picture);
-    const numbers = [element("td", format(row.value))];
-    if (row.note !== undefined) numbers.push(element("td", row.note));
-    line.append(element("td", row.name), cell, ...numbers);
+    const number = element("td", format(row.value), { class: "value" });
+    if (row.note) number.append(element("small", row.note));
+    line.append(element("td", row.name), cell, number);
     body.append(line);
   }
   table.append(body);
@@ -94,14 +94,14 @@ function curve({ iteration, objective }) {
 
 function showFigures(data, place) {
   const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
-  const interval = (w) => (w.lower === null ? "" : `${short(w.lower)} to ${short(w.upper)}`);
+  const interval = (w) => (w.lower === null ? "" : `${short(w.lower, 3)} to ${short(w.upper, 3)}`);
   place.append(card("Weights of the sources",
     barTable(data.weights.map((weight) => ({ ...weight, note: interval(weight) }))),
-    element("p", "Line: the interval.", { class: "note" })));
+    element("p", "Bar: the weight. Line: its interval.", { class: "note" })));
   if (data.accuracies.length) {
     place.append(card("Accuracy", barTable(data.accuracies.map((one) => ({
       ...one, note: one.spread === null ? "" : `± ${(100 * one.spread).toFixed(1)}`,
-    })), percent)));
+    })), percent, 1)));
   }
   if (data.confusion) {
     place.append(card("Confusion", confusionTable(data),
@@ -114,9 +114,9 @@ function showFigures(data, place) {
   if (data.certificate) {
     const { violation, triangles } = data.certificate;
     const amount = element("p");
-    amount.append(element("span", violation === null ? "–" : violation.toExponential(1),
+    amount.append(element("span", violation ? violation.toExponential(1) : short(violation),
       { class: "number" }), " largest violation of a triangle");
-    place.append(card("It is a metric", amount, element("p",
+    place.append(card("Certificate of the metric", amount, element("p",
       `${triangles.toLocaleString("en")} triangles checked.`, { class: "note" })));
   }
 }

@@ -10,7 +10,8 @@ const map = makeMap(data, byId("map"), {
   onHover(i, place, width) {
     tip.hidden = i < 0;
     if (i < 0) return;
-    tip.textContent = `${data.ids[i]} · ${describe(data, i)}`;
+    const text = `${data.ids[i]} · ${describe(data, i)}`;
+    if (tip.textContent !== text) tip.textContent = text;
     const [x, y] = place;
     const left = Math.max(4, Math.min(x + 12, width - tip.offsetWidth - 4));
     tip.style.transform = `translate(${left}px, ${y > 60 ? y - tip.offsetHeight - 14 : y + 14}px)`;
@@ -51,17 +52,28 @@ function suggest() {
     if (folded[i].includes(text)) hits.push(i);
   }
   byId("found").replaceChildren(...hits.map((i) => element("option", undefined, { value: data.ids[i] })));
-  const exact = folded.indexOf(text);
+  const own = data.ids.indexOf(byId("search").value);
+  const exact = own >= 0 ? own : folded.indexOf(text);
   return exact >= 0 ? exact : hits.length ? hits[0] : -1;
+}
+
+function go(i) {
+  map.find(i);
+  choose(i);
+  byId("search").select();
 }
 
 data.views.forEach((view, k) => byId("view").append(element("option", view.name, { value: k })));
 byId("view").addEventListener("change", (event) => map.show(Number(event.target.value)));
-byId("search").addEventListener("input", suggest);
+byId("search").addEventListener("input", (event) => {
+  const i = suggest();
+  const picked = !event.inputType || event.inputType === "insertReplacementText";
+  if (picked && i >= 0 && data.ids[i] === byId("search").value) go(i); // from the list
+});
 byId("controls").addEventListener("submit", (event) => {
   event.preventDefault();
   const i = suggest();
-  if (i >= 0) { map.find(i); choose(i); }
+  if (i >= 0) go(i);
 });
 byId("closer").addEventListener("click", () => map.scale(1.5));
 byId("farther").addEventListener("click", () => map.scale(1 / 1.5));

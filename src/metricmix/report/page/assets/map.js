@@ -68,7 +68,9 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     context.globalAlpha = 1;
     if (path) drawPath();
     chosen.forEach((i) => ring(i, 4, "#000000"));
-    if (hovered >= 0) ring(hovered, 2, "#000000");
+    if (hovered < 0) return;
+    ring(hovered, 2, "#000000");
+    onHover(hovered, place(hovered), width);
   }
 
   function drawPath() {
@@ -94,7 +96,7 @@ function makeMap(data, canvas, { onHover, onChoose }) {
   function ring(i, thickness, style) {
     for (const [line, colour] of [[thickness + 2, "#ffffff"], [thickness / 1.6, style]]) {
       context.beginPath();
-      context.arc(...place(i), RADIUS + 5, 0, 2 * Math.PI);
+      context.arc(...place(i), RADIUS + 7, 0, 2 * Math.PI);
       context.lineWidth = line;
       context.strokeStyle = colour;
       context.stroke();
@@ -139,7 +141,7 @@ function makeMap(data, canvas, { onHover, onChoose }) {
   function hover(i) {
     if (i === hovered) return;
     hovered = i;
-    onHover(i, i < 0 ? null : place(i), width);
+    if (i < 0) onHover(-1);
     ask();
   }
 

@@ -8,7 +8,7 @@ function element(name, text, attributes = {}) {
   return made;
 }
 
-const short = (value) => (value === null ? "–" : Number(value.toPrecision(4)).toString());
+const short = (value, digits = 4) => (value === null ? "–" : String(Number(value.toPrecision(digits))));
 
 function describe(data, i) {
   const kind = data.misfit[i] ? "given, but the rule prefers another"
@@ -39,10 +39,10 @@ function showPanel(data, panel, chosen, found) {
   const length = element("p");
   length.append(element("span", short(found.length), { class: "number", id: "length" }),
     ` in ${hops} ${hops === 1 ? "edge" : "edges"}`);
-  const list = element("ol", undefined, { start: 0 });
+  const list = element("ol");
   found.nodes.forEach((node, k) => {
-    const step = k ? `  +${short(found.edges[k - 1].length)}` : "";
-    list.append(element("li", `${data.ids[node]}, ${data.classes[data.labels[node]]}${step}`));
+    const step = k ? `, ${short(found.edges[k - 1].length)} further` : "";
+    list.append(element("li", `${data.ids[node]} · ${data.classes[data.labels[node]]}${step}`));
   });
   const rows = data.weights.map((weight, r) => ({ name: weight.name, value: found.totals[r] }));
   rows.push({ name: "every edge (link)", value: found.link });
