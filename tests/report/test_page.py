@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -128,7 +129,7 @@ def test_paths_of_a_model_read_back(tmp_path: Path) -> None:
     for p, key in enumerate(paths["pairs"].tolist()):
         i, j = divmod(key, 24)
         nodes = [i, *paths["between"][paths["indptr"][p] : paths["indptr"][p + 1]].tolist(), j]
-        steps = [place[min(e) * 24 + max(e)] for e in zip(nodes[:-1], nodes[1:], strict=True)]
+        steps = [place[min(e) * 24 + max(e)] for e in itertools.pairwise(nodes)]
         length = paths["parts"][steps].sum() + paths["link"] * len(steps)
         assert length == pytest.approx(metric[i, j], rel=1e-5)
     assert len(paths["between"])  # some path has more than one edge
