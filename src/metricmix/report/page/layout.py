@@ -20,8 +20,11 @@ __all__ = ["place", "turn_to"]
 
 Floats = NDArray[np.float64]
 LANDMARKS = 500
-REFINED_UP_TO = 1000
-"""More items than this stay where classical scaling puts them: 0.5 ms an item is too long."""
+REFINED_UP_TO = 500
+"""More items than this stay where classical scaling puts them, since refining takes seconds a map.
+
+A guess: neither the time nor the look of large maps has been measured yet.
+"""
 
 
 def place(distances: Floats) -> Floats:
