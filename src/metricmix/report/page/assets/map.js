@@ -1,0 +1,207 @@
+// The map: a canvas, drawn anew for every frame that differs; d3 keeps pan, zoom and nearness.
+
+const RADIUS = 5;
+const REACH = 18; // pixels around the pointer within which an item counts as meant
+
+function makeMap(data, canvas, { onHover, onChoose }) {
+  const n = data.ids.length;
+  // A canvas in memory: thousands of small stamps are as fast there, and need no graphics card.
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const positions = new Float32Array(data.views[0].coordinates); // in the units of the views
+  let width = 1, height = 1, ratio = 1, unit = 1, centre = [0, 0];
+  let transform = d3.zoomIdentity, tree = null, stamps = null;
+  const order = Array.from({ length: n }, (_, i) => i) // misfits lie above given, given above found
+    .sort((i, j) => 2 * (data.misfit[i] - data.misfit[j]) + data.given[i] - data.given[j] || i - j);
+  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false;
+
+  const zoom = d3.zoom().scaleExtent([0.5, 60]).on("zoom", (event) => {
+    transform = event.transform;
+    ask();
+  });
+  const selection = d3.select(canvas).call(zoom).on("dblclick.zoom", null);
+  const gently = () => (still ? selection : selection.transition().duration(300));
+
+  const base = (i) => [
+    width / 2 + (positions[2 * i] - centre[0]) * unit,
+    height / 2 - (positions[2 * i + 1] - centre[1]) * unit,
+  ];
+  const place = (i) => transform.apply(base(i));
+
+  function frame() {
+    const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
+    const target = data.views[current].coordinates;
+    for (let k = 0; k < 2 * n; k++) {
+      low[k % 2] = Math.min(low[k % 2], target[k]);
+      high[k % 2] = Math.max(high[k % 2], target[k]);
+    }
+    centre = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2];
+    unit = Math.min((width - 40) / (high[0] - low[0] || 1), (height - 40) / (high[1] - low[1] || 1));
+  }
+
+  function index() {
+    const all = Array.from({ length: n }, (_, i) => i);
+    tree = d3.quadtree(all, (i) => base(i)[0], (i) => base(i)[1]);
+  }
+
+  function nearest(x, y) {
+    const [a, b] = transform.invert([x, y]);
+    const found = tree.find(a, b, REACH / transform.k);
+    return found === undefined ? -1 : found;
+  }
+
+  function ask() {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; draw(); });
+  }
+
+  function draw() {
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.globalAlpha = path ? 0.3 : 1;
+    const { sheet, side } = stamps;
+    const half = side / ratio / 2;
+    for (const i of order) {
+      const x = transform.x + transform.k * (width / 2 + (positions[2 * i] - centre[0]) * unit);
+      const y = transform.y + transform.k * (height / 2 - (positions[2 * i + 1] - centre[1]) * unit);
+      if (x < -half || y < -half || x > width + half || y > height + half) continue;
+      const column = (2 * data.given[i] + data.misfit[i]) * side;
+      context.drawImage(sheet, column, data.labels[i] * side, side, side,
+        Math.round((x - half) * ratio) / ratio, Math.round((y - half) * ratio) / ratio,
+        2 * half, 2 * half);
+    }
+    context.globalAlpha = 1;
+    if (path) drawPath();
+    chosen.forEach((i) => ring(i, 4, "#000000"));
+    if (hovered < 0) return;
+    ring(hovered, 2, "#000000");
+    onHover(hovered, place(hovered), width);
+  }
+
+  function drawPath() {
+    const line = () => {
+      context.beginPath();
+      path.forEach((i, k) => context[k ? "lineTo" : "moveTo"](...place(i)));
+    };
+    context.lineJoin = "round";
+    for (const [thickness, style] of [[7, "#ffffff"], [3, "#1b1b1b"]]) {
+      line();
+      context.lineWidth = thickness;
+      context.strokeStyle = style;
+      context.stroke();
+    }
+    for (const i of path) {
+      context.save();
+      context.translate(...place(i));
+      drawMark(context, data.palette, data.labels[i], RADIUS * 1.4, data.given[i], data.misfit[i]);
+      context.restore();
+    }
+  }
+
+  function ring(i, thickness, style) {
+    for (const [line, colour] of [[thickness + 2, "#ffffff"], [thickness / 1.6, style]]) {
+      context.beginPath();
+      context.arc(...place(i), RADIUS + 7, 0, 2 * Math.PI);
+      context.lineWidth = line;
+      context.strokeStyle = colour;
+      context.stroke();
+    }
+  }
+
+  let current = 0;
+  function show(view) {
+    current = view;
+    const from = Float32Array.from(positions), to = data.views[view].coordinates;
+    const oldUnit = unit, oldCentre = centre;
+    frame();
+    const newUnit = unit, newCentre = centre;
+    const start = performance.now(), mine = ++moving;
+    const step = () => {
+      if (mine !== moving) return;
+      const t = still ? 1 : Math.min(1, (performance.now() - start) / 500);
+      const s = t * t * (3 - 2 * t);
+      for (let k = 0; k < 2 * n; k++) positions[k] = from[k] + s * (to[k] - from[k]);
+      unit = oldUnit + s * (newUnit - oldUnit);
+      centre = [0, 1].map((k) => oldCentre[k] + s * (newCentre[k] - oldCentre[k]));
+      draw();
+      if (t < 1) requestAnimationFrame(step); else index();
+    };
+    step();
+  }
+
+  function resize() {
+    const box = canvas.getBoundingClientRect();
+    ratio = window.devicePixelRatio || 1;
+    width = box.width;
+    height = box.height;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    stamps = makeStamps(data, n > 1500 ? RADIUS - 1.5 : RADIUS, ratio);
+    zoom.extent([[0, 0], [width, height]]).translateExtent([[-width, -height], [2 * width, 2 * height]]);
+    frame();
+    index();
+    draw();
+  }
+
+  function hover(i) {
+    if (i === hovered) return;
+    hovered = i;
+    if (i < 0) onHover(-1);
+    ask();
+  }
+
+  // The next item in a direction: near, and not far off it.
+  function step(dx, dy) {
+    if (hovered < 0) return hover(nearestTo(width / 2, height / 2));
+    const [x, y] = place(hovered);
+    let best = -1, least = Infinity;
+    for (let i = 0; i < n; i++) {
+      const [a, b] = place(i);
+      const along = (a - x) * dx + (b - y) * dy;
+      const aside = Math.abs((a - x) * dy) + Math.abs((b - y) * dx);
+      if (i === hovered || along <= 0 || aside > 2 * along) continue;
+      if (along + 2 * aside < least) { least = along + 2 * aside; best = i; }
+    }
+    if (best >= 0) { bring(best, false); hover(best); }
+    return undefined;
+  }
+
+  const nearestTo = (x, y) => tree.find(...transform.invert([x, y]));
+
+  function bring(i, always) {
+    const [x, y] = place(i);
+    const inside = x > 20 && y > 20 && x < width - 20 && y < height - 20;
+    if (!inside || always) selection.call(zoom.translateTo, ...base(i));
+  }
+
+  const scale = (factor) => gently().call(zoom.scaleBy, factor);
+  const whole = () => gently().call(zoom.transform, d3.zoomIdentity);
+
+  const KEYS = {
+    ArrowLeft: () => step(-1, 0), ArrowRight: () => step(1, 0),
+    ArrowUp: () => step(0, -1), ArrowDown: () => step(0, 1),
+    Enter: () => hovered >= 0 && onChoose(hovered), " ": () => hovered >= 0 && onChoose(hovered),
+    "+": () => scale(1.5), "=": () => scale(1.5), "-": () => scale(1 / 1.5), 0: whole,
+    Escape: () => { hover(-1); onChoose(-1); },
+  };
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  canvas.addEventListener("pointermove", (event) => hover(nearest(event.offsetX, event.offsetY)));
+  canvas.addEventListener("pointerleave", () => hover(-1));
+  canvas.addEventListener("click", (event) => {
+    const i = nearest(event.offsetX, event.offsetY);
+    if (i >= 0) onChoose(i);
+  });
+  new ResizeObserver(resize).observe(canvas);
+  resize();
+
+  return {
+    show, scale, whole, place, draw,
+    mark(items, nodes) { chosen = items; path = nodes; ask(); },
+    find(i) { bring(i, true); hover(i); },
+  };
+}

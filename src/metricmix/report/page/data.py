@@ -1,0 +1,174 @@
+"""What a page shows, as plain values: nothing here knows of HTML or of estimators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.exceptions import InputError
+
+__all__ = [
+    "Accuracy",
+    "Certificate",
+    "Confusion",
+    "Convergence",
+    "EmbeddedPaths",
+    "Items",
+    "PageData",
+    "View",
+    "Weight",
+]
+
+
+MOST_ITEMS = 65535
+"""Item numbers are embedded as 16 bits, pairs as 32."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """All items, in the order of every other array.
+
+    Attributes
+    ----------
+    ids : n texts
+    classes : C texts
+    labels : (n,) array of class numbers
+        The label of every item, given or found.
+    given : (n,) array of bool
+        Whether the label was given.
+    misfit : (n,) array of bool
+        Whether the rule would give another label than the given one.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    labels: NDArray[np.integer]
+    given: NDArray[np.bool_]
+    misfit: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class View:
+    """One map of the items: its name, and (n, 2) coordinates."""
+
+    name: str
+    coordinates: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The weight of a source, and the ends of its interval where there is one."""
+
+    name: str
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class EmbeddedPaths:
+    """Shortest paths of chosen pairs, and the parts of the edges they use.
+
+    Attributes
+    ----------
+    pairs : (P,) array, ascending
+        ``i * n + j``, with i < j unless `directed`.
+    indptr, between : (P + 1,) and (total,) arrays
+        Path p goes from i through ``between[indptr[p]:indptr[p + 1]]`` to j.
+    edges : (E,) array, ascending
+        Keys of edges, as `pairs`.
+    parts : (E, R) array
+        What each source contributes to the length of an edge.
+    link : float
+        What the link adds to every edge.
+    complete : bool
+        Whether all pairs are here.
+    """
+
+    pairs: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    between: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    parts: NDArray[np.float64]
+    link: float
+    directed: bool
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """The objective over the iterations, and why the solver stopped."""
+
+    iteration: tuple[int, ...]
+    objective: tuple[float, ...]
+    status: str
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often items of a class (rows) were given a class (columns), (C, C)."""
+
+    counts: NDArray[np.integer]
+    how: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy of a method, and its spread over folds where there is one."""
+
+    name: str
+    value: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far the distances are from a metric's: the largest violation, triangles looked at."""
+
+    violation: float
+    triangles: int
+
+
+@dataclass(frozen=True)
+class PageData:
+    """Everything on a page; what is None or empty is left out of it.
+
+    Raises
+    ------
+    InputError
+        If arrays do not belong to the same items.
+    """
+
+    title: str
+    items: Items
+    views: tuple[View, ...]
+    weights: tuple[Weight, ...]
+    paths: EmbeddedPaths | None = None
+    convergence: Convergence | None = None
+    confusion: Confusion | None = None
+    accuracies: tuple[Accuracy, ...] = field(default=())
+    certificate: Certificate | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.items.ids)
+        if n > MOST_ITEMS:
+            raise InputError(f"items: expected at most {MOST_ITEMS} for one page, got {n}")
+        for name in ("labels", "given", "misfit"):
+            found = len(getattr(self.items, name))
+            if found != n:
+                raise InputError(f"items.{name}: expected {n} values, one per id, got {found}")
+        if not self.views:
+            raise InputError("views: expected one map at least, got none")
+        for view in self.views:
+            if np.shape(view.coordinates) != (n, 2):
+                raise InputError(
+                    f"views ({view.name!r}): expected coordinates ({n}, 2), "
+                    f"got {np.shape(view.coordinates)}"
+                )
+        if self.paths is not None and self.paths.parts.shape[1] != len(self.weights):
+            raise InputError(
+                f"paths.parts: expected {len(self.weights)} columns, one per weight, "
+                f"got {self.paths.parts.shape[1]}"
+            )
