@@ -21,6 +21,7 @@ from metricmix.validation import check_square
 __all__ = ["JoinedSource", "meet_edges", "meet_matrix", "path_lengths"]
 
 EXAMPLES = 3
+ASYMMETRIC = "state that it is directed, or symmetrise it, as metricmix repair does"
 
 Path = str | os.PathLike[str]
 Floats = NDArray[np.float64]
@@ -129,15 +130,16 @@ def _check_values(items: ItemTable, file: Path, values: Floats, directed: bool) 
             f"{file}: expected all entries between items, found none from {items.ids[i]!r} to "
             f"{items.ids[j]!r} ({len(unknown)} such); fill them in, as metricmix repair does"
         )
-    advice = "state that it is directed, or symmetrise it, as metricmix repair does"
     try:
-        check_square(values, name=str(file), directed=directed, advice=advice)
+        check_square(values, name=str(file), directed=directed, offer_directed=False)
     except InputError as error:  # which numbers items: people know them by their ids
 
         def pair(at: re.Match[str]) -> str:
             return f"from {items.ids[int(at[1])]!r} to {items.ids[int(at[2])]!r}"
 
-        raise MatrixFileError(re.sub(r"at \((\d+), (\d+)\)", pair, str(error))) from None
+        words = re.sub(r"at \((\d+), (\d+)\)", pair, str(error))
+        words = re.sub("symmetrise it, .*", ASYMMETRIC, words)
+        raise MatrixFileError(words) from None
 
 
 def _rows(items: ItemTable, file: Path, matrix: MatrixFile) -> NDArray[np.int64]:
