@@ -106,6 +106,33 @@ def test_a_stated_number_that_is_none(write, cell) -> None:
         encode(table, decide(table, {"x": "number"}))
 
 
-def test_nothing_to_encode(write) -> None:
-    table = read_items(write("items.csv", "id,x\na,1\nb,1\n"))
-    assert encode(table, decide(table)) is None
+def test_many_whole_numbers_most_of_them_zero_are_counts(write) -> None:
+    rng = np.random.default_rng(0)
+    words = (rng.random((40, 25)) < 0.2) * rng.integers(1, 4, (40, 25))
+    words[:, 0] = 1 + np.arange(40) % 2
+    header = "id," + ",".join(f"w{k}" for k in range(25)) + "\n"
+
+    def table(values):
+        lines = (f"i{k}," + ",".join(map(str, row)) for k, row in enumerate(values.tolist()))
+        return read_items(write("words.csv", header + "\n".join(lines)))
+
+    assert set(kinds_of(table(words)).values()) == {"count"}
+    features = dense(encode(table(words), decide(table(words))).features)
+    assert (words.sum(axis=1) > 0).all()
+    rarity = 1 + np.log(41 / (1 + (words > 0).sum(axis=0)))
+    expected = words * rarity / np.linalg.norm(words * rarity, axis=1, keepdims=True)
+    np.testing.assert_allclose(features, expected)
+    assert set(kinds_of(table(words + 1)).values()) == {"number"}
+    assert set(kinds_of(table(words / 2)).values()) == {"number"}
+
+
+def test_plain_numbers_keep_their_size(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,1\nb,\nc,30\nd,8\n"))
+    encoding = encode(table, decide(table, {"x": "plain"}))
+    np.testing.assert_array_equal(dense(encoding.features)[:, 0], [1, 8, 30, 8])
+
+
+def test_texts_without_a_word(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,! ?\nb,? !\n"))
+    with pytest.raises(TableFileError, match=r"items.csv, 'x': "):
+        encode(table, decide(table, {"x": "text"}))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,16 @@ from metricmix.validation import check_choice
 
 __all__ = ["Column", "Encoding", "decide", "encode"]
 
-KINDS = ("number", "category", "text", "ignore")
+KINDS = ("number", "plain", "count", "category", "text", "ignore")
+NUMERIC = ("number", "plain", "count")
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
 NEARLY_ALL = 0.9
 """Share of numbers from which on a cell that is none looks like a mistake."""
+MANY = 20
+"""Columns of whole numbers from which on they may be counts, as of words."""
+MOSTLY_ZERO = 0.6
+STATED = "as stated"
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,9 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
     ============  =====================================  ======================================
     ``number``    numbers in all cells that are known    itself, the median where missing, at
                                                          mean 0 and variance 1
+    ``plain``     (only if stated)                       itself, the median where missing
+    ``count``     with 20 such columns at least, whole   TF-IDF: those that few items have count
+                  numbers, 60 % of all of them zero      more, at norm 1; 0 where missing
     ``text``      mostly different values, most with a   TF-IDF of its 5000 most frequent words,
                   space in them                          at norm 1; nothing where missing
     ``category``  anything else                          one 0/1 feature per value, the missing
@@ -80,15 +89,20 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
             known = named(list(items.attributes), 10)
             raise InputError(f"kinds: expected columns among {known}, got {name!r}")
         check_choice(kind, KINDS, name=f"kinds[{name!r}]")
-    return tuple(_decided(items, name, stated.get(name)) for name in items.attributes)
+    return _find_counts(
+        items, [_decided(items, name, stated.get(name)) for name in items.attributes]
+    )
 
 
-def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding | None:
-    """Return the attributes as features, as decided; None if all columns are ignored."""
+def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
+    """Return attributes as features, as decided; one at least must not be ignored."""
+    columns = [column for column in columns if column.kind != "ignore"]
     transformer = _transformer(columns)
-    if transformer is None:
-        return None
-    features = transformer.fit_transform(_cells(items, columns))
+    try:
+        features = transformer.fit_transform(_cells(items, columns))
+    except ValueError as error:  # such as texts without a word
+        names = named([column.name for column in columns])
+        raise TableFileError(f"{items.source}, {names}: {error}") from None
     return Encoding(features, tuple(columns), transformer)
 
 
@@ -102,7 +116,7 @@ def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
     if not known:
         return Column(name, "ignore", "no cell has a value", missing)
     if stated is not None:
-        return Column(name, stated, "as stated", missing)
+        return Column(name, stated, STATED, missing)
     return Column(name, *_kind(items, known, len(set(known))), missing)
 
 
@@ -124,6 +138,27 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
     return "category", why
 
 
+def _find_counts(items: ItemTable, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Take many columns of whole numbers, most of them zero, for counts."""
+    numbers = [column for column in columns if column.kind == "number" and column.why != STATED]
+    if len(numbers) < MANY:
+        return tuple(columns)
+    cells = Counter[str]()
+    for column in numbers:
+        cells.update(items.attributes[column.name])
+    values = {cell: 0.0 if is_unknown(cell) else _as_number(cell) for cell in cells}
+    zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
+    whole = all(value >= 0 and value == int(value) for value in values.values())
+    if not whole or zeros <= MOSTLY_ZERO * cells.total():
+        return tuple(columns)
+    why = f"one of {len(numbers)} columns of whole numbers, most of them zero"
+    return tuple(replace(c, kind="count", why=why) if c in numbers else c for c in columns)
+
+
+def _as_number(cell: str) -> float:
+    return float(cell.replace(",", ".", 1))
+
+
 def _is_number(items: ItemTable, cell: str) -> bool:
     return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
 
@@ -135,12 +170,10 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
     """Return the cells as the transformer takes them: numbers, NaN where missing, and text."""
     table = np.empty((len(items.ids), len(columns)), dtype=object)
     for k, column in enumerate(columns):
-        if column.kind == "ignore":
-            continue
         if column.name not in items.attributes:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]
-        if column.kind == "number":
+        if column.kind in NUMERIC:
             table[:, k] = [_number(items, i, column.name) for i in range(len(cells))]
         else:
             table[:, k] = ["" if is_unknown(cell) else cell for cell in cells]
@@ -151,7 +184,7 @@ def _number(items: ItemTable, item: int, column: str) -> float:
     cell = items.attributes[column][item]
     if is_unknown(cell):
         return np.nan
-    value = float(cell.replace(",", ".", 1)) if _is_number(items, cell) else np.nan
+    value = _as_number(cell) if _is_number(items, cell) else np.nan
     if not np.isfinite(value):
         raise TableFileError(
             f"{items.where(item, column)}: expected a finite number, found {cell[:40]!r}; leave "
@@ -162,22 +195,29 @@ def _number(items: ItemTable, item: int, column: str) -> float:
 
 def _transformer(columns: Sequence[Column]) -> Any:
     from sklearn.compose import ColumnTransformer
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    def places(kind: str) -> list[int]:
-        return [k for k, column in enumerate(columns) if column.kind == kind]
+    def median() -> Any:
+        return SimpleImputer(strategy="median")
 
-    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-    categories = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
-    parts: list[tuple[str, Any, Any]] = [
-        ("numbers", numbers, places("number")),
-        ("categories", categories, places("category")),
-    ]
-    for k in places("text"):
-        words = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
-        parts.append((f"text {k}", words, k))
-    parts = [part for part in parts if part[2] != []]
-    return ColumnTransformer(parts) if parts else None
+    zero = SimpleImputer(strategy="constant", fill_value=0.0)
+    by_kind = {
+        "number": make_pipeline(median(), StandardScaler()),
+        "plain": median(),
+        "count": make_pipeline(zero, TfidfTransformer()),
+        "category": OneHotEncoder(
+            max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"
+        ),
+    }
+    parts: list[tuple[str, Any, Any]] = []
+    for kind, transformer in by_kind.items():
+        places = [k for k, column in enumerate(columns) if column.kind == kind]
+        parts += [(kind, transformer, places)] if places else []
+    for k, column in enumerate(columns):
+        if column.kind == "text":
+            words = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
+            parts.append((f"text {k}", words, k))
+    return ColumnTransformer(parts)

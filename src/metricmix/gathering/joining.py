@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.features import Metric, check_metric_name, features
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.gathering.attributes import Column, Encoding, decide, encode
-from metricmix.gathering.edges import EdgeFile
-from metricmix.gathering.meeting import JoinedSource, meet_edges, meet_matrix, path_lengths
+from metricmix.gathering.attributes import Column, decide
+from metricmix.gathering.edges import EdgeFile, read_edge_file
+from metricmix.gathering.meeting import JoinedSource, between_items, meet_edges, meet_matrix
+from metricmix.gathering.sources import FileSource, make_source
+from metricmix.gathering.specs import SourceSpec, default_specs
 from metricmix.gathering.tables import ItemTable
 from metricmix.memory import check_fits
+from metricmix.validation import symmetrized
 
 __all__ = ["Gathered", "Joined", "Plan", "join", "plan"]
 
-ATTRIBUTES = "attributes"
-PER_PAIR = {ATTRIBUTES: 5e-8, "edges": 1e-8, "weighted edges": 1.5e-7, "matrix": 1e-8}
+PER_PAIR = {
+    "metric": 1e-7,
+    "knn": 5e-7,
+    "paths": 1e-8,
+    "smoothed": 5e-7,
+    "pagerank": 1e-6,
+    "jaccard": 1e-7,
+    "matrix": 1e-8,
+}
 """Seconds per pair of items, as measured once on two cores: a guess of the right order."""
+PER_PASSED_EDGE = 1e-8
+"""Seconds for an edge with a length that the search from one item passes."""
 
-Path = str | os.PathLike[str]
 Floats = NDArray[np.float64]
 
 
@@ -54,15 +63,12 @@ class Joined:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Ids and labels ('' where unlabelled, None without a label column), and the stack of sources.
+    """The items, the stack of their sources, and how each source was made."""
 
-    `encoding` is None where the table has no attributes that say anything.
-    """
-
-    ids: tuple[str, ...]
-    labels: tuple[str, ...] | None
+    items: ItemTable
+    columns: tuple[Column, ...]
+    sources: tuple[FileSource, ...]
     stack: DissimilarityStack
-    encoding: Encoding | None
     report: Joined
 
 
@@ -71,53 +77,51 @@ class Plan:
     """Files that fit together, not yet made into dissimilarities: what ``--dry-run`` asks for."""
 
     items: ItemTable
-    encoding: Encoding | None
-    edges: dict[str, EdgeFile]
-    matrices: dict[str, Floats]
-    metric: Metric
+    sources: tuple[FileSource, ...]
     report: Joined
 
-    def build(self) -> Gathered:
-        """Compute all sources; TooLargeError, before anything is begun, if they do not fit."""
-        n, sources = len(self.items.ids), len(self.report.sources)
+    def build(self, on_source: Callable[[int, int], None] | None = None) -> Gathered:
+        """Compute all sources; TooLargeError, before anything is begun, if they do not fit.
+
+        Sources are kept to seven digits (float32). `on_source(done, all)` is called as they are
+        finished.
+        """
+        n, R, directed = len(self.items.ids), len(self.sources), self.report.directed
         check_fits(
-            lambda items: _bytes(items, sources),
+            lambda items: _bytes(items, R),
             n,
-            what=f"joining {sources} sources",
+            what=f"joining {R} source{'s' * (R > 1)}",
             instead="take fewer items or sources",
             argument=str(self.items.source),
         )
-        found: dict[str, Any] = {}
-        if self.encoding is not None:
-            found[ATTRIBUTES] = features(self.encoding.features, self.metric)
-        for name, edges in self.edges.items():
-            found[name] = path_lengths(edges, self.items.ids)
-        found |= self.matrices
-        ids = self.items.ids
-        stack = DissimilarityStack(found, directed=self.report.directed, items=ids)
-        return Gathered(ids, self.items.labels, stack, self.encoding, self.report)
+        block = np.empty((R, n, n), np.float32)
+        for k, source in enumerate(self.sources):
+            matrix = source.matrix()
+            block[k] = matrix if directed else symmetrized(matrix)
+            if on_source is not None:
+                on_source(k + 1, R)
+        names = [source.spec.name for source in self.sources]
+        stack = DissimilarityStack.from_block(block, names, directed, items=self.items.ids)
+        return Gathered(self.items, self.report.columns, self.sources, stack, self.report)
 
 
-def join(items: ItemTable, **options: Any) -> Gathered:
-    """Join and compute at once: ``plan(items, **options).build()``."""
-    return plan(items, **options).build()
+def join(items: ItemTable, specs: Sequence[SourceSpec] = (), **options: object) -> Gathered:
+    """Join and compute at once: ``plan(items, specs, **options).build()``."""
+    return plan(items, specs, **options).build()  # type: ignore[arg-type]
 
 
 def plan(
     items: ItemTable,
+    specs: Sequence[SourceSpec] = (),
     *,
-    edges: Mapping[str, EdgeFile] | None = None,
-    matrices: Mapping[str, Path] | None = None,
     kinds: Mapping[str, str] | None = None,
-    metric: Metric = "euclidean",
-    directed: bool = False,
+    defaults: bool = True,
 ) -> Plan:
     r"""Join a table, graphs and matrices by id: the table's items are the items.
 
-    - *Attributes* of the table are the source "attributes", if any column says something.
-    - *Graphs* become path lengths. Nodes that are not in the table are left out with their edges,
-      and reported; items that are not in a graph are isolated, and reported. Pairs without a path
-      are as far as the farthest that have one and one edge more.
+    - *Graphs*: nodes that are not in the table are left out with their edges, and reported; items
+      that are not in a graph are isolated, and reported. Pairs without a path are as far as the
+      farthest that have one and one edge more.
     - *Matrices* may hold more than the items: the rest is left out, and reported. An item that is
       not in a matrix is an error, since nobody knows how far it is.
     - What has no ids (sparse and plain matrices) is in the order of the table, and as long.
@@ -125,15 +129,13 @@ def plan(
     Parameters
     ----------
     items : ItemTable
-    edges : mapping of source names to EdgeFile, optional
-    matrices : mapping of source names to paths, optional
-        Read by :func:`~metricmix.dissimilarity.matrix_files.read_matrix`.
+    specs : sequence of SourceSpec
+        Sources that are stated.
     kinds : mapping of column names to kinds, optional
         See :func:`~metricmix.gathering.attributes.decide`.
-    metric : str or callable
-        Of the attributes; see :func:`~metricmix.dissimilarity.features`.
-    directed : bool
-        Whether matrices may be asymmetric. A directed graph makes everything directed.
+    defaults : bool
+        Whether the table's columns, and they along the graphs, are sources as well: those of
+        :func:`~metricmix.gathering.specs.default_specs`.
 
     Raises
     ------
@@ -145,68 +147,113 @@ def plan(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from metricmix.gathering import read_edge_file, read_items
+    >>> from metricmix.gathering import parse_edges, read_items
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "towns.csv").write_text("town,people\nAa,300\nBo,41\nCu,7\n")
     >>> _ = (folder / "roads.csv").write_text("from,to,length\nAa,Bo,12\nBo,Xi,7\n")
-    >>> roads = read_edge_file(folder / "roads.csv")
-    >>> found = join(read_items(folder / "towns.csv"), edges={"roads": roads})
-    >>> found.stack
-    DissimilarityStack(n=3, sources=['attributes', 'roads'], items=['Aa', 'Bo', ...])
+    >>> roads = parse_edges(str(folder / "roads.csv"))
+    >>> found = join(read_items(folder / "towns.csv"), [roads])
+    >>> found.stack.names
+    ('numbers', 'roads', 'roads smoothed')
     >>> found.report.sources[1].foreign, found.report.sources[1].missing
     (('Xi',), ('Cu',))
     """
-    graphs, files = dict(edges or {}), dict(matrices or {})
-    check_metric_name(metric)
     if len(items.ids) < 2:
         raise TableFileError(f"{items.source}: expected two items at least, found one")
     columns = decide(items, kinds)
-    encoding = encode(items, columns)
-    _check_names(items, encoding, graphs, files)
-    one_way = directed or any(graph.directed for graph in graphs.values())
-    reports, ready = [], {}
-    if encoding is not None:
-        reports.append(JoinedSource(ATTRIBUTES, ATTRIBUTES, str(items.source)))
-    reports += [meet_edges(items, name, graph) for name, graph in graphs.items()]
-    for name, file in files.items():
-        met, ready[name] = meet_matrix(items, name, file, one_way)
+    graphs = {spec.file: _read_graph(spec.file, specs) for spec in specs if spec.of_graph}
+    chosen = list(specs)
+    if defaults:
+        walked = [spec for spec in specs if spec.kind == "paths" and _conducts(graphs[spec.file])]
+        made = default_specs(columns, walked)
+        chosen = [spec for spec in made if spec.of_table] + chosen
+        chosen += [spec for spec in made if not spec.of_table]
+    _check_names(items, chosen)
+    directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
+        graphs[spec.file].directed for spec in specs if spec.kind == "paths"
+    )
+    reports, sources = [], []
+    for spec in chosen:
+        met, source = _meet(items, spec, columns, graphs, directed)
         reports.append(met)
+        sources.append(source)
     n = len(items.ids)
     report = Joined(
         n,
         dict(sorted(Counter(label for label in items.labels or () if label).items())),
         columns,
         tuple(reports),
-        one_way,
+        directed,
         _bytes(n, len(reports)),
         _seconds(n, reports, graphs),
     )
-    return Plan(items, encoding, graphs, ready, metric, report)
+    return Plan(items, tuple(sources), report)
 
 
-def _check_names(
-    items: ItemTable, encoding: Encoding | None, edges: Iterable[str], files: Iterable[str]
-) -> None:
-    if encoding is None and not edges and not files:
+def _read_graph(file: str | None, specs: Sequence[SourceSpec]) -> EdgeFile:
+    """Read a graph, as all sources that are made of it state it."""
+    assert file is not None
+    users = [spec for spec in specs if spec.file == file]
+    weights = {spec.weight for spec in users} - {None}
+    ways = {spec.directed for spec in users} - {None}
+    if len(weights) > 1 or len(ways) > 1:
+        names = ", ".join(repr(spec.name) for spec in users)
+        raise InputError(
+            f"sources {names}: expected {file} to be read in one way, got different options"
+        )
+    return read_edge_file(file, weight=next(iter(weights), None), directed=next(iter(ways), None))
+
+
+def _conducts(graph: EdgeFile) -> bool:
+    """Return whether walks can go along the edges: both ways, and none of length 0."""
+    return not graph.directed and (graph.weights is None or bool(graph.weights.all()))
+
+
+def _meet(
+    items: ItemTable,
+    spec: SourceSpec,
+    columns: tuple[Column, ...],
+    graphs: Mapping[str | None, EdgeFile],
+    directed: bool,
+) -> tuple[JoinedSource, FileSource]:
+    """Return how one source meets the table, and the source, not yet computed."""
+    if spec.kind == "matrix":
+        met, values = meet_matrix(items, spec.name, Path(spec.file or ""), directed)
+        return met, make_source(spec, items, columns, values=values)
+    if spec.of_graph:
+        graph = graphs[spec.file]
+        met = meet_edges(items, spec.name, spec.kind, graph)
+        return met, make_source(spec, items, columns, between_items(items, graph))
+    names = tuple(column.name for column in spec.chosen(columns))
+    met = JoinedSource(spec.name, spec.kind, str(items.source), names)
+    return met, make_source(spec, items, columns)
+
+
+def _check_names(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
+    if not specs:
         raise TableFileError(
             f"{items.source}: expected a column of attributes besides ids and labels that differs "
             "between items, found none; add one, or give edges or a matrix"
         )
-    names = [*([ATTRIBUTES] if encoding is not None else []), *edges, *files]
-    name, times = Counter(names).most_common(1)[0]
+    name, times = Counter(spec.name for spec in specs).most_common(1)[0]
     if times > 1:
-        raise InputError(f"sources: expected different names, got {name!r} twice; rename one")
+        raise InputError(
+            f"sources: expected different names, got {name!r} twice; name one, as in NAME=FILE"
+        )
 
 
 # -- what it takes -------------------------------------------------------------------------------
 
 
 def _bytes(n: int, sources: int) -> int:
-    """Return the memory that the stack takes at its peak: every source, their copy, one more."""
-    return 8 * n * n * (2 * sources + 1)
+    """Return the memory that the stack takes at its peak: all sources, and one being made."""
+    return 4 * n * n * sources + 3 * 8 * n * n
 
 
-def _seconds(n: int, sources: Sequence[JoinedSource], edges: Mapping[str, EdgeFile]) -> float:
+def _seconds(
+    n: int, sources: Sequence[JoinedSource], graphs: Mapping[str | None, EdgeFile]
+) -> float:
     """Return about how long building takes: pairs of items, and edges passed from each item."""
-    passed = sum(len(graph.ends) for graph in edges.values() if graph.weights is not None)
-    return n * n * sum(PER_PAIR[source.kind] for source in sources) + 1e-8 * n * passed
+    passed = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
+    pairs = n * n * sum(PER_PAIR[source.kind] for source in sources)
+    return pairs + PER_PASSED_EDGE * n * passed

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.matrix_files import MatrixFile, read_matrix
-from metricmix.dissimilarity.path_length import path_length
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.gathering.edges import EdgeFile
 from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.text import named
 from metricmix.validation import check_square
 
-__all__ = ["JoinedSource", "meet_edges", "meet_matrix", "path_lengths"]
+__all__ = ["JoinedSource", "between_items", "meet_edges", "meet_matrix"]
 
 EXAMPLES = 3
 ASYMMETRIC = "state that it is directed, or symmetrise it, as metricmix repair does"
@@ -34,6 +33,7 @@ class JoinedSource:
     name: str
     kind: str
     file: str
+    columns: tuple[str, ...] = ()
     by_order: bool = False
     n_foreign: int = 0
     foreign: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class JoinedSource:
 # -- edges ---------------------------------------------------------------------------------------
 
 
-def meet_edges(items: ItemTable, name: str, edges: EdgeFile) -> JoinedSource:
+def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> JoinedSource:
     """Return how a graph meets the table; TableFileError if they have no edge in common."""
     place = _places(edges, items.ids)
     inside = (place[edges.ends] >= 0).all(axis=1)
@@ -62,15 +62,15 @@ def meet_edges(items: ItemTable, name: str, edges: EdgeFile) -> JoinedSource:
     foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(place < 0)]
     return JoinedSource(
         name,
-        "edges" if edges.weights is None else "weighted edges",
+        kind,
         str(edges.source),
-        edges.ids is None,
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        len(missing),
-        tuple(missing[:EXAMPLES]),
-        int(inside.sum()),
-        int((~inside).sum()),
+        by_order=edges.ids is None,
+        n_foreign=len(foreign),
+        foreign=tuple(foreign[:EXAMPLES]),
+        n_missing=len(missing),
+        missing=tuple(missing[:EXAMPLES]),
+        n_edges=int(inside.sum()),
+        n_edges_left_out=int((~inside).sum()),
     )
 
 
@@ -87,18 +87,12 @@ def _places(edges: EdgeFile, ids: Sequence[str]) -> NDArray[np.int64]:
     return np.array([item.get(name, -1) for name in edges.ids], dtype=np.int64)
 
 
-def path_lengths(edges: EdgeFile, ids: Sequence[str]) -> Floats:
-    """Return the path lengths between items over the edges that are between items."""
-    from scipy.sparse import coo_array
-
-    n = len(ids)
-    ends = _places(edges, ids)[edges.ends]
+def between_items(items: ItemTable, edges: EdgeFile) -> EdgeFile:
+    """Return the edges between items, their ends numbered as in the table."""
+    ends = _places(edges, items.ids)[edges.ends]
     inside = (ends >= 0).all(axis=1)
-    weights = np.ones(len(ends)) if edges.weights is None else edges.weights
-    graph = coo_array((weights[inside], (ends[inside, 0], ends[inside, 1])), shape=(n, n))
-    return path_length(
-        graph, nodes=n, weight=edges.weight, directed=edges.directed, unreachable="bridge"
-    )
+    weights = None if edges.weights is None else edges.weights[inside]
+    return replace(edges, n_nodes=len(items.ids), ids=None, ends=ends[inside], weights=weights)
 
 
 # -- matrices ------------------------------------------------------------------------------------
@@ -117,9 +111,15 @@ def meet_matrix(
     _check_values(items, file, values, directed)
     inside = set(rows.tolist())
     foreign = [matrix.name(k) for k in range(len(matrix.values)) if k not in inside]
-    by_order = matrix.items is None
-    found = len(foreign), tuple(foreign[:EXAMPLES])
-    return JoinedSource(name, "matrix", str(file), by_order, *found), values
+    met = JoinedSource(
+        name,
+        "matrix",
+        str(file),
+        by_order=matrix.items is None,
+        n_foreign=len(foreign),
+        foreign=tuple(foreign[:EXAMPLES]),
+    )
+    return met, values
 
 
 def _check_values(items: ItemTable, file: Path, values: Floats, directed: bool) -> None:

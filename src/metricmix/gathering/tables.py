@@ -28,6 +28,13 @@ class ItemTable:
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None
     attributes: dict[str, tuple[str, ...]]
+    id_column: str = ""
+    label_column: str | None = None
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return self.cells.rows[0]
 
     @property
     def source(self) -> Path:
@@ -40,7 +47,11 @@ class ItemTable:
 
 
 def read_items(
-    path: str | os.PathLike[str], *, id: str | None = None, label: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    labels_needed: bool = True,
 ) -> ItemTable:
     r"""Read a table of items: one row each, under a row of column names.
 
@@ -53,6 +64,8 @@ def read_items(
         and not the one of ids, it is left out.
     label : str, optional
         The column of labels; an empty cell is an unlabelled item. All other columns are attributes.
+    labels_needed : bool
+        Whether labels are to be learned from: some at least, and not continuous.
 
     Raises
     ------
@@ -85,13 +98,14 @@ def read_items(
     _check_ids(cells, ids, id_column)
     columns.pop("", None)  # the numbers of rows, as pandas writes them, say nothing of items
     if label is None:
-        return ItemTable(cells, ids, None, columns)
+        return ItemTable(cells, ids, None, columns, id_column)
     _check_column(source, header, label, "label")
     if label == id_column:
         raise InputError(f"label: expected another column than that of the ids, got {label!r}")
     labels = columns.pop(label)
-    _check_labels(cells, labels, label)
-    return ItemTable(cells, ids, labels, columns)
+    if labels_needed:
+        _check_labels(cells, labels, label)
+    return ItemTable(cells, ids, labels, columns, id_column, label)
 
 
 def _parquet(source: Path) -> Cells:

@@ -1,0 +1,197 @@
+"""New items: their table, their edges to the items of a fit, their rows of ready matrices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.matrix_files.cells import is_name, is_unknown
+from metricmix.exceptions import InputError, MatrixFileError, TableFileError
+from metricmix.gathering.edges import EdgeFile, read_edge_file
+from metricmix.gathering.keeping import KeptInputs
+from metricmix.gathering.sources import Arrivals, GraphSource
+from metricmix.gathering.specs import SourceSpec
+from metricmix.gathering.tables import ItemTable, read_items
+from metricmix.gathering.text import named, read_cells, readable
+
+__all__ = ["ArrivedEdges", "read_arrivals"]
+
+Floats = NDArray[np.float64]
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class ArrivedEdges:
+    """How a graph of new items met them: edges used, edges left out, ids that nobody knows."""
+
+    name: str
+    n_edges: int
+    n_left_out: int
+    n_foreign: int
+    foreign: tuple[str, ...]
+    n_without: int
+
+
+def read_arrivals(
+    kept: KeptInputs,
+    table: str | os.PathLike[str],
+    *,
+    edges: Mapping[str, SourceSpec] | None = None,
+    matrices: Mapping[str, SourceSpec] | None = None,
+) -> tuple[Arrivals, tuple[ArrivedEdges, ...]]:
+    """Read new items, and how their edges met them.
+
+    Parameters
+    ----------
+    kept : KeptInputs
+    table : path
+        A row per new item, with the columns of the fit; its label column is read if it is there.
+    edges : mapping of names to SourceSpec, optional
+        Graphs, each under the name of a source of the fit, or of its file. Edges between a new
+        item and any other count; all others are left out.
+    matrices : mapping of names to SourceSpec, optional
+        For sources that are matrices: a row per new item and a column per item of the fit.
+
+    Raises
+    ------
+    TableFileError, MatrixFileError
+        If a file cannot be read, or a new item was in the fit already.
+    InputError
+        If a name is not that of a source.
+    """
+    items = _new_items(kept, Path(table))
+    graphs, met = _graphs(kept, items, edges or {})
+    rows = {}
+    for name, spec in (matrices or {}).items():
+        known = [s.spec.name for s in kept.sources if s.spec.kind == "matrix"]
+        if name not in known:
+            raise InputError(
+                f"--matrix: expected NAME=FILE with a name among {known}, got {name!r}"
+            )
+        rows[name] = _read_rows(Path(spec.file or ""), items, kept.items)
+    return Arrivals(items, graphs, rows), met
+
+
+def _new_items(kept: KeptInputs, table: Path) -> ItemTable:
+    header = read_items(table).header
+    id_column = kept.id_column if kept.id_column in header else None
+    label = kept.label_column if kept.label_column in header else None
+    items = read_items(table, id=id_column, label=label, labels_needed=False)
+    before = set(kept.items.ids)
+    for k, item in enumerate(items.ids):
+        if item in before:
+            raise TableFileError(
+                f"{items.where(k, items.id_column)}: expected new items, found {item!r}, which was "
+                "in the fit; predictions.csv has its label"
+            )
+    return items
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+def _graphs(
+    kept: KeptInputs, items: ItemTable, edges: Mapping[str, SourceSpec]
+) -> tuple[dict[str, EdgeFile], tuple[ArrivedEdges, ...]]:
+    sources = [source for source in kept.sources if isinstance(source, GraphSource)]
+    files = {s.spec.name: s.spec.file or "" for s in sources}
+    files |= {Path(file).stem: file for file in files.values()}
+    graphs, met = {}, []
+    for name, spec in edges.items():
+        several = len(set(files.values()))
+        if name not in files and several != 1:
+            raise InputError(
+                f"--edges: expected NAME=FILE with a name among {sorted(files)}, got {name!r}"
+                if several
+                else f"--edges: {spec.file} was given, but no source of the fit is made of a graph"
+            )
+        file = files.get(name) or next(iter(files.values()))
+        of_fit = next(s.edges for s in sources if s.spec.file == file)
+        weight = spec.weight or of_fit.weight or ("ignore" if of_fit.weights is None else None)
+        found = read_edge_file(spec.file or "", weight=weight, directed=of_fit.directed)
+        graphs[file], how = _attached(kept.items, items, found, name)
+        met.append(how)
+    return graphs, tuple(met)
+
+
+def _attached(
+    old: ItemTable, new: ItemTable, edges: EdgeFile, name: str
+) -> tuple[EdgeFile, ArrivedEdges]:
+    """Return the edges that touch a new item, their ends numbered, items of the fit first."""
+    if edges.ids is None:
+        raise InputError(f"{edges.source}: expected edges between ids, found numbers only")
+    n, m = len(old.ids), len(new.ids)
+    place = {item: k for k, item in enumerate((*old.ids, *new.ids))}
+    number = np.array([place.get(item, -1) for item in edges.ids], dtype=np.int64)
+    ends = number[edges.ends]
+    used = (ends >= 0).all(axis=1) & (ends >= n).any(axis=1)
+    foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
+    touched = set(ends[used].ravel().tolist())
+    how = ArrivedEdges(
+        name,
+        int(used.sum()),
+        int((~used).sum()),
+        len(foreign),
+        tuple(foreign[:EXAMPLES]),
+        sum(k not in touched for k in range(n, n + m)),
+    )
+    weights = None if edges.weights is None else edges.weights[used]
+    return replace(edges, n_nodes=n + m, ids=None, ends=ends[used], weights=weights), how
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _read_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
+    """Read dissimilarities from new items (rows) to those of the fit (columns), (m, n)."""
+    shape = (len(new.ids), len(old.ids))
+    if file.suffix.lower() == ".npy":
+        with readable(file):
+            try:
+                values = np.load(file, allow_pickle=False).astype(np.float64)
+            except (ValueError, EOFError) as error:
+                raise MatrixFileError(
+                    f"{file}: expected an array of numbers, but {error}"
+                ) from None
+        if values.shape != shape:
+            raise MatrixFileError(
+                f"{file}: expected shape {shape}, a row per new item and a column per item of the "
+                f"fit, found {values.shape}"
+            )
+    else:
+        values = _named_rows(file, new, old)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        i, j = np.argwhere(bad)[0].tolist()
+        raise MatrixFileError(
+            f"{file}: expected numbers >= 0, found {values[i, j]:g} from {new.ids[i]!r} to "
+            f"{old.ids[j]!r}"
+        )
+    return np.asarray(values)
+
+
+def _named_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
+    cells = read_cells(file)
+    column = {name: k for k, name in enumerate(cells.rows[0]) if k > 0}
+    row = {line[0]: k for k, line in enumerate(cells.rows) if k > 0}
+    for what, wanted, there in (("column", old.ids, column), ("row", new.ids, row)):
+        missing = [item for item in wanted if item not in there]
+        if missing:
+            raise MatrixFileError(
+                f"{file}: expected a {what} for each of {len(wanted)} items, found none for "
+                f"{len(missing)} of them, such as {named(missing)}"
+            )
+
+    def number(k: int, name: str) -> float:
+        cell: Any = cells.rows[k][column[name]]
+        if is_unknown(cell) or is_name(cell):
+            raise MatrixFileError(f"{cells.where(k, name)}: expected a number, found {cell[:40]!r}")
+        return float(cell.replace(",", ".", 1))
+
+    return np.array([[number(row[i], j) for j in old.ids] for i in new.ids])

@@ -1,0 +1,239 @@
+"""What a source is made of, as people state it: ``words=cosine:title,abstract``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from metricmix.dissimilarity.features import check_metric_name
+from metricmix.exceptions import InputError
+from metricmix.gathering.attributes import Column
+from metricmix.gathering.text import named
+
+__all__ = ["SourceSpec", "default_specs", "parse_edges", "parse_matrix", "parse_source"]
+
+GRAPH_KINDS = ("paths", "smoothed", "pagerank", "jaccard")
+KINDS = ("metric", "knn", *GRAPH_KINDS, "matrix")
+WEIGHTS = ("length", "similarity", "ignore")
+OPTIONS = {
+    "metric": (),
+    "knn": ("k", "metric"),
+    "paths": ("directed", "undirected", *WEIGHTS),
+    "smoothed": ("restart", *WEIGHTS),
+    "pagerank": ("restart", *WEIGHTS),
+    "jaccard": (),
+    "matrix": ("directed",),
+}
+WITH_VALUE = {"k": int, "restart": float, "metric": str}
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """One source: its name, its kind, and what it is made of.
+
+    ============  ===============================================================================
+    kind          the dissimilarity of two items is
+    ============  ===============================================================================
+    ``metric``    the distance `metric` of their `columns`
+    ``knn``       the length of the path over nearest neighbours, k each, by `columns`
+    ``paths``     the length of the path in the graph of `file`
+    ``smoothed``  the cosine distance of what is said around them in the graph of `file`: the
+                  attributes, averaged over walks of 1 / `restart` steps
+    ``pagerank``  the distance of where walks from them through the graph of `file` end
+    ``jaccard``   the share of their neighbours in the graph of `file` that they do not share
+    ``matrix``    their entry in the matrix of `file`
+    ============  ===============================================================================
+
+    No `columns` means all that say something. `weight` and `directed` are those of
+    :func:`~metricmix.gathering.read_edge_file`.
+    """
+
+    name: str
+    kind: str
+    file: str | None = None
+    columns: tuple[str, ...] = ()
+    metric: str = "euclidean"
+    k: int = 10
+    restart: float = 0.1
+    weight: str | None = None
+    directed: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or not 0 < self.restart < 1:
+            raise InputError(
+                f"source {self.name!r}: expected k >= 1 and restart between 0 and 1, got "
+                f"k={self.k}, restart={self.restart:g}"
+            )
+
+    def __str__(self) -> str:
+        """Return the specification as :func:`parse_source` reads it."""
+        kind = self.metric if self.kind == "metric" else self.kind
+        words = [kind, self.file if self.file is not None else ",".join(self.columns) or "*"]
+        if self.kind == "knn":
+            words += [f"k={self.k}", f"metric={self.metric}"]
+        if self.kind in ("smoothed", "pagerank"):
+            words.append(f"restart={self.restart:g}")
+        words += [self.weight] if self.weight else []
+        words += (
+            ["directed" if self.directed else "undirected"] if self.directed is not None else []
+        )
+        return f"{self.name}={':'.join(words)}"
+
+    @property
+    def of_graph(self) -> bool:
+        """Whether it is made of a graph."""
+        return self.kind in GRAPH_KINDS
+
+    @property
+    def of_table(self) -> bool:
+        """Whether it is made of columns of the table alone."""
+        return self.kind in ("metric", "knn")
+
+    def chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return the columns it is made of, as decided; InputError if one is not to be had."""
+        found: dict[str, Column] = {}
+        by_name = {column.name: column for column in columns}
+        for pattern in self.columns or ("*",):  # a name, else a pattern
+            hits = [by_name[pattern]] if pattern in by_name else []
+            hits = hits or [column for column in columns if fnmatchcase(column.name, pattern)]
+            if not hits:
+                known = named([column.name for column in columns], 10)
+                raise InputError(
+                    f"source {self.name!r}: expected columns among {known}, got {pattern!r}"
+                )
+            if hits[0].name == pattern and hits[0].kind == "ignore":
+                raise InputError(
+                    f"source {self.name!r}: column {pattern!r} is ignored, since it has "
+                    f"{hits[0].why}; state --kind {pattern}=text or another kind"
+                )
+            found |= {column.name: column for column in hits if column.kind != "ignore"}
+        if not found:
+            raise InputError(
+                f"source {self.name!r}: expected columns that differ between items, found none"
+            )
+        return tuple(found.values())
+
+
+def parse_source(text: str) -> SourceSpec:
+    """Read ``NAME=KIND:WHAT[:OPTION...]``.
+
+    KIND is ``knn`` or a distance such as ``euclidean`` or ``cosine``, and WHAT columns with commas
+    between (``*`` for all, ``p*`` for those that begin with p); or KIND is ``paths``,
+    ``smoothed``, ``pagerank``, ``jaccard`` or ``matrix``, and WHAT a file. Options: ``directed``,
+    ``length``, ``similarity``, ``ignore``, ``k=10``, ``metric=cosine``, ``restart=0.1``.
+
+    >>> words = parse_source("words=cosine:title,abstract")
+    >>> words.name, words.kind, words.columns, words.metric
+    ('words', 'metric', ('title', 'abstract'), 'cosine')
+    >>> str(parse_source("near=knn:x,y:k=5"))
+    'near=knn:x,y:k=5:metric=euclidean'
+    """
+    match = re.fullmatch(r"([^=]+)=([^:]+):(.+)", text, re.DOTALL)
+    if match is None:
+        raise InputError(
+            f"source: expected NAME=KIND:WHAT, such as words=cosine:title or "
+            f"links=paths:links.csv, got {text!r}"
+        )
+    name, kind, rest = (part.strip() for part in match.groups())
+    if kind in KINDS and kind != "metric":
+        what, options = _split(rest, kind)
+    else:
+        try:
+            check_metric_name(kind)
+        except InputError:
+            raise InputError(
+                f"source {name!r}: expected {', '.join(KINDS[1:])} or a distance such as "
+                f"euclidean or cosine, got {kind!r}"
+            ) from None
+        kind, metric = "metric", kind
+        what, options = _split(rest, kind)
+        options["metric"] = metric
+    if kind in ("metric", "knn"):
+        columns = tuple(part.strip() for part in what.split(",") if part.strip())
+        return SourceSpec(name, kind, columns=() if columns == ("*",) else columns, **options)
+    return SourceSpec(name, kind, what, **options)
+
+
+def parse_edges(text: str) -> SourceSpec:
+    """Read ``[NAME=]FILE[:OPTION...]``: path lengths in a graph, named after its file.
+
+    >>> str(parse_edges("data/roads.csv:directed"))
+    'roads=paths:data/roads.csv:directed'
+    """
+    return _parse_file(text, "paths")
+
+
+def parse_matrix(text: str) -> SourceSpec:
+    """Read ``[NAME=]FILE[:directed]``: a ready matrix, named after its file."""
+    return _parse_file(text, "matrix")
+
+
+def default_specs(columns: Sequence[Column], graphs: Sequence[SourceSpec]) -> list[SourceSpec]:
+    """Return what a table and graphs are worth by themselves.
+
+    - *numbers*, *counts*, *categories*: one source for all columns of a kind (numbers by Euclidean
+      distance, counts by the angle between them), so that a kind can count more than another;
+    - every column of text by itself, by the angle between its words;
+    - for every undirected graph, the attributes smoothed along it.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for column in columns:
+        group = "number" if column.kind == "plain" else column.kind
+        by_kind.setdefault(group, []).append(column.name)
+    plural = {"number": "numbers", "count": "counts", "category": "categories"}
+    specs = [
+        SourceSpec(plural[kind], "metric", columns=tuple(by_kind[kind]), metric=how)
+        for kind, how in (("number", "euclidean"), ("count", "cosine"), ("category", "euclidean"))
+        if kind in by_kind
+    ]
+    specs += [
+        SourceSpec(name, "metric", columns=(name,), metric="cosine")
+        for name in by_kind.get("text", [])
+    ]
+    if specs:
+        specs += [
+            replace(graph, name=f"{graph.name} smoothed", kind="smoothed", directed=None)
+            for graph in graphs
+            if not graph.directed
+        ]
+    return specs
+
+
+def _parse_file(text: str, kind: str) -> SourceSpec:
+    name, equals, rest = text.partition("=")
+    if not equals or any(mark in name for mark in "/\\:."):
+        name, rest = "", text
+    what, options = _split(rest, kind)
+    if not what:
+        raise InputError(f"{kind}: expected a file, got {text!r}")
+    return SourceSpec(name.strip() or Path(what).stem, kind, what, **options)
+
+
+def _split(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Take options off the end of a text, as long as they are known ones."""
+    words = text.split(":")
+    options: dict[str, Any] = {}
+    while len(words) > 1 and (found := _option(words[-1].strip(), kind)):
+        options = {**found, **options}
+        words.pop()
+    return ":".join(words).strip(), options
+
+
+def _option(word: str, kind: str) -> dict[str, Any] | None:
+    key, equals, value = word.partition("=")
+    if key not in OPTIONS[kind]:
+        return None
+    if key in WEIGHTS:
+        return {"weight": key}
+    if key in ("directed", "undirected"):
+        return {"directed": key == "directed"}
+    if not equals:
+        return None
+    try:
+        return {key: WITH_VALUE[key](value)}
+    except ValueError:
+        raise InputError(f"{key}: expected a number, got {value!r}") from None
