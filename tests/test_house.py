@@ -24,6 +24,7 @@ ROOMS = [
     "estimators",
     "gathering",
     "report",
+    "runs",
     "experiments",
     "demo",
     "cli",

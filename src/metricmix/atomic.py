@@ -1,15 +1,16 @@
-"""Files that are there whole or not at all."""
+"""Files and folders that are there whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "replacing_in"]
 
 
 @contextmanager
@@ -36,3 +37,35 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Path]:
+    """Give an empty folder to write some of the files `names` to; move them to `folder` at the end.
+
+    If anything goes wrong on the way, `folder` stays as it was, or is not there. Of the files that
+    are in it already, those called `names` are replaced, or removed if they were not written anew;
+    all others stay.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "result"
+    >>> with replacing_in(target, ["numbers.txt"]) as inside:
+    ...     _ = (inside / "numbers.txt").write_text("1 2 3")
+    >>> [file.name for file in target.iterdir()]
+    ['numbers.txt']
+    """
+    target = Path(folder)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        if not target.exists():
+            os.rename(temporary, target)
+            return
+        for name in names:
+            if (temporary / name).exists():
+                os.replace(temporary / name, target / name)
+            else:
+                (target / name).unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

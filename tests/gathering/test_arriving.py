@@ -172,7 +172,7 @@ def test_bad_arrivals(world, tmp_path, write) -> None:
     with pytest.raises(TableFileError, match="line 3, column 'id': expected new items, found 'i3'"):
         attach(tmp_path)
     write("new.csv", "id,size\nnew,3\n")
-    with pytest.raises(TableFileError, match="expected a column '(colour|note)', found none"):
+    with pytest.raises(TableFileError, match=r"expected a column '(colour|note)', found none"):
         attach(tmp_path, matrices={"far": _one_row(tmp_path)})
 
 

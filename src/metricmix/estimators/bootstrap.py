@@ -15,6 +15,7 @@ References
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from metricmix.validation import check_integer, check_number, check_random_state
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bootstrap_weights", "weights_table"]
+__all__ = ["bootstrap_weights", "weight_columns", "weights_table"]
 
 Floats = NDArray[np.float64]
 
@@ -88,31 +89,46 @@ def weights_table(
     """
     import pandas as pd
 
+    return pd.DataFrame(weight_columns(model, n_bootstrap, level, random_state))
+
+
+def weight_columns(
+    model: MixtureEstimator,
+    n_bootstrap: int = 200,
+    level: float = 0.95,
+    random_state: Any = None,
+    on_resample: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Return the columns of :func:`weights_table`, for those without pandas."""
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
-    resamples = bootstrap_weights(model, n_bootstrap, random_state)
+    resamples = bootstrap_weights(model, n_bootstrap, random_state, on_resample)
     stack, weights = model.stack_, model.weights_
     lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
     means = stack.rescaled("mean").scales / stack.scales
-    return pd.DataFrame(
-        {
-            "name": stack.names,
-            "weight": weights,
-            "lower": lower,
-            "upper": upper,
-            "same_sign": (np.sign(resamples) == np.sign(weights)).mean(axis=0),
-            "scale": stack.scales,
-            "effect": weights * means,
-        }
-    )
+    return {
+        "name": stack.names,
+        "weight": weights,
+        "lower": lower,
+        "upper": upper,
+        "same_sign": (np.sign(resamples) == np.sign(weights)).mean(axis=0),
+        "scale": stack.scales,
+        "effect": weights * means,
+    }
 
 
 def bootstrap_weights(
-    model: MixtureEstimator, n_bootstrap: int = 200, random_state: Any = None
+    model: MixtureEstimator,
+    n_bootstrap: int = 200,
+    random_state: Any = None,
+    on_resample: Callable[[int, int], None] | None = None,
 ) -> Floats:
-    """Return the weights learned from `n_bootstrap` resamples, (n_bootstrap, R)."""
+    """Return the weights learned from `n_bootstrap` resamples, (n_bootstrap, R).
+
+    `on_resample(done, all)` is called after each of them.
+    """
     n_bootstrap = check_integer(n_bootstrap, name="n_bootstrap", low=1)
     if not isinstance(model.objective, str):
         raise InputError(
@@ -151,6 +167,8 @@ def bootstrap_weights(
             found[b] = result.weights
             failed += not result.converged
             show(b + 1, result.objective)
+            if on_resample is not None:
+                on_resample(b + 1, n_bootstrap)
     if failed:
         warn_caller(
             f"{failed} of {n_bootstrap} refits stopped before they converged; raise max_iter",
