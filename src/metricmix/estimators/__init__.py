@@ -3,6 +3,7 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.comparison import Comparison, Method, compare
 from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.mixture import MetricMixture
@@ -11,13 +12,16 @@ from metricmix.estimators.repair import MetricRepair
 from metricmix.estimators.selection import MetricMixtureClassifierCV
 
 __all__ = [
+    "Comparison",
     "Contributions",
     "Explanation",
     "LabelledKFold",
+    "Method",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
     "MetricRepair",
+    "compare",
     "contributions",
     "explain",
     "load",

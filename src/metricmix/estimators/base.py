@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.attribution import Contributions
 
-__all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective"]
+__all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective", "refuse_fixed_labels"]
 
 Indices = NDArray[np.int64]
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
@@ -121,25 +121,25 @@ class MixtureEstimator(BaseEstimator):
         self._input = opened
         self._objective = objective
         self.stack_ = opened.stack
-        equal = self._equal_weights(self.stack_)
-        if objective is None:
-            scales = self.stack_.scales
-            mixture = Mixture(equal, self.stack_.names, beta=self.beta, scaling=scales)
-            self.result_ = SolveResult(np.nan, "none", Status.COMPLETED, 0, Trace(), mixture)
-        else:
-            self.result_ = self._minimize(
-                objective,
-                self.stack_,
-                **{
-                    "start": equal if start is None else start,
-                    "random_state": seed_of(self.random_state),
-                    "verbose": self.verbose,
-                    **(self.solver_options or {}),
-                },
-            )
+        options = {} if start is None else {"start": start}
+        self.result_ = self._solve(
+            objective, self.stack_, **{**options, **(self.solver_options or {})}
+        )
         assert self.result_.mixture is not None
         self.mixture_ = self.result_.mixture
         self.n_iter_ = self.result_.n_iter
+
+    def _solve(
+        self, objective: Objective | None, stack: DissimilarityStack, **options: Any
+    ) -> SolveResult:
+        """Return the weights of the least objective; equal ones where there is none."""
+        equal = self._equal_weights(stack)
+        if objective is None:
+            mixture = Mixture(equal, stack.names, beta=self.beta, scaling=stack.scales)
+            return SolveResult(np.nan, "none", Status.COMPLETED, 0, Trace(), mixture)
+        seed = seed_of(self.random_state)
+        given = {"start": equal, "random_state": seed, "verbose": self.verbose}
+        return self._minimize(objective, stack, **{**given, **options})
 
     def _minimize(
         self, objective: Objective, stack: DissimilarityStack, **options: Any
@@ -166,8 +166,11 @@ class MixtureEstimator(BaseEstimator):
 
     def _equal_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:
         """Return where learning starts, and what the ridge draws to: the same weight for all."""
-        total = 1.0 if self.constraint == "simplex" else START
-        return np.full(stack.n_sources, total / stack.n_sources)
+        return np.full(stack.n_sources, self._total_weight() / stack.n_sources)
+
+    def _total_weight(self) -> float:
+        """Return the sum of the weights at the start."""
+        return 1.0 if self.constraint == "simplex" else START
 
     @property
     def weights_(self) -> NDArray[np.float64]:
@@ -261,6 +264,15 @@ def make_objective(
     if estimator.method == "stochastic":
         block_size = LABELS_PER_STEP
     return ClassMeans(codes, rho, block_size=block_size, item_weights=item_weights)
+
+
+def refuse_fixed_labels(objective: Any) -> None:
+    """Raise if an objective was made for fixed labels, where each fold has its own."""
+    if isinstance(objective, Objective):
+        raise InputError(
+            "objective: expected a name or a function of the class numbers, since each fold "
+            "has labels of its own, got an objective; pass lambda codes: ..."
+        )
 
 
 def _refuse_other_order(X: Any, y: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from metricmix.objectives.base import Objective
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
+    from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
 
 __all__ = ["MetricMixtureClassifier"]
@@ -178,6 +179,23 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
         from metricmix.estimators.explanation import explain
 
         return explain(self, i, X=X, k=k)
+
+    def compare(
+        self,
+        *,
+        n_splits: int = 5,
+        n_repeats: int = 1,
+        random_state: Any = 0,
+        on_fold: Callable[[int, int], None] | None = None,
+    ) -> Comparison:
+        """Return what learning is worth on held-out labels, beside equal weights and each source.
+
+        See :func:`metricmix.estimators.comparison.compare`.
+        """
+        from metricmix.estimators.comparison import compare
+
+        dealing: Any = {"n_splits": n_splits, "n_repeats": n_repeats, "random_state": random_state}
+        return compare(self, **dealing, on_fold=on_fold)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the items X that get their label y; unlabelled ones do not count."""

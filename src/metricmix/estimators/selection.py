@@ -12,17 +12,22 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import ONE_RUN, MixtureEstimator, all_or_nothing, make_objective
+from metricmix.estimators.base import (
+    ONE_RUN,
+    MixtureEstimator,
+    all_or_nothing,
+    make_objective,
+    refuse_fixed_labels,
+)
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.estimators.held_out import HeldOut
 from metricmix.estimators.inputs import Input
 from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.labels import encode
-from metricmix.estimators.probabilities import judge
-from metricmix.estimators.rules import RULES, Spreading, check_rule
+from metricmix.estimators.rules import RULES, check_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.objectives.base import Objective
-from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import Status
 from metricmix.validation import check_choice
 
@@ -130,11 +135,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
         """Choose the settings, and fit the best of them to all labels."""
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
-        if isinstance(self.objective, Objective):
-            raise InputError(
-                "objective: expected a name or a function of the class numbers, since each fold "
-                "has labels of its own, got an objective; pass lambda codes: ..."
-            )
+        refuse_fixed_labels(self.objective)
         with all_or_nothing(self):
             self._fit(X, y)
         return self
@@ -231,8 +232,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         stack = opened.stack
         codes = np.full(stack.n_items, -1)
         codes[opened.samples] = held
-        labelled = np.flatnonzero(codes >= 0)
-        asked = opened.samples[test]
+        among = np.concatenate([opened.samples[test], np.flatnonzero(codes >= 0)])
+        asked, known = np.arange(len(test)), codes[among]
         C = len(self.classes_)
         answers, key, start = [], None, None
         for setting in settings:
@@ -244,19 +245,10 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
                 if trial.result_.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 start = trial.mixture_.weights
-                lengths = EdgeLengths(stack, trial.mixture_)
-                roots = np.concatenate([asked, labelled])
-                d = distances_from(lengths, roots, n_jobs=self.n_jobs)[:, labelled]
+                options: Any = {"vote": self.vote, "alpha": self.alpha, "n_jobs": self.n_jobs}
+                metric = HeldOut(EdgeLengths(stack, trial.mixture_), among, C, **options)
             k = setting["n_neighbors"]
-            if setting["rule"] == "spreading":
-                spread = Spreading(lengths, codes, C, k=k, alpha=self.alpha, n_jobs=self.n_jobs)
-                answers.append(spread.members[asked])
-                continue
-            by_distance = self.vote == "distance"
-            near, within = d[: len(asked)], d[len(asked) :]
-            known = (codes[labelled], C)
-            options: Any = {"k": k, "by_distance": by_distance, "within": within}
-            answers.append(judge(setting["rule"], near, *known, **options))
+            answers.append(metric.probabilities(setting["rule"], k, asked, known))
         return np.array(answers)
 
 

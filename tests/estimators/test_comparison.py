@@ -1,0 +1,388 @@
+"""Learned weights beside simpler choices on held-out labels, against a plain loop over fits."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+
+import metricmix as mm
+from metricmix.dissimilarity import features
+from metricmix.estimators import Comparison, LabelledKFold, MetricMixtureClassifier, compare
+from metricmix.estimators.rules import RULES
+from metricmix.exceptions import ConvergenceWarning, InputError
+from reference.instances import random_sources
+
+N = 60
+X, Y = make_blobs(N, 3, centers=3, cluster_std=5.0, random_state=4)
+KNOWN = np.where(np.arange(N) < 36, Y, -1)
+NOISE = np.random.default_rng(0).normal(size=(N, 2))
+STACK = mm.DissimilarityStack(
+    {"size": features(X), "shape": features(X, "cosine"), "noise": features(NOISE)}
+)
+
+
+def fitted(
+    stack: mm.DissimilarityStack = STACK, y: Any = KNOWN, **options: Any
+) -> MetricMixtureClassifier:
+    return MetricMixtureClassifier(stack, **options).fit(None, y)
+
+
+def held_back(y: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
+    """The labels of the training items; all others are unlabelled."""
+    return np.where(np.isin(np.arange(len(y)), train), y, "" if y.dtype.kind == "U" else -1)
+
+
+def refit(
+    model: MetricMixtureClassifier, y: NDArray[Any], train: Any, **other: Any
+) -> MetricMixtureClassifier:
+    """A new model with the parameters of another, fitted to the labels of the training items."""
+    again = MetricMixtureClassifier(**{**model.get_params(deep=False), **other})
+    return again.fit(None, held_back(y, train))
+
+
+def alone(stack: mm.DissimilarityStack, r: int) -> dict[str, Any]:
+    one = mm.DissimilarityStack(
+        [stack.raw_rows(np.arange(stack.n_items))[r]], stack.names[r : r + 1],
+        directed=stack.directed,
+    )  # fmt: skip
+    return {"sources": one, "objective": None}
+
+
+def loop(model: MetricMixtureClassifier, y: Any, cv: LabelledKFold) -> dict[str, Any]:
+    """Accuracies by fold, one fit after the other; labelled items are the first ones."""
+    stack, found = model.stack_, {}
+
+    def accuracy(train: Any, test: Any, **other: Any) -> float:
+        return float(np.mean(refit(model, y, train, **other).transduction_[test] == y[test]))
+
+    folds = list(cv.split(None, y))
+    found["learned mixture"] = [accuracy(*fold) for fold in folds]
+    found["equal weights"] = [accuracy(*fold, objective=None) for fold in folds]
+    for r, name in enumerate(stack.names):
+        found[name] = [accuracy(*fold, **alone(stack, r)) for fold in folds]
+    best, known = [], y != ("" if y.dtype.kind == "U" else -1)
+    for train, _ in folds:
+        own = held_back(y, train)
+        inner = LabelledKFold(cv.n_splits, random_state=cv.random_state)
+        scores = []
+        for r in range(stack.n_sources):
+            wrong, loss = [], []
+            for part, asked in inner.split(None, own):
+                fit = refit(model, own, part, **alone(stack, r))
+                p, right = fit.predict_proba(asked), np.searchsorted(model.classes_, y[asked])
+                wrong += (p.argmax(axis=1) != right).tolist()
+                loss += np.log(np.maximum(p[np.arange(len(p)), right], 1e-15)).tolist()
+            scores.append((np.mean(wrong), -np.mean(loss).round(12)))
+        best.append(min(range(stack.n_sources), key=lambda r: scores[r]))
+    found["best single source"] = [found[stack.names[r]][f] for f, r in enumerate(best)]
+    found["chosen"] = [stack.names[r] for r in best]
+    found["most frequent class"] = []
+    for train, test in folds:
+        labels, counts = np.unique(
+            y[np.intersect1d(train, np.flatnonzero(known))], return_counts=True
+        )
+        found["most frequent class"].append(float(np.mean(y[test] == labels[counts.argmax()])))
+    return found
+
+
+def check_against_loop(model: MetricMixtureClassifier, y: Any, cv: LabelledKFold) -> Comparison:
+    found = compare(
+        model, n_splits=cv.n_splits, n_repeats=cv.n_repeats, random_state=cv.random_state
+    )
+    expected = loop(model, y, cv)
+    for method in found.methods:
+        assert method.accuracy.tolist() == pytest.approx(expected[method.name]), method.name
+    assert found.chosen == {name: expected["chosen"].count(name) for name in model.stack_.names}
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_accuracies_are_those_of_a_loop(rule: str) -> None:
+    check_against_loop(fitted(rule=rule), KNOWN, LabelledKFold(3, n_repeats=2, random_state=1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "neighbourhood", "rho": 0.1},
+        {"objective": "label-contrast", "constraint": "simplex", "beta": 3.0},
+        {"objective": None},
+        {"objective": lambda codes: mm.objectives.LabelContrast(codes, 0.2)},
+        {"projection": True},
+        {"method": "stochastic", "max_iter": 200, "random_state": 3},
+        {"method": "stochastic", "max_iter": 50, "random_state": np.random.RandomState(3)},
+        {"vote": "distance", "rule": "k-nearest", "n_neighbors": 3},
+    ],
+    ids=[
+        "neighbourhood",
+        "simplex",
+        "none",
+        "function",
+        "projected",
+        "stochastic",
+        "state",
+        "votes",
+    ],
+)
+def test_parameters_are_those_of_the_model(options: dict[str, Any]) -> None:
+    seed = options.get("random_state")
+    if isinstance(seed, np.random.RandomState):  # every fold starts where the model would now
+        model = fitted(**options)
+        one, two = compare(model, n_splits=2), compare(model, n_splits=2)
+        assert one.weights.tolist() == two.weights.tolist()
+    else:
+        check_against_loop(fitted(**options), KNOWN, LabelledKFold(2, random_state=0))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_directed_stack(rule: str) -> None:
+    sources = random_sources(np.random.default_rng(0), N, 2, directed=True)
+    stack = mm.DissimilarityStack(sources, ["there", "back"], directed=True)
+    check_against_loop(fitted(stack, rule=rule), KNOWN, LabelledKFold(3, random_state=0))
+
+
+def test_texts_as_labels() -> None:
+    y = np.array(["", "tea", "coffee", "milk"])[KNOWN + 1]
+    found = check_against_loop(fitted(y=y), y, LabelledKFold(3, random_state=0))
+    assert found.classes.tolist() == ["coffee", "milk", "tea"]
+    assert found.labels.tolist() == y[:36].tolist()
+    assert set(found["learned"].predictions.ravel()) <= {"coffee", "milk", "tea"}
+
+
+# -- the layout ----------------------------------------------------------------------------------
+
+
+def test_everything_adds_up() -> None:
+    ids = [f"item {k}" for k in range(N)]
+    stack = mm.DissimilarityStack(
+        dict(zip(STACK.names, STACK.raw_rows(np.arange(N)), strict=True)), items=ids
+    )
+    y = np.where(np.arange(N) % 2, Y, -1)
+    model = MetricMixtureClassifier(stack).fit(ids, y)
+    found = compare(model, n_splits=4, n_repeats=3)
+    assert found.items.tolist() == ids[1::2]
+    assert found.labels.tolist() == Y[1::2].tolist()
+    assert [m.kind for m in found.methods] == [
+        *("learned", "equal", "best-single"), *["single"] * 3, "most-frequent"
+    ]  # fmt: skip
+    assert [m.name for m in found.sources] == list(STACK.names)
+    assert found.confusion.sum(axis=1).tolist() == (3 * np.bincount(Y[1::2])).tolist()
+    assert np.trace(found.confusion) / found.confusion.sum() == pytest.approx(found["learned"].mean)
+    assert sum(found.chosen.values()) == 12
+    assert found.weights.shape == (12, 3)
+    for method in found.methods:
+        assert method.accuracy.shape == (12,)
+        assert method.predictions.shape == (3, 30)
+        assert method.mean == np.mean(method.predictions == found.labels)
+        assert method.standard_error == pytest.approx(method.accuracy.std(ddof=1) / 2)
+    folds = LabelledKFold(4, n_repeats=3, random_state=0).split(None, Y[1::2])
+    for f, (_, test) in enumerate(folds):
+        right = found["learned"].predictions[f // 4, test] == found.labels[test]
+        assert found["learned"].accuracy[f] == right.mean()
+    assert found.how == (
+        "4 folds, dealt 3 times, over 30 labelled items; held-out items stay in the metric, "
+        "unlabelled"
+    )
+    table = found.to_frame()
+    assert table["mean"].tolist() == [m.mean for m in found.methods]
+    assert f"{found['equal'].mean:.3f}" in str(found)
+    with pytest.raises(InputError, match="kind: expected"):
+        found["single"]
+
+
+def test_the_same_seed_is_the_same_result() -> None:
+    model = fitted()
+    before = model.get_params(deep=False), model.weights_.copy()
+    one, two = compare(model, random_state=5), model.compare(random_state=np.random.RandomState(5))
+    again, other = model.compare(random_state=5), model.compare(random_state=6)
+    assert np.array_equal(one["learned"].predictions, again["learned"].predictions)
+    assert np.array_equal(one.weights, again.weights)
+    assert not np.array_equal(one.weights, other.weights)
+    assert not np.array_equal(one.weights, two.weights)  # it draws a seed, as elsewhere
+    threads = fitted(n_jobs=1).compare(random_state=5)
+    assert np.array_equal(one.weights, threads.weights)
+    assert before[0] == model.get_params(deep=False)
+    assert np.array_equal(before[1], model.weights_)
+
+
+def test_progress_and_interruption() -> None:
+    seen: list[tuple[int, int]] = []
+    compare(fitted(), n_splits=2, on_fold=lambda done, total: seen.append((done, total)))
+    assert seen == [(k, 6) for k in range(1, 7)]  # three sources, equal weights, two folds
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(fitted(), on_fold=interrupt)
+
+
+def test_ctrl_c_while_learning() -> None:
+    class Interrupting(mm.objectives.LabelContrast):
+        def evaluate(self, *args: Any) -> Any:
+            if self.labelled.size < 36:
+                raise KeyboardInterrupt
+            return super().evaluate(*args)
+
+    model = fitted(objective=lambda codes: Interrupting(codes, 0.1))
+    with pytest.raises(KeyboardInterrupt):
+        compare(model)
+
+
+def test_options_of_one_run_are_not_repeated(tmp_path: Any) -> None:
+    calls = []
+    options = {"callback": lambda *_: calls.append(1), "checkpoint": tmp_path / "run.npz"}
+    model = fitted(solver_options=options)
+    before = len(calls)
+    compare(model, n_splits=2)
+    assert len(calls) == before
+
+
+def test_one_warning_for_all_folds() -> None:
+    with pytest.warns(ConvergenceWarning):
+        model = fitted(max_iter=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare(model, n_splits=4)
+    assert [str(w.message) for w in caught] == [
+        "in 4 of 4 folds learning stopped before it converged; raise max_iter"
+    ]
+    assert caught[0].filename == __file__
+
+
+# -- no peeking ----------------------------------------------------------------------------------
+
+
+def test_the_best_source_is_not_chosen_by_what_is_held_out() -> None:
+    """Among many sources that know nothing one looks good afterwards; nobody knows beforehand."""
+    afterwards, honest = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = rng.permutation(np.arange(24) % 2)
+        noise = {f"noise {r}": features(rng.normal(size=(24, 2))) for r in range(30)}
+        found = compare(fitted(mm.DissimilarityStack(noise), y))
+        afterwards.append(max(method.mean for method in found.sources))
+        honest.append(found["best-single"].mean)
+    assert min(afterwards) > 0.66
+    assert 0.3 < np.mean(honest) < 0.65
+    assert np.mean(afterwards) > np.mean(honest) + 0.1
+
+
+def test_a_source_that_knows_only_the_rest_is_never_chosen_by_it() -> None:
+    """One source tells classes apart among half of the items, the other among the other half.
+
+    With these halves as folds, the better one for what is held out is the worse one in training.
+    """
+    y = np.arange(40) % 2
+    folds = list(LabelledKFold(2, random_state=0).split(None, y))
+    rng = np.random.default_rng(0)
+    sources = {}
+    for name, (train, _) in zip(("first", "second"), folds, strict=True):
+        place = rng.normal(size=(40, 1))
+        place[train] += 20 * y[train, None]
+        sources[name] = features(place)
+    found = compare(fitted(mm.DissimilarityStack(sources), y, rule="nearest"), n_splits=2)
+    by_fold = np.array([method.accuracy for method in found.sources])
+    assert found.chosen == {"first": 1, "second": 1}
+    assert found["best-single"].accuracy.tolist() == [by_fold[0, 0], by_fold[1, 1]]
+    assert found["best-single"].mean < by_fold.max(axis=0).mean()
+
+
+def test_labels_of_held_out_items_do_not_reach_the_weights() -> None:
+    model = fitted()
+    found = compare(model, n_splits=3)
+    for f, (train, _) in enumerate(LabelledKFold(3, random_state=0).split(None, KNOWN)):
+        assert np.array_equal(found.weights[f], refit(model, KNOWN, train).weights_)
+
+
+# -- few labels ----------------------------------------------------------------------------------
+
+
+def few(*labels: int) -> NDArray[np.int64]:
+    y = np.full(N, -1)
+    y[: len(labels)] = labels
+    return y
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_two_classes_of_two(rule: str) -> None:
+    found = compare(fitted(y=few(0, 0, 1, 1), rule=rule))
+    assert found.n_splits == 4
+    assert found.confusion.sum() == 4
+    assert found["learned"].accuracy.shape == (4,)
+    assert set(found["learned"].accuracy) <= {0.0, 1.0}
+    assert found["most-frequent"].mean == 0.0  # what is held out is in the minority
+    assert found.how == (
+        "4 folds over 4 labelled items; held-out items stay in the metric, unlabelled"
+    )
+
+
+def test_where_nothing_can_be_learned_weights_stay_equal() -> None:
+    found = compare(fitted(y=few(0, 0, 1, 1)), n_splits=2)
+    assert found.weights == pytest.approx(np.full((2, 3), 4 / 3))
+    assert np.array_equal(found["learned"].predictions, found["equal"].predictions)
+    assert found.how.endswith(
+        "in 2 of 2 folds there were too few labels to learn from, and weights stayed equal"
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_class_with_a_single_item(rule: str) -> None:
+    found = compare(fitted(y=few(0, 0, 0, 0, 1, 1, 1, 1, 2), rule=rule), n_splits=3)
+    assert found.confusion[2, 2] == 0
+    assert found.confusion.sum(axis=1).tolist() == [4, 4, 1]
+    assert "1 class has a single labelled item, which nobody gets right" in found.how
+
+
+def test_one_class_left_in_a_fold() -> None:
+    found = compare(fitted(y=few(0, 0, 1)))
+    assert found.n_splits == 3
+    assert "in 3 of 3 folds there were too few labels" in found.how
+    assert found.confusion[1].tolist() == [1, 0]
+
+
+def test_one_source() -> None:
+    stack = mm.DissimilarityStack({"size": features(X)})
+    found = compare(fitted(stack), n_splits=2)
+    assert found.chosen == {"size": 2}
+    for method in (found["equal"], found["best-single"]):
+        assert np.array_equal(method.predictions, found.sources[0].predictions)
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(NotFittedError):
+        compare(MetricMixtureClassifier(STACK))
+    with pytest.raises(InputError, match="model: expected a MetricMixtureClassifier, got Metric"):
+        compare(mm.MetricMixtureClassifierCV(STACK))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="objective: expected a name or a function"):
+        compare(fitted(objective=mm.objectives.LabelContrast(KNOWN)))
+    with pytest.raises(InputError, match="n_splits: expected a whole number >= 2"):
+        compare(fitted(), n_splits=1)
+    with pytest.raises(InputError, match="n_repeats"):
+        compare(fitted(), n_repeats=0)
+    with pytest.raises(InputError, match=r"model: expected 3 labelled items at least.* found 2"):
+        compare(fitted(y=few(0, 1), objective=None))
+
+    def wants_all(codes: Any) -> Any:
+        if (codes >= 0).sum() < 36:
+            raise InputError("too few")
+        return mm.objectives.LabelContrast(codes)
+
+    with pytest.raises(InputError, match="model: one of the training sets will not do; too few"):
+        compare(fitted(objective=wants_all))
+
+
+def test_a_loaded_model(tmp_path: Any) -> None:
+    model = fitted()
+    mm.save(model, tmp_path / "model.mm")
+    one, two = model.compare(), mm.load(tmp_path / "model.mm").compare()
+    assert np.array_equal(one["learned"].predictions, two["learned"].predictions)
