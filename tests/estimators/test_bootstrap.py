@@ -74,9 +74,17 @@ def test_a_wider_level_is_wider(labelled):
     model = mm.MetricMixtureClassifier().fit(*labelled)
     narrow, wide = (model.weights_table(20, level, random_state=0) for level in (0.5, 1.0))
     found = bootstrap_weights(model, 20, 0)
+    found += model.weights_ - found.mean(axis=0)
     assert wide["lower"].to_numpy() == pytest.approx(found.min(axis=0))
     assert wide["upper"].to_numpy() == pytest.approx(found.max(axis=0))
     assert (narrow["lower"] > wide["lower"]).all()
+    assert (wide["lower"] < wide["weight"]).all()
+    assert (wide["weight"] < wide["upper"]).all()
+
+
+def test_intervals_keep_to_the_constraint(labelled):
+    model = mm.MetricMixtureClassifier(constraint="nonnegative").fit(*labelled)
+    assert (model.weights_table(10, random_state=0)["lower"] >= 0).all()
 
 
 def test_equal_weights_find_the_fit_again(monkeypatch, labelled):

@@ -10,7 +10,11 @@ except ImportError:  # the library does without
     ) from None
 
 from metricmix.cli.check import check
+from metricmix.cli.completion import completion
 from metricmix.cli.demo import demo
+from metricmix.cli.explain import explain
+from metricmix.cli.fit import fit
+from metricmix.cli.predict import predict
 from metricmix.cli.repair import repair
 from metricmix.cli.reproduce import reproduce
 
@@ -26,5 +30,5 @@ def main() -> None:
     """Learn one true metric from many dissimilarities."""
 
 
-for command in (demo, check, repair, reproduce):
+for command in (demo, fit, predict, explain, check, repair, reproduce, completion):
     main.add_command(command)

@@ -5,7 +5,9 @@ then uniform on the simplex [1]_), and learns the weights again from where they 
 
 .. math:: \alpha^{(b)} = \arg\min_\alpha f\big(\alpha; v^{(b)}\big)
 
-No item drops out, so that a class with few labels stays a class in every resample.
+No item drops out, so that a class with few labels stays a class in every resample. A resample is
+worth about half as many labels, which moves all of them to one side; what counts is how far they
+lie apart, so they are moved back to have the learned weights as their mean.
 
 References
 ----------
@@ -106,6 +108,9 @@ def weight_columns(
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
     resamples = bootstrap_weights(model, n_bootstrap, random_state, on_resample)
     stack, weights = model.stack_, model.weights_
+    resamples = weights + resamples - resamples.mean(axis=0)
+    if model.constraint is not None:
+        resamples = np.maximum(resamples, 0.0)
     lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
     means = stack.rescaled("mean").scales / stack.scales
     return {

@@ -1,8 +1,9 @@
 """From files to a folder, and on from there: what ``metricmix fit`` and ``predict`` do."""
 
-from metricmix.runs.fit import FitOutcome, FitSettings, fit_files, plan_files
+from metricmix.runs.fit import FitOutcome, fit_files
 from metricmix.runs.folder import RunFolder, open_run
 from metricmix.runs.predict import NewLabel, predict_files
+from metricmix.runs.settings import FitSettings, plan_files
 
 __all__ = [
     "FitOutcome",

@@ -1,4 +1,4 @@
-"""The record of a run: what was asked for, of which files, with which versions, how long it took."""
+"""The record of a run: what was asked, of which files, by which versions, how long it took."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["checksums", "versions"]
+import numpy as np
+
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.comparison import Comparison
+from metricmix.gathering.joining import Gathered
+
+__all__ = ["found_record", "run_record"]
 
 PACKAGES = ("metricmix", "numpy", "scipy", "scikit-learn", "numba")
 CHUNK = 1 << 22
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Return the versions of what computes."""
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def checksums(files: Iterable[str | Path]) -> list[dict[str, Any]]:
+def _checksums(files: Iterable[str | Path]) -> list[dict[str, Any]]:
     """Return size and checksum of every file, so that a changed one is noticed."""
     return [_checksum(Path(file)) for file in dict.fromkeys(map(str, files))]
 
@@ -35,7 +41,7 @@ def _checksum(file: Path) -> dict[str, Any]:
     return {"file": str(file), "bytes": size, "sha256": digest.hexdigest()}
 
 
-def record(
+def run_record(
     command: str | None,
     arguments: Mapping[str, Any],
     files: Iterable[str | Path],
@@ -49,9 +55,51 @@ def record(
         "command": command,
         "arguments": dict(arguments),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
+        "versions": _versions(),
         "platform": platform.platform(),
-        "inputs": checksums(files),
+        "inputs": _checksums(files),
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "found": dict(found),
     }
+
+
+def found_record(
+    model: MetricMixtureClassifier,
+    gathered: Gathered,
+    weights: Mapping[str, Any],
+    comparison: Comparison | None,
+) -> dict[str, Any]:
+    """Return what came out, in terms of JSON."""
+    table = {name: np.asarray(column).tolist() for name, column in weights.items()}
+    rows = zip(*(table[key] for key in ("name", "weight", "lower", "upper")), strict=True)
+    report = gathered.report
+    return {
+        "items": report.n_items,
+        "labelled": report.n_labelled,
+        "classes": report.classes,
+        "directed": report.directed,
+        "sources": [str(source.spec) for source in gathered.sources],
+        "weights": [
+            {
+                "source": name,
+                **dict(zip(("weight", "lower", "upper"), map(_finite, v), strict=True)),
+            }
+            for name, *v in rows
+        ],
+        "rule": model.rule,
+        "rho": model.rho,
+        "status": model.result_.status.value,
+        "accuracy": None
+        if comparison is None
+        else {
+            "how": comparison.how,
+            "methods": [
+                {"name": m.name, "kind": m.kind, "mean": m.mean, "standard_error": m.standard_error}
+                for m in comparison.methods
+            ],
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

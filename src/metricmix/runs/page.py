@@ -1,0 +1,54 @@
+"""The page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.comparison import Comparison
+from metricmix.report.page import Accuracy, Confusion, gather, write_page
+from metricmix.runs.settings import FitSettings
+
+__all__ = ["how_judged", "write_report"]
+
+
+def write_report(
+    file: Path,
+    model: MetricMixtureClassifier,
+    metric: NDArray[Any],
+    weights: Mapping[str, Any],
+    comparison: Comparison | None,
+    settings: FitSettings,
+    command: str | None,
+    tell: Callable[[int, int], None],
+) -> None:
+    """Write what was learned, and how good it is, as one page."""
+    accuracies: tuple[Accuracy, ...] = ()
+    confusion = None
+    if comparison is not None:
+        accuracies = tuple(
+            Accuracy(method.name, method.mean, method.standard_error)
+            for method in comparison.methods
+        )
+        confusion = Confusion(comparison.confusion, how_judged(comparison, settings))
+    page = gather(
+        model,
+        title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
+        accuracies=accuracies,
+        confusion=confusion,
+        metric=metric,
+        weights=weights,
+        command=command,
+        on_stage=lambda _, share: tell(round(1000 * share), 1000),
+    )
+    write_page(file, page)
+
+
+def how_judged(comparison: Comparison, settings: FitSettings) -> str:
+    """Return how accuracies were found; that settings were chosen on the same labels, if so."""
+    chosen = "; rule and rho were chosen on all labels, these included" if settings.tune else ""
+    return comparison.how + chosen

@@ -1,0 +1,69 @@
+"""What to fit, to which files, and what to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from metricmix.exceptions import TableFileError
+from metricmix.gathering.joining import Plan, plan
+from metricmix.gathering.specs import SourceSpec
+from metricmix.gathering.tables import read_items
+
+__all__ = ["FitSettings", "plan_files"]
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What to fit, to which files, and what to leave.
+
+    Attributes
+    ----------
+    table, label, id : str
+        The table of items, its column of labels, and that of ids (default: the first).
+    sources : tuple of SourceSpec
+        Besides those that the table is worth by itself, unless `defaults` is False.
+    kinds : mapping of column names to kinds
+        See :func:`~metricmix.gathering.decide`.
+    rule, objective, rho, constraint
+        Of :class:`~metricmix.MetricMixtureClassifier`; what is None is its own default.
+    tune : bool
+        Whether rule and rho are chosen by cross-validation.
+    n_bootstrap, n_splits : int
+        Resamples for the intervals of the weights, folds for accuracies; 0 leaves them out.
+    seed : int
+    keep_metric, report : bool
+        Whether to write all distances, and the page.
+    title : str, optional
+        Of the page.
+    """
+
+    table: str
+    label: str
+    id: str | None = None
+    sources: tuple[SourceSpec, ...] = ()
+    defaults: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    rule: str | None = None
+    objective: str | None = None
+    rho: float | None = None
+    constraint: str | None = None
+    tune: bool = False
+    n_bootstrap: int = 100
+    n_splits: int = 5
+    seed: int = 0
+    keep_metric: bool = False
+    report: bool = True
+    title: str | None = None
+
+
+def plan_files(settings: FitSettings) -> Plan:
+    """Read all files and join them, without computing anything."""
+    items = read_items(settings.table, id=settings.id, label=settings.label)
+    labels = {label for label in items.labels or () if label}
+    if len(labels) < 2:
+        raise TableFileError(
+            f"{settings.table}, column {settings.label!r}: expected labels of two classes at "
+            f"least, found {next(iter(labels))!r} only"
+        )
+    return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
