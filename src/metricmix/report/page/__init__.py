@@ -12,7 +12,7 @@ from metricmix.report.page.data import (
     Weight,
 )
 from metricmix.report.page.gather import gather
-from metricmix.report.page.write import write_page
+from metricmix.report.page.write import as_live, page_html, write_page
 
 __all__ = [
     "Accuracy",
@@ -24,6 +24,8 @@ __all__ = [
     "PageData",
     "View",
     "Weight",
+    "as_live",
     "gather",
+    "page_html",
     "write_page",
 ]

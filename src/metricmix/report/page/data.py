@@ -75,10 +75,12 @@ class EmbeddedPaths:
     ----------
     pairs : (P,) array, ascending
         ``i * n + j``, with i < j unless `directed`.
+    lengths : (P,) array
     indptr, between : (P + 1,) and (total,) arrays
         Path p goes from i through ``between[indptr[p]:indptr[p + 1]]`` to j.
     edges : (E,) array, ascending
         Keys of edges, as `pairs`.
+    edge_lengths : (E,) array
     parts : (E, R) array
         What each source contributes to the length of an edge.
     link : float
@@ -88,9 +90,11 @@ class EmbeddedPaths:
     """
 
     pairs: NDArray[np.int64]
+    lengths: NDArray[np.float64]
     indptr: NDArray[np.int64]
     between: NDArray[np.int64]
     edges: NDArray[np.int64]
+    edge_lengths: NDArray[np.float64]
     parts: NDArray[np.float64]
     link: float
     directed: bool
@@ -116,24 +120,42 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy of a method, and its spread over folds where there is one."""
+    """The accuracy of a method, and its spread over folds where there is one.
+
+    `single` says that it is one source alone: these are listed apart from the methods.
+    """
 
     name: str
     value: float
     spread: float | None = None
+    single: bool = False
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far the distances are from a metric's: the largest violation, triangles looked at."""
+    """How far the distances are from a metric's.
+
+    Attributes
+    ----------
+    violation : float
+        By how much the worst triangle is broken.
+    triangles : int
+        Inequalities looked at.
+    holds : bool
+        Whether that is rounding, and every other law of a metric holds too.
+    """
 
     violation: float
     triangles: int
+    holds: bool = True
 
 
 @dataclass(frozen=True)
 class PageData:
     """Everything on a page; what is None or empty is left out of it.
+
+    `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
+    made the page.
 
     Raises
     ------
@@ -150,6 +172,8 @@ class PageData:
     confusion: Confusion | None = None
     accuracies: tuple[Accuracy, ...] = field(default=())
     certificate: Certificate | None = None
+    intervals: str | None = None
+    command: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)

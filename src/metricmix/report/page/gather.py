@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.exceptions import InputError
+from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
 from metricmix.paths.all_pairs import path_metric
 from metricmix.report.page.data import (
@@ -22,22 +28,55 @@ from metricmix.report.page.data import (
 from metricmix.report.page.embed import chosen_pairs, embed_paths
 from metricmix.report.page.layout import place, turn_to
 
-__all__ = ["gather"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["classifier_of", "gather"]
+
+Floats = NDArray[np.float64]
+OnStage = Callable[[str, float], None]
+MIXTURE = "mixture"
+RESAMPLES = (20, 100)
+LABELS_TIMES_RESAMPLES = 30_000
+"""How much is spent on intervals: some seconds; a resample of L labels takes about L · 0.1 ms."""
 
 
 def gather(
     model: MetricMixtureClassifier,
     *,
     title: str = "A learned metric",
-    n_bootstrap: int = 100,
+    n_bootstrap: int | None = None,
     accuracies: Sequence[Accuracy] = (),
     confusion: Confusion | None = None,
+    metric: Floats | None = None,
+    weights: pd.DataFrame | None = None,
+    command: str | None = None,
+    on_stage: OnStage | None = None,
 ) -> PageData:
     """Return what a page shows of a fitted classifier.
 
-    Accuracies and the confusion table come from a cross-validation, which the caller has done:
-    what the model makes of its own items would flatter it.
+    Parameters
+    ----------
+    model : MetricMixtureClassifier or MetricMixtureClassifierCV
+    title : str
+    n_bootstrap : int, optional
+        Resamples for the intervals of the weights; 0 for no intervals. Default: 100, and fewer
+        from 300 labels on, down to 20.
+    accuracies, confusion
+        From a cross-validation, which the caller has done: what the model makes of its own items
+        would flatter it.
+    metric : (n, n) array, optional
+        The learned metric between all items, where it is at hand: ``path_metric(...)``.
+    weights : DataFrame, optional
+        ``model.weights_table(...)``, where it is at hand; `n_bootstrap` then says of how many
+        resamples.
+    command : str, optional
+        The command that made the page, to be shown on it.
+    on_stage : function of (str, float), optional
+        Called as the work goes on, with what is done next and the share that is done.
     """
+    model = classifier_of(model)
+    tell = on_stage or (lambda stage, share: None)
     stack, lengths = model.stack_, model._lengths()
     given = np.asarray(model._codes >= 0)
     labels = np.searchsorted(model.classes_, model.transduction_)
@@ -48,27 +87,96 @@ def gather(
         given=given,
         misfit=given & (model._rule.members.argmax(axis=1) != labels),
     )
-    metric = path_metric(stack, model.mixture_)
-    mixture = place(metric)
-    views = [View("mixture", mixture)]
-    views += [View(name, turn_to(place(stack.source(name)), mixture)) for name in stack.names]
-    table = model.weights_table(n_bootstrap=n_bootstrap, random_state=0)
-    rows = zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True)
+    if metric is None:
+        tell("metric", 0.0)
+        metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
+    tell("certificate", 0.1)
     found = metric_violations(metric, directed=stack.directed)
+    certificate = Certificate(
+        found.triangle, _triangles(stack.n_items, stack.directed), found.is_metric()
+    )
+    tell("paths", 0.2)
+    pairs = chosen_pairs(metric, given, stack.n_sources, directed=stack.directed)
+    paths = embed_paths(lengths, pairs, metric)
+    tell("intervals", 0.3)
+    learned, intervals = _weights(model, weights, n_bootstrap)
+    tell("maps", 0.5)
+    views = _views(model, metric, lambda share: tell("maps", 0.5 + 0.5 * share))
     trace = model.result_.trace
     return PageData(
         title=title,
         items=items,
-        views=tuple(views),
-        weights=tuple(Weight(str(name), *map(float, numbers)) for name, *numbers in rows),
-        paths=embed_paths(lengths, chosen_pairs(metric, given, directed=stack.directed)),
+        views=views,
+        weights=learned,
+        paths=paths,
         convergence=Convergence(
             tuple(trace.iteration), tuple(trace.objective), model.result_.status.value
         ),
         confusion=confusion,
         accuracies=tuple(accuracies),
-        certificate=Certificate(found.triangle, _triangles(stack.n_items, stack.directed)),
+        certificate=certificate,
+        intervals=intervals,
+        command=command,
     )
+
+
+def classifier_of(model: object) -> MetricMixtureClassifier:
+    """Return the fitted classifier that `model` is, or has chosen."""
+    found = getattr(model, "best_estimator_", model)
+    if not isinstance(found, MetricMixtureClassifier):
+        raise InputError(
+            f"model: expected a fitted MetricMixtureClassifier, got {type(model).__name__}"
+        )
+    check_is_fitted(found)
+    return found
+
+
+def _weights(
+    model: MetricMixtureClassifier, table: pd.DataFrame | None, n_bootstrap: int | None
+) -> tuple[tuple[Weight, ...], str | None]:
+    """Return the weights, with intervals where the objective knows how to weigh items."""
+    if table is None:
+        count = _resamples(model) if n_bootstrap is None else n_bootstrap
+        if count == 0 or not isinstance(model.objective, str):
+            rows = zip(model.stack_.names, model.weights_.tolist(), strict=True)
+            return tuple(Weight(name, value) for name, value in rows), None
+        table, n_bootstrap = model.weights_table(n_bootstrap=count, random_state=0), count
+    columns = (table[name] for name in ("name", "weight", "lower", "upper"))
+    weights = [Weight(str(name), *map(float, rest)) for name, *rest in zip(*columns, strict=True)]
+    how = "Bayesian bootstrap over the labelled items"
+    of = f", {n_bootstrap} resamples" if n_bootstrap else ""
+    return tuple(weights), f"95 % interval ({how}{of})"
+
+
+def _resamples(model: MetricMixtureClassifier) -> int:
+    low, high = RESAMPLES
+    labelled = int((model._codes >= 0).sum())
+    return max(low, min(high, LABELS_TIMES_RESAMPLES // max(labelled, 1)))
+
+
+def _views(
+    model: MetricMixtureClassifier, metric: Floats, on_share: Callable[[float], None]
+) -> tuple[View, ...]:
+    """Return the maps of the mixture and of each source, made side by side on threads."""
+    stack, lock = model.stack_, Lock()
+    names = (MIXTURE, *stack.names)
+    done: list[int] = []
+
+    def lay_out(k: int) -> Floats:
+        if k == 0:
+            places = place(metric)
+        else:
+            with lock:  # sources that are computed may not be safe to ask from several threads
+                distances = stack.source(k - 1)
+            places = place(distances)
+        with lock:
+            done.append(k)
+            on_share(len(done) / len(names))
+        return places
+
+    mixture, *others = in_threads(lay_out, range(len(names)), model.n_jobs)
+    turned = [mixture, *(turn_to(places, mixture) for places in others)]
+    return tuple(View(name, places) for name, places in zip(names, turned, strict=True))
 
 
 def _triangles(n: int, directed: bool) -> int:

@@ -9,13 +9,30 @@ import os
 from importlib.resources import files
 
 from metricmix.atomic import replacing
+from metricmix.exceptions import InputError
 from metricmix.report.page.data import PageData
-from metricmix.report.page.encode import as_json
+from metricmix.report.page.encode import encode
 
-__all__ = ["page_html", "write_page"]
+__all__ = ["ASSETS", "as_live", "page_html", "write_page"]
 
-SCRIPTS = ("decode.js", "marks.js", "paths.js", "map.js", "panel.js", "figures.js", "main.js")
+SCRIPTS = (
+    "element.js",
+    "decode.js",
+    "marks.js",
+    "paths.js",
+    "map.js",
+    "tables.js",
+    "panel.js",
+    "figures.js",
+    "search.js",
+    "main.js",
+)
 """In this order, inside one function: a file uses those before it."""
+LIBRARY = "vendor/d3-map.min.js"
+ASSETS = ("page.html", "page.css", "live.js", LIBRARY, "vendor/LICENSE.txt", *SCRIPTS)
+POLICY = '<meta http-equiv="Content-Security-Policy" content="'
+LIVE = "<!-- live -->"
+"""Where a page keeps room for the script that asks a server; a page that has it is live."""
 
 
 def write_page(path: str | os.PathLike[str], data: PageData) -> None:
@@ -25,15 +42,17 @@ def write_page(path: str | os.PathLike[str], data: PageData) -> None:
         file.write(text)
 
 
-def page_html(data: PageData) -> str:
+def page_html(data: PageData, *, live: bool = False) -> str:
     """Return the page as text.
 
     The page forbids itself every request, and every script but its own two, by a content security
-    policy with their hashes: an id that got past the escaping would still not run.
+    policy with their hashes: an id that got past the escaping would still not run. A `live` page
+    may ask the server that it came from, for paths that it does not hold.
     """
-    library = _asset("vendor/d3-map.min.js")
-    own = "(() => {\n'use strict';\n" + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
+    library = _asset(LIBRARY)
+    own = "(async () => {\n'use strict';\n" + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
     style = _asset("page.css")
+    text, arrays = encode(data)
     policy = (
         f"default-src 'none'; script-src {_hash(library)} {_hash(own)}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -42,7 +61,8 @@ def page_html(data: PageData) -> str:
         "policy": html.escape(policy),
         "title": html.escape(data.title),
         "style": style,
-        "data": as_json(data),
+        "data": text,
+        "arrays": arrays,
         "library": library,
         "script": own,
     }
@@ -52,7 +72,38 @@ def page_html(data: PageData) -> str:
     for piece in pieces[1:]:
         name, rest = piece.split("}}", 1)
         filled += [parts[name], rest]
-    return "".join(filled)
+    written = "".join(filled)
+    return as_live(written) if live else written
+
+
+def as_live(page: str) -> str:
+    """Return a written page as one that asks the server that it came from.
+
+    Its policy gets one more script and leave to connect to where it came from; all else stays as
+    it was written.
+
+    Raises
+    ------
+    InputError
+        If it is not a page that :func:`write_page` has written.
+    """
+    start, room = page.find(POLICY), page.find(LIVE)
+    end = page.find('"', start + len(POLICY))
+    if start < 0 or end < 0 or room < end:
+        raise InputError("page: expected a report written by metricmix, found something else")
+    script = _asset("live.js")
+    policy = html.unescape(page[start + len(POLICY) : end])
+    policy = policy.replace("script-src ", f"script-src {_hash(script)} ", 1)
+    policy += "; connect-src 'self'"
+    return "".join(
+        (
+            page[: start + len(POLICY)],
+            html.escape(policy),
+            page[end:room],
+            f"<script>{script}</script>",
+            page[room + len(LIVE) :],
+        )
+    )
 
 
 def _asset(name: str) -> str:

@@ -1,21 +1,51 @@
-// The data of the page: JSON, with large arrays packed as base64.
+// The data of the page: JSON, and its arrays packed: deflated, in base64, byte planes apart.
 
-const KINDS = { f4: Float32Array, u4: Uint32Array, u2: Uint16Array };
+const KINDS = { f4: Float32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array };
+const LEVELS = 65535;
 
-function unpack({ type, base64 }) {
+async function inflate(base64) {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let k = 0; k < text.length; k++) bytes[k] = text.charCodeAt(k);
-  return new KINDS[type](bytes.buffer);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-function readData() {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  for (const view of data.views) view.coordinates = unpack(view.coordinates);
+function unpack(all, { type, start, length }) {
+  const made = new KINDS[type](length);
+  const bytes = new Uint8Array(made.buffer), wide = made.BYTES_PER_ELEMENT;
+  for (let plane = 0; plane < wide; plane++) {
+    const from = start + plane * length;
+    for (let k = 0; k < length; k++) bytes[k * wide + plane] = all[from + k];
+  }
+  return made;
+}
+
+function summed(differences) {
+  for (let k = 1; k < differences.length; k++) differences[k] += differences[k - 1];
+  return differences;
+}
+
+async function readData() {
+  const data = JSON.parse(byId("data").textContent);
+  const all = await inflate(byId("arrays").textContent);
+  const take = (name) => unpack(all, data.arrays[name]);
+  for (const name of ["labels", "given", "misfit"]) data[name] = take(name);
+  data.views.forEach((view, k) => {
+    const { low, span } = view;
+    view.coordinates = Float32Array.from(take(`view ${k}`), (u, c) => low[c % 2] + (span * u) / LEVELS);
+  });
   if (data.paths) {
-    for (const name of ["pairs", "indptr", "between", "edges", "parts"]) {
-      data.paths[name] = unpack(data.paths[name]);
-    }
+    const { scales, largest, complete } = data.paths;
+    Object.assign(data.paths, {
+      pairs: complete ? null : summed(take("pairs")),
+      counts: take("counts"),
+      between: take("between"),
+      lengths: take("lengths"),
+      edges: summed(take("edges")),
+      edgeLengths: take("edge lengths"),
+      parts: scales.map((_, r) => (r === largest ? null : take(`part ${r}`))),
+    });
   }
   return data;
 }

@@ -1,71 +1,23 @@
-// The figures below the map: tables with bars, small and readable as text too.
-
-const SVG = "http://www.w3.org/2000/svg";
-
-function svg(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-// Rows {name, value, lower, upper} as a table with a bar from 0 and a line for the interval.
-function barTable(rows, format = (value) => short(value), reach = 0) {
-  const ends = rows.flatMap((row) => [row.value, row.lower, row.upper])
-    .filter((value) => typeof value === "number");
-  const low = Math.min(0, ...ends), high = Math.max(reach, ...ends);
-  const x = (value) => (100 * (value - low)) / (high - low || 1);
-  const table = element("table"), body = element("tbody");
-  for (const row of rows) {
-    const line = element("tr"), cell = element("td", undefined, { class: "bar" });
-    const picture = svg("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", height: 14,
-      "aria-hidden": "true" });
-    const value = row.value ?? 0;
-    picture.append(svg("rect", { x: x(Math.min(0, value)), y: 1, height: 10,
-      width: Math.abs(x(value) - x(0)), fill: value < 0 ? "#D55E00" : "#56B4E9" }));
-    if (typeof row.lower === "number" && typeof row.upper === "number") {
-      picture.append(svg("path", { d: `M${x(row.lower)} 6H${x(row.upper)}`, stroke: "#000",
-        "stroke-width": 2, "vector-effect": "non-scaling-stroke" }));
-    }
-    picture.append(svg("path", { d: `M${x(0)} 0V12`, stroke: "#595959", "stroke-width": 1,
-      "vector-effect": "non-scaling-stroke" }));
-    cell.append(picture);
-    const number = element("td", format(row.value), { class: "value" });
-    if (row.note) number.append(element("small", row.note));
-    line.append(element("td", row.name), cell, number);
-    body.append(line);
-  }
-  table.append(body);
-  return table;
-}
+// The figures below the map: weights, accuracy, confusion, convergence, certificate, command.
 
 function card(title, ...content) {
-  const made = element("section", undefined, { class: "card" });
-  made.append(element("h2", title), ...content);
-  return made;
+  return element("section", [element("h2", title), ...content], { class: "card" });
 }
 
+const note = (content) => element("p", content, { class: "note" });
+
 function confusionTable(data) {
-  const table = element("table"), head = element("tr"), body = element("tbody");
-  head.append(element("th", "is \\ found"));
-  data.classes.forEach((name) => head.append(element("th", name)));
   const most = Math.max(1, ...data.confusion.counts.flat());
-  data.confusion.counts.forEach((counts, c) => {
-    const line = element("tr");
-    line.append(element("th", data.classes[c]));
-    counts.forEach((count, k) => {
-      const cell = element("td", String(count));
+  const rows = data.confusion.counts.map((counts, c) => [named(data.classes[c]), ...counts.map(String)]);
+  const table = plainTable(["is \\ found", ...data.classes.map(named)], rows);
+  table.querySelectorAll("tbody tr").forEach((line, c) => {
+    line.querySelectorAll("td").forEach((cell, k) => {
       const shade = k === c ? "86, 180, 233" : "230, 159, 0";
-      cell.style.backgroundColor = `rgba(${shade}, ${(0.75 * count) / most})`;
-      line.append(cell);
+      cell.style.backgroundColor = `rgba(${shade}, ${(0.75 * data.confusion.counts[c][k]) / most})`;
+      if (k === c) cell.classList.add("right");
     });
-    body.append(line);
   });
-  const top = element("thead");
-  top.append(head);
-  table.append(top, body);
-  const scroll = element("div", undefined, { class: "scroll", tabindex: 0 });
-  scroll.append(table);
-  return scroll;
+  return scrolling(table, "Confusion table");
 }
 
 function curve({ iteration, objective }) {
@@ -79,7 +31,7 @@ function curve({ iteration, objective }) {
     (50 + (240 * (t - left)) / (right - left || 1)).toFixed(1)} ${
     (85 - (75 * (value - low)) / (high - low || 1)).toFixed(1)}`).join("");
   picture.append(svg("path", { d: "M50 5V90H295", fill: "none", stroke: "#8a8a8a" }),
-    svg("path", { d, fill: "none", stroke: "#0072B2", "stroke-width": 2 }));
+    svg("path", { d, fill: "none", stroke: "#0072B2", "stroke-width": 2, "stroke-linejoin": "round" }));
   const label = (x, y, text, anchor) => {
     const made = svg("text", { x, y, "text-anchor": anchor, "font-size": 10, fill: "#595959" });
     made.textContent = text;
@@ -92,31 +44,39 @@ function curve({ iteration, objective }) {
   return picture;
 }
 
-function showFigures(data, place) {
+function accuracyCard(data) {
   const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+  const table = (ones) => barTable(ones.map((one) => ({
+    ...one, note: one.spread === null ? "" : `± ${(100 * one.spread).toFixed(1)}`,
+  })), percent, 1);
+  const methods = data.accuracies.filter((one) => !one.single);
+  const singles = data.accuracies.filter((one) => one.single);
+  const made = card("Accuracy", table(methods));
+  if (singles.length) made.append(element("h3", "Each source alone"), table(singles));
+  return made;
+}
+
+function certificateCard({ violation, triangles, holds }) {
+  const amount = element("p", [
+    element("span", violation ? violation.toExponential(1) : short(violation), { class: "number" }),
+    " largest violation of a triangle"]);
+  return card("Certificate of the metric", amount, note(
+    `${triangles.toLocaleString("en")} triangle inequalities checked: ${holds
+      ? "it is a metric, up to rounding." : "it is NOT a metric."}`));
+}
+
+function showFigures(data, place) {
   const interval = (w) => (w.lower === null ? "" : `${short(w.lower, 3)} to ${short(w.upper, 3)}`);
   place.append(card("Weights of the sources",
     barTable(data.weights.map((weight) => ({ ...weight, note: interval(weight) }))),
-    element("p", "Bar: the weight. Line: its interval.", { class: "note" })));
-  if (data.accuracies.length) {
-    place.append(card("Accuracy", barTable(data.accuracies.map((one) => ({
-      ...one, note: one.spread === null ? "" : `± ${(100 * one.spread).toFixed(1)}`,
-    })), percent, 1)));
-  }
+    note(data.intervals ? `Bar: the weight. Line: its ${data.intervals}.` : "Bar: the weight.")));
+  if (data.accuracies.length) place.append(accuracyCard(data));
   if (data.confusion) {
-    place.append(card("Confusion", confusionTable(data),
-      element("p", data.confusion.how, { class: "note" })));
+    place.append(card("Confusion", confusionTable(data), note(data.confusion.how)));
   }
-  if (data.convergence && data.convergence.objective.length > 1) {
-    place.append(card("Convergence", curve(data.convergence),
-      element("p", data.convergence.status, { class: "note" })));
+  if (data.convergence && data.convergence.objective.filter((value) => value !== null).length > 1) {
+    place.append(card("Convergence", curve(data.convergence), note(data.convergence.status)));
   }
-  if (data.certificate) {
-    const { violation, triangles } = data.certificate;
-    const amount = element("p");
-    amount.append(element("span", violation ? violation.toExponential(1) : short(violation),
-      { class: "number" }), " largest violation of a triangle");
-    place.append(card("Certificate of the metric", amount, element("p",
-      `${triangles.toLocaleString("en")} triangles checked.`, { class: "note" })));
-  }
+  if (data.certificate) place.append(certificateCard(data.certificate));
+  if (data.command) place.append(card("Made by", element("pre", data.command, { tabindex: 0 })));
 }

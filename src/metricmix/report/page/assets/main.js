@@ -1,88 +1,100 @@
 // The parts of the page, joined.
 
-const data = readData();
-const byId = (id) => document.getElementById(id);
+const data = await readData();
 const findPath = makePaths(data);
+const askServer = window.metricmixPath;
 const tip = byId("tip");
-let chosen = [];
+let chosen = [], asked = 0, silence = 0;
 
 const map = makeMap(data, byId("map"), {
   onHover(i, place, width) {
     tip.hidden = i < 0;
-    if (i < 0) return;
-    const text = `${data.ids[i]} · ${describe(data, i)}`;
-    if (tip.textContent !== text) tip.textContent = text;
+    if (i < 0) { tip.dataset.item = ""; return; }
+    if (tip.dataset.item !== String(i)) {
+      tip.dataset.item = i;
+      const others = map ? map.others(i) : 0;
+      tip.replaceChildren(named(data.ids[i]), " · ", ...describe(data, i));
+      if (others > 0) tip.append(`; ${others} more here, to be found by name`);
+    }
     const [x, y] = place;
     const left = Math.max(4, Math.min(x + 12, width - tip.offsetWidth - 4));
     tip.style.transform = `translate(${left}px, ${y > 60 ? y - tip.offsetHeight - 14 : y + 14}px)`;
   },
   onChoose: choose,
+  onRefused: () => say("Click the map, or hold Ctrl or ⌘, to zoom with the wheel."),
 });
 
+// A few words over the map, for a moment.
+function say(words) {
+  byId("said").textContent = words;
+  byId("said").hidden = false;
+  clearTimeout(silence);
+  silence = setTimeout(() => { byId("said").hidden = true; }, 2500);
+}
+
 function choose(i) {
-  if (i < 0) chosen = [];
-  else if (chosen.length === 1 && chosen[0] !== i) chosen = [chosen[0], i];
-  else chosen = [i];
+  if (i < 0) select([]);
+  else if (chosen.length === 1 && chosen[0] !== i) select([chosen[0], i]);
+  else select([i]);
+}
+
+function select(items) {
+  chosen = items;
+  const mine = ++asked;
+  const show = (found) => {
+    if (mine !== asked) return; // something else has been chosen meanwhile
+    map.mark(chosen, found && found.nodes ? found.nodes : null);
+    showPanel(data, byId("panel"), chosen, found, () => select([...chosen].reverse()));
+  };
   const found = chosen.length === 2 ? findPath(...chosen) : null;
-  map.mark(chosen, found && found.nodes);
-  showPanel(data, byId("panel"), chosen, found);
+  if (chosen.length === 2 && !found && askServer) {
+    show("Computing the path …");
+    askServer(...chosen).then((record) => show(pathFromRecord(record)), () => show(
+      "The path could not be computed: the server of this page does not answer any more; start “metricmix explore” again."));
+  } else show(found);
+  const address = hashOf(data, chosen);
+  if (location.hash !== address) history.replaceState(null, "", address || location.pathname + location.search);
 }
 
 function fillLegend() {
-  const add = (text, label, given, misfit) => {
-    const line = element("li"), canvas = element("canvas", undefined, { width: 36, height: 36 });
-    const context = canvas.getContext("2d");
-    context.setTransform(2, 0, 0, 2, 18, 18);
-    drawMark(context, label < 0 ? ["#595959"] : data.palette, Math.max(0, label), 6, given, misfit);
-    line.append(canvas, element("span", text));
-    byId("legend").append(line);
-  };
-  data.classes.forEach((name, c) => add(name, c, 1, 0));
-  add("hollow: label found", -1, 0, 0);
-  if (data.misfit.includes(1)) add("crossed: the rule disagrees", -1, 1, 1);
+  const buttons = data.classes.map((name, c) => {
+    const count = data.labels.reduce((sum, label) => sum + (label === c ? 1 : 0), 0);
+    const button = element("button", [markPicture(data.palette, c, 1, 0), named(name),
+      element("small", String(count))], { type: "button", "aria-pressed": "false" });
+    button.addEventListener("click", () => {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      buttons.forEach((other) => other.setAttribute("aria-pressed", "false"));
+      button.setAttribute("aria-pressed", String(on));
+      map.speakOf(on ? c : -1);
+    });
+    return button;
+  });
+  byId("legend").append(...buttons.map((button) => element("li", button)));
+  const grey = ["#595959"];
+  const key = (text, given, misfit) => byId("key").append(
+    element("li", [markPicture(grey, 0, given, misfit), element("span", text)]));
+  key("filled: label given", 1, 0);
+  if (data.given.includes(0)) key("hollow: label found", 0, 0);
+  if (data.misfit.includes(1)) key("crossed: given, but the rule disagrees (misfit)", 1, 1);
 }
 
-const SUGGESTED = 20;
-const folded = data.ids.map((id) => id.toLowerCase());
-
-function suggest() {
-  const text = byId("search").value.toLowerCase();
-  const hits = [];
-  for (let i = 0; text && i < folded.length && hits.length < SUGGESTED; i++) {
-    if (folded[i].includes(text)) hits.push(i);
-  }
-  byId("found").replaceChildren(...hits.map((i) => element("option", undefined, { value: data.ids[i] })));
-  const own = data.ids.indexOf(byId("search").value);
-  const exact = own >= 0 ? own : folded.indexOf(text);
-  return exact >= 0 ? exact : hits.length ? hits[0] : -1;
-}
-
-function go(i) {
-  map.find(i);
-  choose(i);
-  byId("search").select();
-}
-
-data.views.forEach((view, k) => byId("view").append(element("option", view.name, { value: k })));
+makeSearch(data, byId("controls"), byId("search"), byId("found"), {
+  onFound(i) { map.find(i); choose(i); },
+  onMissing: (text) => say(`No item has “${text}” in its name.`),
+});
+data.views.forEach((view, k) => byId("view").append(element("option",
+  k ? `${view.name} alone` : `${view.name} (learned)`, { value: k })));
 byId("view").addEventListener("change", (event) => map.show(Number(event.target.value)));
-byId("search").addEventListener("input", (event) => {
-  const i = suggest();
-  const picked = !event.inputType || event.inputType === "insertReplacementText";
-  if (picked && i >= 0 && data.ids[i] === byId("search").value) go(i); // from the list
-});
-byId("controls").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const i = suggest();
-  if (i >= 0) go(i);
-});
 byId("closer").addEventListener("click", () => map.scale(1.5));
 byId("farther").addEventListener("click", () => map.scale(1 / 1.5));
 byId("whole").addEventListener("click", () => map.whole());
 byId("clear").addEventListener("click", () => choose(-1));
+window.addEventListener("hashchange", () => select(itemsOfHash(data, location.hash)));
 
 const given = data.given.reduce((sum, one) => sum + one, 0);
 byId("summary").textContent = `${data.ids.length} items, ${given} with a given label, ` +
   `${data.classes.length} classes, ${data.weights.length} sources.`;
 fillLegend();
-showPanel(data, byId("panel"), chosen, null);
 showFigures(data, byId("figures"));
+select(itemsOfHash(data, location.hash));
+document.documentElement.dataset.ready = "yes";

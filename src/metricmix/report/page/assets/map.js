@@ -1,9 +1,11 @@
 // The map: a canvas, drawn anew for every frame that differs; d3 keeps pan, zoom and nearness.
+// It takes the wheel and one finger only while it has the focus, so that the page scrolls past it.
 
 const RADIUS = 5;
 const REACH = 18; // pixels around the pointer within which an item counts as meant
+const DIM = 0.22; // of what is not spoken of
 
-function makeMap(data, canvas, { onHover, onChoose }) {
+function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   const n = data.ids.length;
   // A canvas in memory: thousands of small stamps are as fast there, and need no graphics card.
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -13,12 +15,19 @@ function makeMap(data, canvas, { onHover, onChoose }) {
   let transform = d3.zoomIdentity, tree = null, stamps = null;
   const order = Array.from({ length: n }, (_, i) => i) // misfits lie above given, given above found
     .sort((i, j) => 2 * (data.misfit[i] - data.misfit[j]) + data.given[i] - data.given[j] || i - j);
-  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false;
+  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false, current = 0, spoken = -1;
 
-  const zoom = d3.zoom().scaleExtent([0.5, 60]).on("zoom", (event) => {
-    transform = event.transform;
-    ask();
-  });
+  const active = () => document.activeElement === canvas;
+  const zoom = d3.zoom().scaleExtent([0.5, 60])
+    .filter((event) => {
+      if (event.type === "wheel") return event.ctrlKey || event.metaKey || active();
+      if (event.type === "touchstart") return event.touches.length > 1 || active();
+      return !event.button && !event.ctrlKey;
+    })
+    .on("zoom", (event) => {
+      transform = event.transform;
+      ask();
+    });
   const selection = d3.select(canvas).call(zoom).on("dblclick.zoom", null);
   const gently = () => (still ? selection : selection.transition().duration(300));
 
@@ -56,13 +65,12 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     requestAnimationFrame(() => { waiting = false; draw(); });
   }
 
-  function draw() {
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.globalAlpha = path ? 0.3 : 1;
+  function stamp(chosenOnes) {
     const { sheet, side } = stamps;
     const half = side / ratio / 2;
+    let drawn = 0;
     for (const i of order) {
+      if (!chosenOnes(i)) continue;
       const x = transform.x + transform.k * (width / 2 + (positions[2 * i] - centre[0]) * unit);
       const y = transform.y + transform.k * (height / 2 - (positions[2 * i + 1] - centre[1]) * unit);
       if (x < -half || y < -half || x > width + half || y > height + half) continue;
@@ -70,12 +78,27 @@ function makeMap(data, canvas, { onHover, onChoose }) {
       context.drawImage(sheet, column, data.labels[i] * side, side, side,
         Math.round((x - half) * ratio) / ratio, Math.round((y - half) * ratio) / ratio,
         2 * half, 2 * half);
+      drawn++;
+    }
+    return drawn;
+  }
+
+  function draw() {
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.globalAlpha = path || spoken >= 0 ? DIM : 1;
+    let drawn = stamp(spoken < 0 ? () => true : (i) => data.labels[i] !== spoken);
+    if (spoken >= 0) {
+      context.globalAlpha = path ? 2 * DIM : 1;
+      drawn += stamp((i) => data.labels[i] === spoken);
     }
     context.globalAlpha = 1;
     if (path) drawPath();
-    chosen.forEach((i) => ring(i, 4, "#000000"));
+    chosen.forEach((i) => ring(i, 4));
+    canvas.dataset.points = drawn;
+    canvas.dataset.path = path ? path.join(" ") : "";
     if (hovered < 0) return;
-    ring(hovered, 2, "#000000");
+    ring(hovered, 2);
     onHover(hovered, place(hovered), width);
   }
 
@@ -91,6 +114,7 @@ function makeMap(data, canvas, { onHover, onChoose }) {
       context.strokeStyle = style;
       context.stroke();
     }
+    if (data.paths && data.paths.directed) path.slice(1).forEach((v, k) => arrow(place(path[k]), place(v)));
     for (const i of path) {
       context.save();
       context.translate(...place(i));
@@ -99,8 +123,23 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     }
   }
 
-  function ring(i, thickness, style) {
-    for (const [line, colour] of [[thickness + 2, "#ffffff"], [thickness / 1.6, style]]) {
+  function arrow([x, y], [a, b]) {
+    if (Math.hypot(a - x, b - y) < 30) return;
+    context.save();
+    context.translate((x + a) / 2, (y + b) / 2);
+    context.rotate(Math.atan2(b - y, a - x));
+    context.beginPath();
+    polygon(context, [[10, 0], [-7, 8], [-7, -8]], 1);
+    context.lineWidth = 3;
+    context.strokeStyle = "#ffffff";
+    context.stroke();
+    context.fillStyle = "#1b1b1b";
+    context.fill();
+    context.restore();
+  }
+
+  function ring(i, thickness) {
+    for (const [line, colour] of [[thickness + 2, "#ffffff"], [thickness / 1.6, "#000000"]]) {
       context.beginPath();
       context.arc(...place(i), RADIUS + 7, 0, 2 * Math.PI);
       context.lineWidth = line;
@@ -109,7 +148,6 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     }
   }
 
-  let current = 0;
   function show(view) {
     current = view;
     const from = Float32Array.from(positions), to = data.views[view].coordinates;
@@ -117,6 +155,7 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     frame();
     const newUnit = unit, newCentre = centre;
     const start = performance.now(), mine = ++moving;
+    canvas.dataset.view = "";
     const step = () => {
       if (mine !== moving) return;
       const t = still ? 1 : Math.min(1, (performance.now() - start) / 500);
@@ -125,13 +164,16 @@ function makeMap(data, canvas, { onHover, onChoose }) {
       unit = oldUnit + s * (newUnit - oldUnit);
       centre = [0, 1].map((k) => oldCentre[k] + s * (newCentre[k] - oldCentre[k]));
       draw();
-      if (t < 1) requestAnimationFrame(step); else index();
+      if (t < 1) { requestAnimationFrame(step); return; }
+      index();
+      canvas.dataset.view = data.views[view].name;
     };
     step();
   }
 
   function resize() {
     const box = canvas.getBoundingClientRect();
+    if (!box.width || !box.height) return;
     ratio = window.devicePixelRatio || 1;
     width = box.width;
     height = box.height;
@@ -151,9 +193,20 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     ask();
   }
 
+  // How many other items lie where this one does: the pointer cannot tell them apart.
+  function others(i) {
+    const [x, y] = base(i);
+    let count = -1;
+    for (let k = 0; k < n; k++) {
+      const [a, b] = base(k);
+      if (Math.abs(a - x) + Math.abs(b - y) < 0.02) count++;
+    }
+    return count;
+  }
+
   // The next item in a direction: near, and not far off it.
   function step(dx, dy) {
-    if (hovered < 0) return hover(nearestTo(width / 2, height / 2));
+    if (hovered < 0) return hover(tree.find(...transform.invert([width / 2, height / 2])));
     const [x, y] = place(hovered);
     let best = -1, least = Infinity;
     for (let i = 0; i < n; i++) {
@@ -166,8 +219,6 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     if (best >= 0) { bring(best, false); hover(best); }
     return undefined;
   }
-
-  const nearestTo = (x, y) => tree.find(...transform.invert([x, y]));
 
   function bring(i, always) {
     const [x, y] = place(i);
@@ -190,18 +241,24 @@ function makeMap(data, canvas, { onHover, onChoose }) {
     event.preventDefault();
     KEYS[event.key]();
   });
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !active()) onRefused();
+  }, { passive: true });
   canvas.addEventListener("pointermove", (event) => hover(nearest(event.offsetX, event.offsetY)));
   canvas.addEventListener("pointerleave", () => hover(-1));
   canvas.addEventListener("click", (event) => {
+    canvas.focus({ preventScroll: true });
     const i = nearest(event.offsetX, event.offsetY);
     if (i >= 0) onChoose(i);
   });
+  canvas.dataset.view = data.views[0].name;
   new ResizeObserver(resize).observe(canvas);
   resize();
 
   return {
-    show, scale, whole, place, draw,
+    show, scale, whole, others,
     mark(items, nodes) { chosen = items; path = nodes; ask(); },
+    speakOf(label) { spoken = label; ask(); },
     find(i) { bring(i, true); hover(i); },
   };
 }
