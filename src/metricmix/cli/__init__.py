@@ -12,6 +12,7 @@ except ImportError:  # the library does without
 from metricmix.cli.check import check
 from metricmix.cli.completion import completion
 from metricmix.cli.demo import demo
+from metricmix.cli.example import example
 from metricmix.cli.explain import explain
 from metricmix.cli.fit import fit
 from metricmix.cli.predict import predict
@@ -21,7 +22,16 @@ from metricmix.cli.reproduce import reproduce
 __all__ = ["main"]
 
 
+class InOrder(click.Group):
+    """Commands in the order in which one needs them, and not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
 @click.group(
+    cls=InOrder,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Try: metricmix demo (the main job on embedded data, in half a minute)",
 )
@@ -30,5 +40,5 @@ def main() -> None:
     """Learn one true metric from many dissimilarities."""
 
 
-for command in (demo, fit, predict, explain, check, repair, reproduce, completion):
+for command in (demo, example, fit, predict, explain, check, repair, reproduce, completion):
     main.add_command(command)

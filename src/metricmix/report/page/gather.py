@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def gather(
     accuracies: Sequence[Accuracy] = (),
     confusion: Confusion | None = None,
     metric: Floats | None = None,
-    weights: pd.DataFrame | None = None,
+    weights: pd.DataFrame | Mapping[str, Any] | None = None,
     command: str | None = None,
     on_stage: OnStage | None = None,
 ) -> PageData:
@@ -67,7 +67,7 @@ def gather(
         would flatter it.
     metric : (n, n) array, optional
         The learned metric between all items, where it is at hand: ``path_metric(...)``.
-    weights : DataFrame, optional
+    weights : DataFrame, or mapping of its columns, optional
         ``model.weights_table(...)``, where it is at hand; `n_bootstrap` then says of how many
         resamples.
     command : str, optional
@@ -132,7 +132,9 @@ def classifier_of(model: object) -> MetricMixtureClassifier:
 
 
 def _weights(
-    model: MetricMixtureClassifier, table: pd.DataFrame | None, n_bootstrap: int | None
+    model: MetricMixtureClassifier,
+    table: pd.DataFrame | Mapping[str, Any] | None,
+    n_bootstrap: int | None,
 ) -> tuple[tuple[Weight, ...], str | None]:
     """Return the weights, with intervals where the objective knows how to weigh items."""
     if table is None:
