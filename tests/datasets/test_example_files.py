@@ -97,7 +97,10 @@ def test_the_table_and_the_truth(name: str, written: Path) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_commands_name_files_that_are_there(name: str, written: Path) -> None:
     example = EXAMPLES[name]
-    assert example.commands[0].startswith(f"metricmix fit {name}/{TABLES[name][0]} --label ")
+    assert any(
+        step.startswith(f"metricmix fit {name}/{TABLES[name][0]} --label ")
+        for step in example.commands
+    )
     made = {f"{name}/result", f"{name}/predictions.csv"}
     for command in example.commands:
         words = shlex.split(command)

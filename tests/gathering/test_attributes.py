@@ -93,6 +93,8 @@ def test_what_is_stated_counts(write) -> None:
     table = read_items(write("items.csv", "id,zip\na,1\nb,2\nc,2\n"))
     (column,) = decide(table, {"zip": "category"})
     assert (column.kind, column.why) == ("category", "as stated")
+    (column,) = decide(table, {"z*": "plain"})
+    assert column.kind == "plain"
     with pytest.raises(InputError, match="kinds: expected columns among 'zip', got 'zap'"):
         decide(table, {"zap": "number"})
     with pytest.raises(InputError, match="'zip'"):

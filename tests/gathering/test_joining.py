@@ -198,5 +198,5 @@ def test_ids_with_quotes_and_html_join(write) -> None:
 def test_too_large_for_memory(items, monkeypatch) -> None:
     ready = plan(items)
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 10)
-    with pytest.raises(TooLargeError, match=r"items.csv: joining 1 source needs about"):
+    with pytest.raises(TooLargeError, match=r"items.csv: joining 2 sources needs about"):
         ready.build()

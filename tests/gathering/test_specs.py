@@ -84,6 +84,14 @@ def test_defaults(columns) -> None:
         ("g smoothed", "smoothed", "euclidean", ()),
     ]
     assert default_specs((), [parse_edges("g.csv")]) == []
+    assert default_specs((), [], alone=True) == []
+
+
+def test_a_table_alone_has_neighbours(write) -> None:
+    mixed = decide(read_items(write("items.csv", TABLE)))
+    assert default_specs(mixed, [], alone=True)[-1] == SourceSpec("neighbours", "knn")
+    words = [column for column in mixed if column.name in ("note", "code")]
+    assert default_specs(words, [], alone=True)[-1].metric == "cosine"
 
 
 def test_columns_by_name_and_pattern(columns) -> None:

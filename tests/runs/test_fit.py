@@ -135,7 +135,7 @@ def test_the_same_seed_gives_the_same_files(fitted, shop, tmp_path) -> None:
     folder, _, _ = fitted
     asked = settings(shop)
     fit_files(plan_files(asked), asked, tmp_path / "again")
-    for name in ("predictions.csv", "weights.csv", "model.mm", "inputs.json.gz"):
+    for name in ("predictions.csv", "weights.csv", "inputs.json.gz"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,18 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
     ----------
     items : ItemTable
     kinds : mapping of column names to kinds, optional
-        What is known better: a number that is a code, say, is a category.
+        What is known better: a number that is a code, say, is a category. ``p*`` stands for all
+        columns that begin with p.
     """
-    stated = dict(kinds or {})
-    for name, kind in stated.items():
-        if name not in items.attributes:
+    stated: dict[str, str] = {}
+    for pattern, kind in (kinds or {}).items():
+        check_choice(kind, KINDS, name=f"kinds[{pattern!r}]")
+        names = [pattern] if pattern in items.attributes else []
+        names = names or [name for name in items.attributes if fnmatchcase(name, pattern)]
+        if not names:
             known = named(list(items.attributes), 10)
-            raise InputError(f"kinds: expected columns among {known}, got {name!r}")
-        check_choice(kind, KINDS, name=f"kinds[{name!r}]")
+            raise InputError(f"kinds: expected columns among {known}, got {pattern!r}")
+        stated |= dict.fromkeys(names, kind)
     return _find_counts(
         items, [_decided(items, name, stated.get(name)) for name in items.attributes]
     )

@@ -165,7 +165,7 @@ def plan(
     chosen = list(specs)
     if defaults:
         walked = [spec for spec in specs if spec.kind == "paths" and _conducts(graphs[spec.file])]
-        made = default_specs(columns, walked)
+        made = default_specs(columns, walked, alone=not specs)
         chosen = [spec for spec in made if spec.of_table] + chosen
         chosen += [spec for spec in made if not spec.of_table]
     _check_names(items, chosen)

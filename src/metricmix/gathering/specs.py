@@ -172,13 +172,16 @@ def parse_matrix(text: str) -> SourceSpec:
     return _parse_file(text, "matrix")
 
 
-def default_specs(columns: Sequence[Column], graphs: Sequence[SourceSpec]) -> list[SourceSpec]:
+def default_specs(
+    columns: Sequence[Column], graphs: Sequence[SourceSpec], *, alone: bool = False
+) -> list[SourceSpec]:
     """Return what a table and graphs are worth by themselves.
 
     - *numbers*, *counts*, *categories*: one source for all columns of a kind (numbers by Euclidean
       distance, counts by the angle between them), so that a kind can count more than another;
     - every column of text by itself, by the angle between its words;
-    - for every undirected graph, the attributes smoothed along it.
+    - for every undirected graph, the attributes smoothed along it;
+    - where the table is `alone`, paths over nearest neighbours by all of its columns.
     """
     by_kind: dict[str, list[str]] = {}
     for column in columns:
@@ -194,6 +197,9 @@ def default_specs(columns: Sequence[Column], graphs: Sequence[SourceSpec]) -> li
         SourceSpec(name, "metric", columns=(name,), metric="cosine")
         for name in by_kind.get("text", [])
     ]
+    if specs and alone:
+        metric = "cosine" if by_kind.keys() <= {"text", "count", "ignore"} else "euclidean"
+        specs.append(SourceSpec("neighbours", "knn", metric=metric))
     if specs:
         specs += [
             replace(graph, name=f"{graph.name} smoothed", kind="smoothed", directed=None)

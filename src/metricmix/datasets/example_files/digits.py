@@ -54,7 +54,7 @@ DIGITS = ExampleFiles(
         "truth.csv": "what all 1100 are, to judge the result with",
     },
     steps=(
-        "metricmix fit {folder}/digits.csv --label digit -o {folder}/result",
+        "metricmix fit {folder}/digits.csv --label digit --kind 'p*=plain' -o {folder}/result",
         "metricmix predict {folder}/result {folder}/new-digits.csv -o {folder}/predictions.csv",
     ),
     make=make,

@@ -125,6 +125,7 @@ GESTURES = ExampleFiles(
         "truth.csv": "the kinds of all gestures, to judge the result with",
     },
     steps=(
+        "metricmix check {folder}/dtw.csv --top 2",
         "metricmix fit {folder}/gestures.csv --label gesture --matrix {folder}/dtw.csv "
         "-o {folder}/result",
         "metricmix explain {folder}/result g001 g002",
