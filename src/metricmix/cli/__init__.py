@@ -11,6 +11,7 @@ except ImportError:  # the library does without
 
 from metricmix.cli.check import check
 from metricmix.cli.demo import demo
+from metricmix.cli.explore import explore
 from metricmix.cli.repair import repair
 from metricmix.cli.reproduce import reproduce
 
@@ -26,5 +27,5 @@ def main() -> None:
     """Learn one true metric from many dissimilarities."""
 
 
-for command in (demo, check, repair, reproduce):
+for command in (demo, explore, check, repair, reproduce):
     main.add_command(command)

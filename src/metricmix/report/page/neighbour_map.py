@@ -78,4 +78,4 @@ def _of_perplexity(squares: Floats, perplexity: float) -> Floats:
         entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1, keepdims=True)
         wide = entropy > np.log(perplexity)
         low, high = np.where(wide, middle, low), np.where(wide, high, middle)
-    return p
+    return np.asarray(p)
