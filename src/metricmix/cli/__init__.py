@@ -14,6 +14,7 @@ from metricmix.cli.completion import completion
 from metricmix.cli.demo import demo
 from metricmix.cli.example import example
 from metricmix.cli.explain import explain
+from metricmix.cli.explore import explore
 from metricmix.cli.fit import fit
 from metricmix.cli.predict import predict
 from metricmix.cli.repair import repair
@@ -40,5 +41,9 @@ def main() -> None:
     """Learn one true metric from many dissimilarities."""
 
 
-for command in (demo, example, fit, predict, explain, check, repair, reproduce, completion):
+COMMANDS = (
+    *(demo, example, fit, predict, explain, explore),
+    *(check, repair, reproduce, completion),
+)
+for command in COMMANDS:
     main.add_command(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import os
 from importlib.resources import files
 
@@ -13,7 +14,7 @@ from metricmix.exceptions import InputError
 from metricmix.report.page.data import PageData
 from metricmix.report.page.encode import encode
 
-__all__ = ["ASSETS", "as_live", "page_html", "write_page"]
+__all__ = ["ASSETS", "as_live", "ids_of", "page_html", "write_page"]
 
 SCRIPTS = (
     "element.js",
@@ -32,7 +33,9 @@ LIBRARY = "vendor/d3-map.min.js"
 ASSETS = ("page.html", "page.css", "live.js", LIBRARY, "vendor/LICENSE.txt", *SCRIPTS)
 POLICY = '<meta http-equiv="Content-Security-Policy" content="'
 LIVE = "<!-- live -->"
-"""Where a page keeps room for the script that asks a server; a page that has it is live."""
+"""Where a page keeps room for the script that asks a server."""
+NO_PAGE = "page: expected a report written by metricmix, found something else"
+DATA = '<script type="application/json" id="data">'
 
 
 def write_page(path: str | os.PathLike[str], data: PageData) -> None:
@@ -90,7 +93,7 @@ def as_live(page: str) -> str:
     start, room = page.find(POLICY), page.find(LIVE)
     end = page.find('"', start + len(POLICY))
     if start < 0 or end < 0 or room < end:
-        raise InputError("page: expected a report written by metricmix, found something else")
+        raise InputError(NO_PAGE)
     script = _asset("live.js")
     policy = html.unescape(page[start + len(POLICY) : end])
     policy = policy.replace("script-src ", f"script-src {_hash(script)} ", 1)
@@ -104,6 +107,16 @@ def as_live(page: str) -> str:
             page[room + len(LIVE) :],
         )
     )
+
+
+def ids_of(page: str) -> list[str]:
+    """Return the ids of the items on a written page; InputError if it is not one."""
+    start = page.find(DATA)
+    end = page.find("</script>", start)
+    try:
+        return list(json.loads(page[start + len(DATA) : end])["ids"])
+    except (LookupError, TypeError, ValueError):
+        raise InputError(NO_PAGE) from None
 
 
 def _asset(name: str) -> str:

@@ -32,7 +32,7 @@ function barTable(rows, format = (value) => short(value), reach = 0) {
     body.append(element("tr", [element("th", named(row.name), { scope: "row" }),
       element("td", picture, { class: "bar" }), number]));
   }
-  return element("table", body);
+  return element("table", body, { class: "bars" });
 }
 
 function scrolling(table, label) {

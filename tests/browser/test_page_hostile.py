@@ -1,0 +1,31 @@
+"""Ids, labels and titles are texts, whatever they look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_texts_do_not_run_and_show_as_they_are(visit: Any, hostile_report: Any) -> None:
+    opened = visit(hostile_report.path)
+    page = opened.page
+    ids = hostile_report.data.items.ids
+    assert page.title() == " ".join(ids[0].split())
+    assert page.locator("h1").text_content() == ids[0]
+    legend = page.locator("#legend bdi").all_text_contents()
+    assert legend == list(hostile_report.data.items.classes)
+    assert page.locator("img").count() == 0
+    scripts = page.locator("script").count()
+    for i in range(10):
+        for j in (i + 1, 15):
+            opened.choose(ids[i], ids[j])
+            page.wait_for_function(
+                "names => document.querySelector('#panel h2').textContent === names",
+                arg=f"{ids[i]} → {ids[j]}",
+            )
+        page.fill("#search", ids[i].replace("\u2028", ""))
+        page.keyboard.press("Enter")
+        page.click("#clear")
+    assert page.locator("script").count() == scripts
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.ran") is None
+    assert opened.requests == [hostile_report.path.as_uri()]

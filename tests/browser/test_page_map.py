@@ -1,0 +1,174 @@
+"""The map and the controls of a page, by mouse, keyboard and finger."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL", reason="pictures are compared pixel by pixel")
+
+
+def picture(page: Any) -> np.ndarray:
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(page.locator("#map").screenshot())).convert("RGB"))
+
+
+def test_opens_from_a_file_and_asks_nobody(visit: Any, report: Any) -> None:
+    opened = visit(report.path)
+    page = opened.page
+    assert page.locator("#summary").inner_text().startswith("60 items, ")
+    opened.choose("item 0", "item 1")
+    page.wait_for_selector("#length")
+    assert opened.requests == [report.path.as_uri()]
+    assert opened.errors == []
+
+
+def test_every_item_is_drawn(visit: Any, report: Any, places: Any) -> None:
+    page = visit(report.path).page
+    assert page.locator("#map").get_attribute("data-points") == "60"
+    shown = picture(page)
+    inked = (shown < 200).any(axis=2)
+    box = page.locator("#map").bounding_box()
+    where = places(report.data)
+    for i in range(60):
+        x, y = where.of(page, i)
+        row, column = round(y - box["y"]), round(x - box["x"])
+        assert inked[row - 7 : row + 8, column - 7 : column + 8].any()
+
+
+def test_hovering_names_the_item(visit: Any, report: Any, places: Any) -> None:
+    page = visit(report.path).page
+    where = places(report.data)
+    for i in where.apart(3):
+        page.mouse.move(*where.of(page, i))
+        page.wait_for_function(f"() => document.getElementById('tip').dataset.item === '{i}'")
+        words = page.locator("#tip").inner_text()
+        items = report.data.items
+        assert words.startswith(f"item {i} · {items.classes[items.labels[i]]} (")
+
+
+def test_a_source_has_a_map_of_its_own(visit: Any, report: Any, places: Any) -> None:
+    opened = visit(report.path)
+    page = opened.page
+    before = picture(page)
+    page.select_option("#view", label="squares alone")
+    opened.settled("squares")
+    assert page.locator("#map").get_attribute("data-points") == "60"
+    assert (picture(page) != before).any()
+    where = places(report.data)
+    i = where.apart(1, view=1)[0]
+    page.mouse.move(*where.of(page, i, view=1))
+    page.wait_for_function(f"() => document.getElementById('tip').dataset.item === '{i}'")
+    page.select_option("#view", label="mixture (learned)")
+    opened.settled("mixture")
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(50)
+    assert (picture(page) == before).all()
+
+
+def test_search_finds_by_a_part_of_the_name(visit: Any, report: Any) -> None:
+    page = visit(report.path).page
+    page.fill("#search", "ITEM 4")
+    assert page.locator("#found option").count() > 1
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h2").inner_text() == "item 4"
+    page.fill("#search", "item 57")
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h2").first.inner_text() == "item 4 → item 57"
+    page.fill("#search", "nobody")
+    page.keyboard.press("Enter")
+    assert page.locator("#said").inner_text() == "No item has “nobody” in its name."
+
+
+def test_a_label_of_the_legend_is_lit_up(visit: Any, report: Any) -> None:
+    page = visit(report.path).page
+    before = picture(page)
+    button = page.locator("#legend button").first
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(50)
+    lit = picture(page)
+    assert lit.astype(int).sum() > before.astype(int).sum()  # the others are paler
+    button.click()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(50)
+    assert (picture(page) == before).all()
+
+
+def test_the_wheel_scrolls_past_the_map_until_it_is_clicked(visit: Any, report: Any) -> None:
+    page = visit(report.path, viewport={"width": 1200, "height": 600}).page
+    box = page.locator("#map").bounding_box()
+    page.mouse.move(box["x"] + 30, box["y"] + 30)
+    before = picture(page)
+    page.mouse.wheel(0, 120)
+    page.wait_for_function("() => window.scrollY > 0")
+    assert "Ctrl" in page.locator("#said").inner_text()
+    page.evaluate("window.scrollTo(0, 0)")
+    page.locator("#said").wait_for(state="hidden")
+    assert (picture(page) == before).all()
+    page.locator("#map").focus()
+    page.mouse.wheel(0, 120)
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.scrollY") == 0
+    assert page.locator("#map").get_attribute("data-points") == "60"
+    assert (picture(page) != before).any()
+
+
+def test_keyboard_alone_finds_a_path(visit: Any, report: Any) -> None:
+    page = visit(report.path).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "view"
+    for _ in range(6):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "map"
+    page.keyboard.press("ArrowRight")  # begins in the middle
+    page.wait_for_function("() => document.getElementById('tip').dataset.item")
+    first = page.locator("#tip").get_attribute("data-item")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(f"() => document.getElementById('tip').dataset.item !== '{first}'")
+    second = page.locator("#tip").get_attribute("data-item")
+    page.keyboard.press(" ")
+    assert page.locator("#panel h2").first.inner_text() == f"item {first} → item {second}"
+    page.keyboard.press("Escape")
+    assert page.locator("#panel h2").inner_text() == "Paths"
+
+
+PHONE = {
+    "viewport": {"width": 390, "height": 800},
+    "device_scale_factor": 2,
+    "has_touch": True,
+    "is_mobile": True,
+}
+
+
+@pytest.mark.parametrize("kind", ["report", "hostile_report", "directed_report"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(
+    visit: Any, kind: str, request: pytest.FixtureRequest
+) -> None:
+    report = request.getfixturevalue(kind)
+    opened = visit(report.path, **PHONE)
+    width = "document.documentElement.scrollWidth"
+    assert opened.page.evaluate(width) == 390
+    ids = report.data.items.ids
+    opened.choose(ids[0], ids[7])
+    opened.page.wait_for_selector("#length")
+    assert opened.page.evaluate(width) == 390
+
+
+def test_taps_choose_items(visit: Any, report: Any, places: Any) -> None:
+    page = visit(report.path, **PHONE).page
+    style = "getComputedStyle(document.getElementById('map')).touchAction"
+    assert page.evaluate(style) == "pan-y"  # a finger scrolls the page
+    where = places(report.data)
+    i, j = where.apart(2)
+    for item in (i, j):
+        page.touchscreen.tap(*where.of(page, item))
+    page.wait_for_selector("#length")
+    assert page.locator("#panel h2").first.inner_text() == f"item {i} → item {j}"
+    assert page.evaluate(style) == "none"  # after a tap it moves the map
