@@ -74,7 +74,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items, 6 with a label (x 3, y 3)"
     assert "5 sources" in lines
-    assert "1 edges left out: 1 id is not in the table, such as q" in result.output
+    assert "1 edge left out: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
     assert result.stderr == ""

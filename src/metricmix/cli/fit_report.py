@@ -31,7 +31,7 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
     report = plan.report
     sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(SHOWN)]
     more = len(report.classes) - len(sizes)
-    sizes += [f"{more} more"] if more > 0 else []
+    sizes += [f"and {more} more"] if more > 0 else []
     click.echo(
         f"{plan.items.source}: {report.n_items:,} items, {report.n_labelled:,} with a label "
         f"({', '.join(sizes)})"
@@ -103,7 +103,8 @@ def _described(source: JoinedSource) -> str:
 def _missing(source: JoinedSource) -> list[str]:
     lines = []
     if source.n_edges_left_out or source.n_foreign:
-        left = f"{source.n_edges_left_out:,} edges left out: " if source.n_edges_left_out else ""
+        lost = source.n_edges_left_out
+        left = f"{lost:,} edge{'s' * (lost != 1)} left out: " if lost else ""
         many = source.n_foreign
         lines.append(
             f"{left}{many:,} id{'s are' if many != 1 else ' is'} not in the table"

@@ -135,7 +135,7 @@ CITATIONS = ExampleFiles(
     steps=(
         "metricmix fit {folder}/papers.csv --label topic --edges {folder}/cites.csv "
         "-o {folder}/result",
-        "metricmix explain {folder}/result p0001 p0002",
+        "metricmix explain {folder}/result p0548 p0083",
         "metricmix explore {folder}/result",
     ),
     make=make,

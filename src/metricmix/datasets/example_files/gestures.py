@@ -128,7 +128,7 @@ GESTURES = ExampleFiles(
         "metricmix check {folder}/dtw.csv --top 2",
         "metricmix fit {folder}/gestures.csv --label gesture --matrix {folder}/dtw.csv "
         "-o {folder}/result",
-        "metricmix explain {folder}/result g001 g002",
+        "metricmix explain {folder}/result g189 g115",
     ),
     make=make,
 )

@@ -182,8 +182,8 @@ ROADS = ExampleFiles(
         "-o {folder}/result",
         "metricmix predict {folder}/result {folder}/new-junctions.csv "
         "--edges {folder}/new-roads.csv -o {folder}/predictions.csv",
-        "metricmix explain {folder}/result J001 J300",
-        "metricmix explain {folder}/result J300 J001",
+        "metricmix explain {folder}/result J005 J004",
+        "metricmix explain {folder}/result J004 J005",
     ),
     make=make,
 )
