@@ -46,15 +46,15 @@ def run(command: str) -> str:
     return done.output
 
 
-def draw(page: Path, picture: Path) -> None:
-    """Write a picture of the upper part of a page, with a path between two items on it."""
+def draw(page: Path, items: str, picture: Path) -> None:
+    """Write a picture of the upper part of a page, with the path between two items on it."""
     from playwright.sync_api import sync_playwright
 
     browser_file = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_file, args=["--no-sandbox"])
         view = browser.new_page(viewport={"width": 1180, "height": 760})
-        view.goto(page.resolve().as_uri())
+        view.goto(f"{page.resolve().as_uri()}#{items}")
         view.wait_for_timeout(1000)
         view.screenshot(path=picture)
         browser.close()
@@ -77,7 +77,9 @@ def remake(*, pages_only: bool) -> None:
                 os.chdir(before)
         if not pages_only:
             page.write_text(text, encoding="utf-8")
-            draw(report, DOCS / "figures" / f"worked_{page.stem}.png")
+            explained = re.findall(r"metricmix explain \S+ (\w+) (\w+)", text)
+            items = "/".join(explained[0]) if explained else ""
+            draw(report, items, DOCS / "figures" / f"worked_{page.stem}.png")
 
 
 if __name__ == "__main__":
