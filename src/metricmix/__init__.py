@@ -7,7 +7,8 @@ The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric 
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
 metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how),
 :mod:`~metricmix.nearness` (the metric nearest to a dissimilarity) and
-:mod:`~metricmix.estimators` (all of it as scikit-learn knows it). Data to try it on come from
+:mod:`~metricmix.estimators` (all of it as scikit-learn knows it). People's files come in through
+:mod:`~metricmix.gathering` and leave a folder by :mod:`~metricmix.runs`. Data to try it on come from
 :mod:`~metricmix.datasets`.
 
 Importing it is cheap: a name's module is loaded when the name is first used.
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
         datasets,
         dissimilarity,
         estimators,
+        gathering,
         mixture,
         nearness,
         objectives,
         paths,
         report,
+        runs,
         solvers,
     )
     from metricmix.dissimilarity.attributed_graph import sources_for
@@ -71,11 +74,13 @@ _ROOMS = (
     "dissimilarity",
     "estimators",
     "experiments",
+    "gathering",
     "mixture",
     "nearness",
     "objectives",
     "paths",
     "report",
+    "runs",
     "solvers",
 )
 _HOME = {
