@@ -8,8 +8,8 @@ The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric 
 metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how),
 :mod:`~metricmix.nearness` (the metric nearest to a dissimilarity) and
 :mod:`~metricmix.estimators` (all of it as scikit-learn knows it). People's files come in through
-:mod:`~metricmix.gathering` and leave a folder by :mod:`~metricmix.runs`. Data to try it on come from
-:mod:`~metricmix.datasets`.
+:mod:`~metricmix.gathering`, and :mod:`~metricmix.runs` makes a folder of them. Data to try it on
+come from :mod:`~metricmix.datasets`.
 
 Importing it is cheap: a name's module is loaded when the name is first used.
 """
@@ -157,6 +157,7 @@ __all__ = [
     "dissimilarity",
     "estimators",
     "experiments",
+    "gathering",
     "is_metric",
     "kneighbors",
     "kneighbors_graph",
@@ -173,6 +174,7 @@ __all__ = [
     "paths",
     "project",
     "report",
+    "runs",
     "save",
     "shortest_path",
     "solvers",
