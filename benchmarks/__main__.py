@@ -23,6 +23,7 @@ SECTIONS = (
     "relaxations",
     "prediction",
     "selection",
+    "from_files",
     "compile_time",
     "demo",
 )
