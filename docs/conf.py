@@ -32,6 +32,7 @@ suppress_warnings = ["toc.empty_glob"]  # worked examples appear when there are 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 
+default_role = "literal"  # in docstrings: the name of an argument
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say what arguments are, in words

@@ -37,7 +37,10 @@ def find_anywhere(name: str) -> Any:
     """Return the object that some module of the package calls so, or None."""
     modules = [module for key, module in sys.modules.items() if key.startswith(PACKAGE)]
     for module in modules:
-        for home in (module, *(value for value in vars(module).values() if isinstance(value, type))):
+        for home in (
+            module,
+            *(value for value in vars(module).values() if isinstance(value, type)),
+        ):
             if name in vars(home):
                 return vars(home)[name]
     return None
