@@ -1,7 +1,7 @@
 """Run the comparison: ``python -m benchmarks.side_by_side`` prints it; ``--write`` keeps it.
 
-metric-learn 0.7 and snfpy 0.2.2 do not run with scikit-learn 1.8 or newer, so this takes an
-environment of its own: ``pip install . 'scikit-learn<1.8' metric-learn snfpy MKLpy
+metric-learn 0.7 and snfpy 0.2.2 do not run with scikit-learn 1.9, and do with 1.6, so this takes an
+environment of its own: ``pip install . 'scikit-learn<1.7' metric-learn snfpy MKLpy
 torch_geometric``. What is not installed is left out, and said to be. ``--write`` needs all of it.
 """
 
@@ -43,21 +43,16 @@ def main() -> None:
 
 
 def run(draws: int, missing: list[str]) -> str:
-    found = {
-        name: {task: _measure(name, task, draws) for task in TASKS} for name in _names(missing)
-    }
+    names = [method.name for method in METHODS if method.package not in missing]
+    found = {name: {task: _measure(name, task, draws) for task in TASKS} for name in names}
     sees = {method.name: (method.sees, method.metric) for method in METHODS}
     rows = [
         [name, *sees[name], *(cell for task in TASKS for cell in results[task])]
         for name, results in found.items()
     ]
     head = ["", "sees", "gives a metric"]
-    head += [cell for task in TASKS for cell in (f"{task}: accuracy", "s")]
+    head += [cell for task in TASKS for cell in (task, "s")]
     return f"{table(head, rows)}\n\n{_said(draws)}"
-
-
-def _names(missing: list[str]) -> list[str]:
-    return [method.name for method in METHODS if method.package not in missing]
 
 
 def _measure(name: str, task: str, draws: int) -> tuple[str, str]:

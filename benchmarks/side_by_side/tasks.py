@@ -88,7 +88,7 @@ def _some_of_each(
 
 
 TASKS = {
-    "digits, 3 labels of each class": (digits, 3),
-    "digits, 10 labels of each class": (digits, 10),
-    "papers, 5 labels of each class": (papers, 5),
+    "digits, 3 labels a class": (digits, 3),
+    "digits, 10 labels a class": (digits, 10),
+    "papers, 5 labels a class": (papers, 5),
 }

@@ -1,8 +1,9 @@
 """Relative links of the Markdown pages, so that they work on a code host and in the site alike.
 
-A link to a page of the site becomes one to its HTML; a link to another file of the repository (an
-example, a data file, the README) lets the site carry a copy of it; a link to an HTML page in one of
-the folders of ``local_pages`` opens it, and these folders are copied to the same place.
+A link to a page of the site becomes one to its HTML. A link to a module becomes one to what the
+site says of it. Of another file of the repository (an example, a test) the site carries a copy. An
+HTML page in one of the folders of ``local_pages`` opens: these folders are copied to the same
+place.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ class LocalLinks(SphinxTransform):
     def apply(self, **kwargs: Any) -> None:
         top = Path(self.env.srcdir).resolve()
         here = Path(self.env.doc2path(self.env.docname)).parent
+        source = top.parent / "src"
         folders = [top / name for name in self.config.local_pages]
         for link in list(self.document.findall(download_reference)):
             path = (here / link["reftarget"]).resolve()
             if path.suffix == ".html" and any(folder in path.parents for folder in folders):
                 opened = nodes.reference("", "", *link.children, refuri=link["reftarget"])
                 link.replace_self(opened)
+            elif path.suffix == ".py" and source in path.parents:
+                link.replace_self(_to_module(link, path.relative_to(source)))
         for link in list(self.document.findall(pending_xref)):
             if link.get("refdomain") != "doc" or not Path(link["reftarget"]).is_absolute():
                 continue
@@ -44,6 +48,21 @@ class LocalLinks(SphinxTransform):
                 "", "", *link.children, reftarget=target, refdoc=link["refdoc"]
             )
             link.replace_self(copied)
+
+
+def _to_module(link: download_reference, path: Path) -> pending_xref:
+    """Return a reference to what the site says of a module, in place of a copy of its source."""
+    name = ".".join(path.with_suffix("").parts)
+    return pending_xref(
+        "",
+        *link.children,
+        refdomain="py",
+        reftype="mod",
+        reftarget=name,
+        refdoc=link["refdoc"],
+        refexplicit=True,
+        refwarn=True,
+    )
 
 
 def _copy_pages(app: Sphinx, error: Exception | None) -> None:

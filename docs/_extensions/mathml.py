@@ -23,6 +23,8 @@ FONT = "STIXTwoMath-Regular.ttf"
 BELOW = ("min", "max", "argmin", "argmax", "inf", "sup")
 """Operators whose subscript stands below them in a displayed formula."""
 BARS = "|‖∥∣"
+SPACED = ("mo", "mspace", "mtext")
+"""What needs no space before it."""
 logger = logging.getLogger(__name__)
 
 ElementTree.register_namespace("", NAMESPACE)
@@ -41,7 +43,17 @@ def to_mathml(formula: str, *, displayed: bool) -> str:
             element.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}
         if "\\" in (element.text or ""):
             raise ValueError(f"{element.text} is not known to latex2mathml")
+    _space_after_names(root)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _space_after_names(root: ElementTree.Element) -> None:
+    """Put a thin space between the name of a function and its argument: log 2, not log2."""
+    for parent in list(root.iter()):
+        for k in range(len(parent) - 1, 0, -1):
+            name, argument = parent[k - 1], parent[k].tag.rpartition("}")[2]
+            if len(_letters(name)) > 1 and name.tag.endswith("}mi") and argument not in SPACED:
+                parent.insert(k, ElementTree.Element(f"{{{NAMESPACE}}}mspace", {"width": "0.17em"}))
 
 
 def _letters(element: ElementTree.Element) -> str:

@@ -7,9 +7,10 @@ numpydoc would take them for one more entry of that list.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 RULE = re.compile(r"-{3,}\s*$")
 
