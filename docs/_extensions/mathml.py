@@ -41,6 +41,8 @@ def to_mathml(formula: str, *, displayed: bool) -> str:
             element.tag = f"{{{NAMESPACE}}}munder"
         if name == "mo" and element.text and element.text in BARS:
             element.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}
+        if name == "mo" and len(_letters(element)) > 1:
+            element.attrib |= {"lspace": "0", "rspace": "0.17em"}
         if "\\" in (element.text or ""):
             raise ValueError(f"{element.text} is not known to latex2mathml")
     _space_after_names(root)
