@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SITE   := docs/_build/html
 DATA   ?= embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format bench examples accuracy reproduce clean
+.PHONY: help install demo test test-slow check format docs bench examples accuracy reproduce clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -37,11 +38,23 @@ format: $(STAMP) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.installed-docs docs/worked/pages ## the documentation site, from pages and docstrings; no internet
+	$(BIN)/python -m sphinx --quiet -W --keep-going -j auto -b html -d docs/_build/doctrees docs $(SITE)
+	@echo "open $(SITE)/index.html"
+
+docs/worked/pages: | $(STAMP)
+	$(BIN)/python examples/_worked.py --pages
+
 bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
-examples: $(STAMP) ## run all of examples/; writes docs/examples.md and its pictures
+examples: $(STAMP) ## run all of examples/; writes docs/examples.md, docs/worked and their pictures
 	$(BIN)/python examples/_page.py
+	$(BIN)/python examples/_worked.py
 
 accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.md (an hour)
 	$(BIN)/python -m benchmarks.accuracy
@@ -49,6 +62,6 @@ accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)
 
-clean:         ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:         ## remove the environment, the site and caches
+	rm -rf $(VENV) docs/_build docs/api/generated docs/worked/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

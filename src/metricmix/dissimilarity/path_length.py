@@ -27,7 +27,7 @@ def path_length(
     directed: bool = False,
     unreachable: Unreachable = None,
 ) -> DissimilarityMatrix:
-    """Length of the shortest path: ``M[i, j] = min over paths i .. j of the sum of edge lengths``.
+    """Length of the shortest path: ``M[i, j] = min over paths i to j of the sum of edge lengths``.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Counting broken triangles by item.
+r"""Counting broken triangles by item.
 
 A triangle with sides a, b, c is broken if one side is longer than the others together:
-|a - b| > c or a + b < c. Written like this there is nothing to branch on, so the compiler works on
-several triangles at once; and a side that is NaN breaks nothing.
+:math:`|a - b| > c` or :math:`a + b < c`. Written like this there is nothing to branch on, so the
+compiler works on several triangles at once; and a side that is NaN breaks nothing.
 """
 
 from __future__ import annotations

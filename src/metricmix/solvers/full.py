@@ -63,7 +63,7 @@ class Full:
     problem : Problem
     start : (R,) array
     tol : float
-        Stop when no descent direction is longer than this times max(1, |objective|), or when an
+        Stop when no descent direction is longer than this times ``max(1, abs(f))``, or when an
         iteration gains less than ``tol²`` of it.
     memory : int
         Pairs of moves and gradient changes that L-BFGS remembers.
