@@ -128,6 +128,19 @@ def test_many_whole_numbers_most_of_them_zero_are_counts(write) -> None:
     assert set(kinds_of(table(words / 2)).values()) == {"number"}
 
 
+def test_dates_are_days(write) -> None:
+    rows = "a,2024-03-01\nb,2024-03-03 12:00\nc,\nd,2024-03-06T00:00:00+00:00\n"
+    table = read_items(write("items.csv", "id,when\n" + rows))
+    (column,) = decide(table)
+    assert (column.kind, column.n_missing) == ("date", 1)
+    days = np.array([0, 2.5, 2.5, 5])
+    expected = (days - days.mean()) / days.std()
+    np.testing.assert_allclose(dense(encode(table, (column,)).features)[:, 0], expected)
+    new = read_items(write("new.csv", "id,when\nz,2024-02-30\n"))
+    with pytest.raises(TableFileError, match="line 2, column 'when': expected a date such as"):
+        encode(table, (column,)).transform(new)
+
+
 def test_plain_numbers_keep_their_size(write) -> None:
     table = read_items(write("items.csv", "id,x\na,1\nb,\nc,30\nd,8\n"))
     encoding = encode(table, decide(table, {"x": "plain"}))

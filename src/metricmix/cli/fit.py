@@ -83,7 +83,7 @@ No data at hand? metricmix example citations"""
     "--kind",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="What a column is: number, plain, count, category, text or ignore.",
+    help="What a column is: number, plain, date, count, category, text or ignore.",
 )
 @click.option(
     *("-o", "--out"),

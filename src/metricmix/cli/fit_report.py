@@ -87,7 +87,7 @@ def _print_comparison(found: Comparison) -> None:
     better = [m for m in shown[1:3] if m.mean > learned.mean + learned.standard_error]
     if better:
         best = max(better, key=lambda method: method.mean)
-        click.echo(f"  note: here the {best.name} did better than learning")
+        click.echo(f"  note: here {best.name} did better than learning")
 
 
 def _described(source: JoinedSource) -> str:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,8 +21,10 @@ from metricmix.validation import check_choice
 
 __all__ = ["Column", "Encoding", "decide", "encode"]
 
-KINDS = ("number", "plain", "count", "category", "text", "ignore")
-NUMERIC = ("number", "plain", "count")
+KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
+NUMERIC = ("number", "plain", "date", "count")
+DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
+DAY = 86400.0
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
 NEARLY_ALL = 0.9
@@ -63,6 +66,8 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
     ============  =====================================  ======================================
     ``number``    numbers in all cells that are known    itself, the median where missing, at
                                                          mean 0 and variance 1
+    ``date``      dates as 2024-05-31, perhaps with a    days, the median where missing, at mean 0
+                  time, in all cells that are known      and variance 1
     ``plain``     (only if stated)                       itself, the median where missing
     ``count``     with 20 such columns at least, whole   TF-IDF: those that few items have count
                   numbers, 60 % of all of them zero      more, at norm 1; 0 where missing
@@ -131,6 +136,8 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
         return "ignore", f"one value only, {known[0]!r}"
     if numbers == len(known):
         return "number", "numbers in all cells that are known"
+    if all(_as_date(cell) is not None for cell in known):
+        return "date", "dates in all cells that are known"
     spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in known)
     if 2 * spaced > len(known) and 2 * distinct > len(known):
         return "text", f"{distinct} different values, most with spaces"
@@ -164,6 +171,17 @@ def _as_number(cell: str) -> float:
     return float(cell.replace(",", ".", 1))
 
 
+def _as_date(cell: str) -> float | None:
+    """Return the days since 1970 of a date, with the time if it has one; None if it is none."""
+    if not DATE.fullmatch(cell):
+        return None
+    try:
+        moment = datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / DAY
+
+
 def _is_number(items: ItemTable, cell: str) -> bool:
     return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
 
@@ -179,20 +197,23 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]
         if column.kind in NUMERIC:
-            table[:, k] = [_number(items, i, column.name) for i in range(len(cells))]
+            table[:, k] = [_number(items, i, column.name, column.kind) for i in range(len(cells))]
         else:
             table[:, k] = ["" if is_unknown(cell) else cell for cell in cells]
     return table
 
 
-def _number(items: ItemTable, item: int, column: str) -> float:
+def _number(items: ItemTable, item: int, column: str, kind: str) -> float:
     cell = items.attributes[column][item]
     if is_unknown(cell):
         return np.nan
-    value = _as_number(cell) if _is_number(items, cell) else np.nan
-    if not np.isfinite(value):
+    value = _as_date(cell) if kind == "date" else None
+    if kind != "date" and _is_number(items, cell):
+        value = _as_number(cell)
+    if value is None or not np.isfinite(value):
+        expected = "a date such as 2024-05-31" if kind == "date" else "a finite number"
         raise TableFileError(
-            f"{items.where(item, column)}: expected a finite number, found {cell[:40]!r}; leave "
+            f"{items.where(item, column)}: expected {expected}, found {cell[:40]!r}; leave "
             "the cell empty if it is unknown"
         )
     return value
@@ -211,6 +232,7 @@ def _transformer(columns: Sequence[Column]) -> Any:
     zero = SimpleImputer(strategy="constant", fill_value=0.0)
     by_kind = {
         "number": make_pipeline(median(), StandardScaler()),
+        "date": make_pipeline(median(), StandardScaler()),
         "plain": median(),
         "count": make_pipeline(zero, TfidfTransformer()),
         "category": OneHotEncoder(

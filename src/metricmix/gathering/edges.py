@@ -210,7 +210,8 @@ def _edge_file(
         if len(other):
             raise InputError(
                 f"weight: {len(other)} edges of {source} have weights other than 1, such as "
-                f"{other[0]:g}; state whether they are 'length', 'similarity', or to 'ignore'"
+                f"{other[0]:g}; state whether they are 'length', 'similarity', or to 'ignore' "
+                f"(on the command line: {source.name}:length)"
             )
         return EdgeFile(source, n, ids, pairs, None, None, directed)
     return EdgeFile(source, n, ids, pairs, weights, meaning, directed)

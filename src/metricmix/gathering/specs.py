@@ -185,7 +185,7 @@ def default_specs(
     """
     by_kind: dict[str, list[str]] = {}
     for column in columns:
-        group = "number" if column.kind == "plain" else column.kind
+        group = "number" if column.kind in ("plain", "date") else column.kind
         by_kind.setdefault(group, []).append(column.name)
     plural = {"number": "numbers", "count": "counts", "category": "categories"}
     specs = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -60,10 +61,15 @@ class FitSettings:
 def plan_files(settings: FitSettings) -> Plan:
     """Read all files and join them, without computing anything."""
     items = read_items(settings.table, id=settings.id, label=settings.label)
-    labels = {label for label in items.labels or () if label}
-    if len(labels) < 2:
+    sizes = Counter(label for label in items.labels or () if label)
+    where = f"{settings.table}, column {settings.label!r}"
+    if len(sizes) < 2:
         raise TableFileError(
-            f"{settings.table}, column {settings.label!r}: expected labels of two classes at "
-            f"least, found {next(iter(labels))!r} only"
+            f"{where}: expected labels of two classes at least, found {next(iter(sizes))!r} only"
+        )
+    if max(sizes.values()) < 2:
+        raise TableFileError(
+            f"{where}: expected a class with two labelled items at least, to compare them, found "
+            f"one item in each of {len(sizes)} classes; label a few more"
         )
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
