@@ -80,7 +80,11 @@ def visit(browser: Any) -> Iterator[Callable[..., Opened]]:
     contexts, visits = [], []
 
     def open_in_window(address: str | Path, errors: bool = False, **options: Any) -> Opened:
-        options = {"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce", **options}
+        options = {
+            "viewport": {"width": 1200, "height": 900},
+            "reduced_motion": "reduce",
+            **options,
+        }
         context = browser.new_context(**options)
         page = context.new_page()
         opened = Opened(page)

@@ -26,7 +26,9 @@ def check_shown(page: Any, model: Any, i: int, j: int) -> None:
     assert [step.split(",")[0].strip() for step in steps] == [str(one) for one in expected.nodes]
     unit = 10.0 ** (np.floor(np.log10(expected.length)) - 3)
     rows = page.locator("#contributions tr").all()
-    found = {row.locator("th").inner_text(): float(row.locator("td.value").inner_text()) for row in rows}
+    found = {
+        row.locator("th").inner_text(): float(row.locator("td.value").inner_text()) for row in rows
+    }
     totals = dict(expected.totals)
     totals["link (every edge)"] = totals.pop("link")
     assert found == pytest.approx(totals, abs=0.7 * unit)
@@ -37,7 +39,9 @@ def check_shown(page: Any, model: Any, i: int, j: int) -> None:
             assert line.locator("th").inner_text() == f"{row['from']} → {row['to']}"
             length, *parts = (float(text) for text in line.locator("td").all_inner_texts())
             assert length == float(f"{row['length']:.4g}")
-            assert parts == pytest.approx([*row[list(expected.sources)], row["link"]], abs=0.7 * unit)
+            assert parts == pytest.approx(
+                [*row[list(expected.sources)], row["link"]], abs=0.7 * unit
+            )
 
 
 def far_pair(paths: Any) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from browser.shown import check_shown, far_pair
-
 from metricmix.report.serve import PageServer
 
 

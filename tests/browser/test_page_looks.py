@@ -47,9 +47,7 @@ def test_figures_can_be_read_as_text(visit: Any, report: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["report", "directed_report", "hostile_report"])
-def test_pictures(
-    visit: Any, kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_pictures(visit: Any, kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Pictures of the page as a whole, of a path and of one source, for people to look at."""
     report = request.getfixturevalue(kind)
     ids = report.data.items.ids
