@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.browser
+
 
 def test_texts_do_not_run_and_show_as_they_are(visit: Any, hostile_report: Any) -> None:
     opened = visit(hostile_report.path)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.browser
+
 pytest.importorskip("PIL", reason="pictures are compared pixel by pixel")
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from browser.shown import check_shown, far_pair
 
+pytestmark = pytest.mark.browser
+
 
 def pairs_of(model: Any, count: int) -> list[tuple[int, int]]:
     """Pairs with few and with many edges."""
