@@ -174,3 +174,35 @@ def test_taps_choose_items(visit: Any, report: Any, places: Any) -> None:
     page.wait_for_selector("#length")
     assert page.locator("#panel h2").first.inner_text() == f"item {i} → item {j}"
     assert page.evaluate(style) == "none"  # after a tap it moves the map
+
+
+def drag(page: Any, *fingers: list[tuple[float, float]]) -> None:
+    """Move fingers over the screen, each through the places of a list."""
+    session = page.context.new_cdp_session(page)
+    for k, places in enumerate(zip(*fingers, strict=True)):
+        points = [{"x": x, "y": y, "id": f} for f, (x, y) in enumerate(places)]
+        kind = "touchMove" if k else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_timeout(20)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(200)
+
+
+def test_one_finger_scrolls_the_page_and_two_zoom_the_map(visit: Any, report: Any) -> None:
+    page = visit(report.path, **PHONE).page
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + 150, box["y"] + 250
+    before = picture(page)
+    drag(page, [(x, y - 15 * k) for k in range(12)])
+    assert page.evaluate("window.scrollY") > 50
+    page.evaluate("window.scrollTo(0, 0)")
+    assert (picture(page) == before).all()
+    drag(page, [(x - 8 * k, y) for k in range(10)], [(x + 20 + 8 * k, y) for k in range(10)])
+    assert (picture(page) != before).any()
+    page.click("#whole")
+    page.wait_for_timeout(100)
+    assert (picture(page) == before).all()
+    page.locator("#map").focus()
+    drag(page, [(x, y - 15 * k) for k in range(12)])
+    assert page.evaluate("window.scrollY") == 0
+    assert (picture(page) != before).any()

@@ -9,9 +9,11 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import metricmix
+from metricmix.report.page import Items, PageData, View, write_page
 from metricmix.report.page.write import ASSETS
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,14 @@ def test_every_asset_is_found_and_used() -> None:
     root = Path(metricmix.__file__).parent / "report" / "page" / "assets"
     there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     assert there == {*ASSETS, *NOT_SHOWN}
+
+
+def test_every_page_carries_the_licence_of_what_it_embeds(tmp_path: Path) -> None:
+    items = Items(("a", "b"), ("x",), np.zeros(2, int), np.ones(2, bool), np.zeros(2, bool))
+    write_page(tmp_path / "page", PageData("t", items, (View("mixture", np.eye(2)),), ()))
+    licence = files("metricmix.report.page").joinpath("assets/vendor/LICENSE.txt").read_text()
+    assert "copyright notice" in licence
+    assert licence in (tmp_path / "page").read_text(encoding="utf-8")
 
 
 def test_the_build_takes_whole_folders() -> None:
