@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from metricmix.report.page import Items, PageData, View, write_page
 
 pytestmark = pytest.mark.browser
 
@@ -206,3 +209,28 @@ def test_one_finger_scrolls_the_page_and_two_zoom_the_map(visit: Any, report: An
     drag(page, [(x, y - 15 * k) for k in range(12)])
     assert page.evaluate("window.scrollY") == 0
     assert (picture(page) != before).any()
+
+
+def test_items_in_one_place_are_told_of_and_found(visit: Any, tmp_path: Path, places: Any) -> None:
+    ids = ("here", "there", "hidden one", "hidden two")
+    items = Items(ids, ("x",), np.zeros(4, int), np.ones(4, bool), np.zeros(4, bool))
+    spots = np.array([[0.0, 0.0], [3.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    data = PageData("t", items, (View("mixture", spots),), ())
+    write_page(tmp_path / "page.html", data)
+    page = visit(tmp_path / "page.html").page
+    page.mouse.move(*places(data).of(page, 0))
+    page.locator("#tip").wait_for()
+    assert "2 more here, to be found by name" in page.locator("#tip").inner_text()
+    for name in ("hidden one", "hidden two"):
+        page.fill("#search", name)
+        page.keyboard.press("Enter")
+        assert page.locator("#tip").inner_text().startswith(name)
+        page.click("#clear")
+
+
+def test_a_browser_that_cannot_unpack_says_so(browser: Any, report: Any) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(report.path.as_uri())
+    assert "needs a browser from 2023" in page.locator("#summary").inner_text()
+    page.close()
