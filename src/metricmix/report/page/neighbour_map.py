@@ -38,7 +38,7 @@ HALVINGS = 50
 def neighbour_map(distances: Floats, start: Floats) -> Floats:
     """Return (n, 2) places for symmetric, finite distances (n, n), from the places `start`."""
     n = len(distances)
-    shares = _shares(distances, min(PERPLEXITY, (n - 1) / 3.0))
+    shares = _shares(distances, min(PERPLEXITY, (n - 1) / 2.0))
     spread = float(start.std(axis=0).max())
     first = start.T * (START / (spread if spread > 0 else 1.0))
     places = np.ascontiguousarray(first, dtype=np.float32)
