@@ -33,7 +33,7 @@ HOSTILE = (
     "{{script}} &lt;b&gt; <!-- -->",
     "🦜 emoji, a 家 and \u2028",
     "\u202eעברית right to left",
-    "long " * 60,
+    "long" * 60,
     "slashes/and%2Fpercent#hash?",
     "constructor",
 )
@@ -87,6 +87,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Opened]]:
         }
         context = browser.new_context(**options)
         page = context.new_page()
+        page.set_default_timeout(15_000)
         opened = Opened(page)
         page.on("pageerror", lambda error: opened.errors.append(str(error)))
         page.on("console", lambda said: said.type == "error" and opened.errors.append(said.text))
@@ -190,7 +191,7 @@ def many_classes_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     ids = [*HOSTILE, *_numbered(20)]
     model = fitted(len(ids), ids, list(HOSTILE[:3]))
-    return reported(tmp_path_factory.mktemp("hostile"), model, HOSTILE[0])
+    return reported(tmp_path_factory.mktemp("hostile"), model, HOSTILE[0] + "w" * 90)
 
 
 @dataclass

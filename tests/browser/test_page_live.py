@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from browser.shown import check_shown, far_pair
 from metricmix.report.serve import PageServer
+
+pytestmark = pytest.mark.browser
 
 
 def test_a_served_page_computes_any_path(visit: Any, large_report: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.browser
+
 PHONE = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from metricmix.report.page import Items, PageData, View, write_page
+
+pytestmark = pytest.mark.browser
 
 pytest.importorskip("PIL", reason="pictures are compared pixel by pixel")
 
@@ -172,3 +177,60 @@ def test_taps_choose_items(visit: Any, report: Any, places: Any) -> None:
     page.wait_for_selector("#length")
     assert page.locator("#panel h2").first.inner_text() == f"item {i} → item {j}"
     assert page.evaluate(style) == "none"  # after a tap it moves the map
+
+
+def drag(page: Any, *fingers: list[tuple[float, float]]) -> None:
+    """Move fingers over the screen, each through the places of a list."""
+    session = page.context.new_cdp_session(page)
+    for k, places in enumerate(zip(*fingers, strict=True)):
+        points = [{"x": x, "y": y, "id": f} for f, (x, y) in enumerate(places)]
+        kind = "touchMove" if k else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_timeout(20)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(200)
+
+
+def test_one_finger_scrolls_the_page_and_two_zoom_the_map(visit: Any, report: Any) -> None:
+    page = visit(report.path, **PHONE).page
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + 150, box["y"] + 250
+    before = picture(page)
+    drag(page, [(x, y - 15 * k) for k in range(12)])
+    assert page.evaluate("window.scrollY") > 50
+    page.evaluate("window.scrollTo(0, 0)")
+    assert (picture(page) == before).all()
+    drag(page, [(x - 8 * k, y) for k in range(10)], [(x + 20 + 8 * k, y) for k in range(10)])
+    assert (picture(page) != before).any()
+    page.click("#whole")
+    page.wait_for_timeout(100)
+    assert (picture(page) == before).all()
+    page.locator("#map").focus()
+    drag(page, [(x, y - 15 * k) for k in range(12)])
+    assert page.evaluate("window.scrollY") == 0
+    assert (picture(page) != before).any()
+
+
+def test_items_in_one_place_are_told_of_and_found(visit: Any, tmp_path: Path, places: Any) -> None:
+    ids = ("here", "there", "hidden one", "hidden two")
+    items = Items(ids, ("x",), np.zeros(4, int), np.ones(4, bool), np.zeros(4, bool))
+    spots = np.array([[0.0, 0.0], [3.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    data = PageData("t", items, (View("mixture", spots),), ())
+    write_page(tmp_path / "page.html", data)
+    page = visit(tmp_path / "page.html").page
+    page.mouse.move(*places(data).of(page, 0))
+    page.locator("#tip").wait_for()
+    assert "2 more here, to be found by name" in page.locator("#tip").inner_text()
+    for name in ("hidden one", "hidden two"):
+        page.fill("#search", name)
+        page.keyboard.press("Enter")
+        assert page.locator("#tip").inner_text().startswith(name)
+        page.click("#clear")
+
+
+def test_a_browser_that_cannot_unpack_says_so(browser: Any, report: Any) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(report.path.as_uri())
+    assert "needs a browser from 2023" in page.locator("#summary").inner_text()
+    page.close()

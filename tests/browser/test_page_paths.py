@@ -9,6 +9,8 @@ import pytest
 
 from browser.shown import check_shown, far_pair
 
+pytestmark = pytest.mark.browser
+
 
 def pairs_of(model: Any, count: int) -> list[tuple[int, int]]:
     """Pairs with few and with many edges."""
@@ -56,6 +58,33 @@ def test_directions_have_arrows_and_a_way_back(visit: Any, directed_report: Any)
     page.click("#reverse")
     check_shown(page, model, j, i)
     assert page.locator("#length").inner_text() != there
+
+
+def test_arrows_tell_the_directions_apart(visit: Any, directed_report: Any, places: Any) -> None:
+    """Where the way back goes over the same items, only the arrows differ."""
+    opened = visit(directed_report.path)
+    page, where = opened.page, places(directed_report.data)
+    i, j = same_way_back(directed_report.model, lambda i: where.of(page, i))
+    pictures = []
+    for a, b in ((i, j), (j, i)):
+        opened.choose(f"item {a}", f"item {b}")
+        check_shown(page, directed_report.model, a, b)
+        pictures.append(page.locator("#map").screenshot())
+    assert pictures[0] != pictures[1]
+
+
+def same_way_back(model: Any, place: Any) -> tuple[int, int]:
+    for i in range(40):
+        for j in range(i):
+            there = model.contributions(f"item {i}", f"item {j}").nodes
+            back = model.contributions(f"item {j}", f"item {i}").nodes
+            if (
+                there == back[::-1]
+                and len(there) == 2
+                and np.hypot(*np.subtract(place(i), place(j))) > 60
+            ):
+                return i, j
+    raise AssertionError("no such pair")
 
 
 def test_a_link_names_two_items(visit: Any, report: Any) -> None:

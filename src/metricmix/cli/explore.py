@@ -67,12 +67,14 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             html = _report(file.with_name(REPORT), learned, quiet)
             if html is None:
                 html = _gathered(learned, model, quiet)
-        with _served(learned, html, host, port) as server:
+        with (
+            _served(learned, html, host, port) as server,
+            suppress(KeyboardInterrupt),  # which is how it ends
+        ):
             _tell(server, host, quiet)
             if browse:
                 click.launch(server.address)
-            with suppress(KeyboardInterrupt):
-                threading.Event().wait()
+            threading.Event().wait()
     if not quiet:
         click.echo("stopped", err=True)
 

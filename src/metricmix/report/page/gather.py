@@ -73,7 +73,8 @@ def gather(
     command : str, optional
         The command that made the page, to be shown on it.
     on_stage : function of (str, float), optional
-        Called as the work goes on, with what is done next and the share that is done.
+        Called as the work goes on, with what is done next and the share that is done; one call
+        at a time, but not always from the calling thread.
     """
     model = classifier_of(model)
     tell = on_stage or (lambda stage, share: None)

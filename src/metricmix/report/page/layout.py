@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, orthogonal_procrustes
+from scipy.linalg import orthogonal_procrustes
 from threadpoolctl import threadpool_limits
 
 from metricmix.report.page.neighbour_map import neighbour_map
@@ -72,11 +72,10 @@ def _scaled(d: Floats) -> Floats:
     """Return where classical scaling by landmarks puts the items."""
     n = len(d)
     marks = np.sort(np.random.default_rng(0).permutation(n)[:LANDMARKS])
-    m = len(marks)
     squares = d[np.ix_(marks, marks)] ** 2
     means = squares.mean(axis=0)
     gram = -0.5 * (squares - means - means[:, None] + means.mean())
-    values, vectors = eigh(gram, subset_by_index=[max(m - 2, 0), m - 1])
+    values, vectors = (found[..., -2:] for found in np.linalg.eigh(gram))
     scale = np.sqrt(np.maximum(values, 1e-12 * max(values.max(), 1e-300)))
     points = -0.5 * (d[:, marks] ** 2 - means) @ (vectors / scale)
     if points.shape[1] < 2:

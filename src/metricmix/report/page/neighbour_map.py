@@ -26,9 +26,10 @@ __all__ = ["neighbour_map"]
 
 Floats = NDArray[np.float64]
 PERPLEXITY = 30.0
-GATHERING, SETTLING = 120, 380
-"""Rounds with exaggeration, and after it: more move the items of 3000 by little."""
+GATHERING, SETTLING = 80, 220
+"""Rounds with exaggeration, and after it: enough for 5000 items to settle in groups."""
 EXAGGERATION = 12.0
+LEAST_RATE = 3.0
 START = 1e-2
 """Spread of the first places: so small that neighbours find each other, whoever is between."""
 HALVINGS = 50
@@ -37,12 +38,12 @@ HALVINGS = 50
 def neighbour_map(distances: Floats, start: Floats) -> Floats:
     """Return (n, 2) places for symmetric, finite distances (n, n), from the places `start`."""
     n = len(distances)
-    shares = _shares(distances, min(PERPLEXITY, (n - 1) / 3.0))
+    shares = _shares(distances, min(PERPLEXITY, (n - 1) / 2.0))
     spread = float(start.std(axis=0).max())
     first = start.T * (START / (spread if spread > 0 else 1.0))
     places = np.ascontiguousarray(first, dtype=np.float32)
     graph = (shares.indptr.astype(np.int32), shares.indices.astype(np.int32), shares.data)
-    rate = max(n / EXAGGERATION / 4.0, 50.0)
+    rate = max(n / EXAGGERATION, LEAST_RATE)
     descend(places, *graph, GATHERING, EXAGGERATION, 0.5, rate)
     descend(places, *graph, SETTLING, 1.0, 0.8, rate)
     return places.T.astype(np.float64)

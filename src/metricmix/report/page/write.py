@@ -29,8 +29,8 @@ SCRIPTS = (
     "main.js",
 )
 """In this order, inside one function: a file uses those before it."""
-LIBRARY = "vendor/d3-map.min.js"
-ASSETS = ("page.html", "page.css", "live.js", LIBRARY, "vendor/LICENSE.txt", *SCRIPTS)
+LIBRARY, LICENCE = "vendor/d3-map.min.js", "vendor/LICENSE.txt"
+ASSETS = ("page.html", "page.css", "live.js", LIBRARY, LICENCE, *SCRIPTS)
 POLICY = '<meta http-equiv="Content-Security-Policy" content="'
 LIVE = "<!-- live -->"
 """Where a page keeps room for the script that asks a server."""
@@ -52,7 +52,7 @@ def page_html(data: PageData, *, live: bool = False) -> str:
     policy with their hashes: an id that got past the escaping would still not run. A `live` page
     may ask the server that it came from, for paths that it does not hold.
     """
-    library = _asset(LIBRARY)
+    library = f"/*\n{_asset(LICENCE)}*/\n{_asset(LIBRARY)}"  # which asks to go with every copy
     own = "(async () => {\n'use strict';\n" + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
     style = _asset("page.css")
     text, arrays = encode(data)

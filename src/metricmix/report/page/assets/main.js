@@ -1,5 +1,9 @@
 // The parts of the page, joined.
 
+if (typeof DecompressionStream === "undefined") {
+  byId("summary").textContent = "This page needs a browser from 2023 or later, to unpack its data.";
+  return;
+}
 const data = await readData();
 const findPath = makePaths(data);
 const askServer = window.metricmixPath;

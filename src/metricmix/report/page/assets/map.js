@@ -257,7 +257,12 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
 
   return {
     show, scale, whole, others,
-    mark(items, nodes) { chosen = items; path = nodes; ask(); },
+    mark(items, nodes) {
+      chosen = items;
+      path = nodes;
+      if (!items.length) hover(-1);
+      ask();
+    },
     speakOf(label) { spoken = label; ask(); },
     find(i) { bring(i, true); hover(i); },
   };
