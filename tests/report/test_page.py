@@ -244,3 +244,11 @@ def test_arrays_of_other_items_are_refused() -> None:
     items = Items(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
     with pytest.raises(InputError, match=r"expected coordinates \(1, 2\), got \(3, 2\)"):
         PageData("t", items, (View("mixture", np.zeros((3, 2))),), ())
+
+
+def test_items_are_checked_before_anything_is_computed() -> None:
+    with pytest.raises(InputError, match=r"items.labels: expected 1 values, one per id, got 2"):
+        Items(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
+    n = 65536
+    with pytest.raises(InputError, match="items: expected at most 65535 for one page, got 65536"):
+        Items(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))

@@ -48,6 +48,15 @@ class Items:
     given: NDArray[np.bool_]
     misfit: NDArray[np.bool_]
 
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if n > MOST_ITEMS:
+            raise InputError(f"items: expected at most {MOST_ITEMS} for one page, got {n}")
+        for name in ("labels", "given", "misfit"):
+            found = len(getattr(self, name))
+            if found != n:
+                raise InputError(f"items.{name}: expected {n} values, one per id, got {found}")
+
 
 @dataclass(frozen=True)
 class View:
@@ -177,12 +186,6 @@ class PageData:
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)
-        if n > MOST_ITEMS:
-            raise InputError(f"items: expected at most {MOST_ITEMS} for one page, got {n}")
-        for name in ("labels", "given", "misfit"):
-            found = len(getattr(self.items, name))
-            if found != n:
-                raise InputError(f"items.{name}: expected {n} values, one per id, got {found}")
         if not self.views:
             raise InputError("views: expected one map at least, got none")
         for view in self.views:
