@@ -112,15 +112,15 @@ def refused(*arguments: str) -> str:
 
 
 def test_what_cannot_be_served_is_told_in_a_sentence(folder: Path, tmp_path: Path) -> None:
-    assert "expected a folder with model.mm in it" in refused(str(tmp_path))
-    assert "found nothing there" in refused(str(tmp_path / "nothing.mm"))
+    assert "found no model.mm in it" in refused(str(tmp_path))
+    assert "found no such file" in refused(str(tmp_path / "nothing.mm"))
     damaged = tmp_path / "damaged.mm"
     damaged.write_bytes((folder / "model.mm").read_bytes()[:-100])
     assert refused(str(damaged)).startswith(f"Error: {damaged}: ")
     other = tmp_path / "other.mm"
     X, y = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2
     mm.save(mm.MetricMixture(["euclidean"]).fit(X, y), other)
-    assert "expected a fitted MetricMixtureClassifier" in refused(str(other))
+    assert "expected a classifier, found a MetricMixture" in refused(str(other))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert "is taken" in refused(str(folder), "--port", port)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.matrix_input import (
+from metricmix.cli.manners import (
     FILE,
     interruptible,
     json_option,
-    known_both_ways,
     one_sentence,
     percent,
     print_json,
     quiet_option,
-    read,
-    symmetrise_option,
 )
+from metricmix.cli.matrix_input import known_both_ways, read, symmetrise_option
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.matrix_files import MatrixFile

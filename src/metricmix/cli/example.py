@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from metricmix.cli.matrix_input import Failure, interruptible, one_sentence, quiet_option
+from metricmix.cli.manners import Failure, interruptible, one_sentence, quiet_option
 
 if TYPE_CHECKING:
     from metricmix.datasets.example_files import ExampleFiles

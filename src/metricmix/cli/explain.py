@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.file_options import in_one_sentence
-from metricmix.cli.matrix_input import FILE, interruptible, json_option, print_json
+from metricmix.cli.manners import FILE, in_one_sentence, interruptible, json_option, print_json
 
 if TYPE_CHECKING:
     from metricmix.estimators import MetricMixtureClassifier

@@ -5,21 +5,27 @@ from __future__ import annotations
 import errno
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.matrix_input import FILE, Failure, interruptible, one_sentence
+from metricmix.cli.manners import FILE, Failure, in_one_sentence, interruptible, progress
 
 if TYPE_CHECKING:
     from metricmix.report.serve import PageServer
+    from metricmix.runs import RunFolder
 
 __all__ = ["explore"]
 
-MODEL, REPORT = "model.mm", "report.html"
+STAGES = {
+    "metric": "all shortest paths",
+    "certificate": "checking triangles",
+    "paths": "paths to embed",
+    "intervals": "intervals of the weights",
+    "maps": "drawing the maps",
+}
 
 
 @click.command(
@@ -55,20 +61,13 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
     before that.
     """
     with interruptible("nothing was served"):
-        file = model / MODEL if model.is_dir() else model
-        if not file.is_file():
-            kind = f"a folder with {MODEL} in it, or a file written by metricmix.save"
-            raise Failure(f"{model}: expected {kind}, found nothing there")
-        from metricmix.estimators.persistence import load
-        from metricmix.report.page.gather import classifier_of
+        from metricmix.runs import open_run
 
-        with one_sentence(file):
-            learned = classifier_of(load(file))
-            html = _report(file.with_name(REPORT), learned, quiet)
-            if html is None:
-                html = _gathered(learned, model, quiet)
+        with in_one_sentence():
+            run = open_run(model)
+            html = _report(run, quiet) or _gathered(run, quiet)
         with (
-            _served(learned, html, host, port) as server,
+            _served(run.model, html, host, port) as server,
             suppress(KeyboardInterrupt),  # which is how it ends
         ):
             _tell(server, host, quiet)
@@ -79,45 +78,30 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
         click.echo("stopped", err=True)
 
 
-def _report(file: Path, learned: Any, quiet: bool) -> str | None:
+def _report(run: RunFolder, quiet: bool) -> str | None:
     """Return the page beside the model, if it is there and of the same items."""
     from metricmix.exceptions import InputError
     from metricmix.report.page.write import as_live, ids_of
 
-    try:
-        html = file.read_text(encoding="utf-8")
-        as_live(html)
-        if ids_of(html) == [str(item) for item in learned.stack_.items.tolist()]:
-            return html
-    except FileNotFoundError:
+    if run.page is None:
         return None
+    try:
+        html = run.page.read_text(encoding="utf-8")
+        as_live(html)
+        if ids_of(html) == [str(item) for item in run.model.stack_.items.tolist()]:
+            return html
     except (OSError, UnicodeDecodeError, InputError):
         pass
     if not quiet:
-        click.echo(f"{file}: not the page of this model; making another", err=True)
+        click.echo(f"{run.page}: not the page of this model; making another", err=True)
     return None
 
 
-def _gathered(learned: Any, model: Path, quiet: bool) -> str:
+def _gathered(run: RunFolder, quiet: bool) -> str:
     from metricmix.report.page import gather, page_html
 
-    with _stages(quiet) as on_stage:
-        return page_html(gather(learned, title=model.resolve().stem, on_stage=on_stage))
-
-
-@contextmanager
-def _stages(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """Show what is being done, on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("page", total=1.0)
-        yield lambda stage, share: bar.update(task, description=stage, completed=share)
+    with progress(quiet, STAGES) as on_stage:
+        return page_html(gather(run.model, title=run.source.resolve().stem, on_stage=on_stage))
 
 
 def _served(learned: Any, html: str, host: str, port: int) -> PageServer:

@@ -1,36 +1,19 @@
-"""Options of commands that read people's files, and how what goes wrong is said."""
+"""Options of commands that read people's files, and the command that says the same again."""
 
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.matrix_input import Failure
+from metricmix.cli.manners import Failure, in_one_sentence
 
 if TYPE_CHECKING:
     from metricmix.gathering import SourceSpec
 
-__all__ = ["command_of", "in_one_sentence", "pairs", "progress", "specs"]
-
-
-@contextmanager
-def in_one_sentence() -> Iterator[None]:
-    """Turn what metricmix, the file system or the memory refuses into one sentence."""
-    from metricmix.exceptions import MetricMixError
-
-    try:
-        yield
-    except MetricMixError as error:
-        raise Failure(" ".join(str(error).split())) from None
-    except OSError as error:
-        raise Failure(f"{error.filename or 'file'}: {error.strerror or error}") from None
-    except MemoryError:
-        raise Failure("not enough memory; take fewer items or sources") from None
+__all__ = ["command_of", "pairs", "specs"]
 
 
 def specs(parse: Callable[[str], SourceSpec], texts: tuple[str, ...]) -> list[SourceSpec]:
@@ -72,38 +55,3 @@ def command_of(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
         for one in values:
             words += [option, str(one)]
     return shlex.join([*words[:2], *arguments, *words[2:]])
-
-
-@contextmanager
-def progress(quiet: bool, words: dict[str, str]) -> Iterator[Callable[[str, float], None] | None]:
-    """Show a bar with the time left, on a terminal; nothing in a pipe.
-
-    Gives a function to call with the name of a stage and the share of the work done.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    width = max(map(len, words.values()))
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("starting".ljust(width), total=1.0)
-        yield lambda stage, share: bar.update(
-            task, completed=share, description=words.get(stage, stage).ljust(width)
-        )

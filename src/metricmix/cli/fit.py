@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.file_options import command_of, in_one_sentence, pairs, progress, specs
+from metricmix.cli.file_options import command_of, pairs, specs
 from metricmix.cli.fit_report import as_record, plan_record, print_outcome, print_plan
-from metricmix.cli.matrix_input import (
+from metricmix.cli.manners import (
     FILE,
     Failure,
+    in_one_sentence,
     interruptible,
     json_option,
     print_json,
+    progress,
     quiet_option,
 )
 

@@ -1,18 +1,14 @@
-"""What ``check`` and ``repair`` have in common: a matrix from a file, and how things go wrong."""
+"""What ``check`` and ``repair`` have in common: a matrix from a file."""
 
 from __future__ import annotations
 
-import json
-import math
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from metricmix.cli.manners import one_sentence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,83 +16,13 @@ if TYPE_CHECKING:
 
     from metricmix.dissimilarity.matrix_files import MatrixFile
 
-__all__ = [
-    "FILE",
-    "Failure",
-    "interruptible",
-    "json_option",
-    "known_both_ways",
-    "one_sentence",
-    "percent",
-    "print_json",
-    "quiet_option",
-    "read",
-    "symmetrise_option",
-    "uninterrupted",
-]
-
-FILE = click.Path(path_type=Path)
-INTERRUPTED = 130
+__all__ = ["known_both_ways", "read", "symmetrise_option"]
 
 symmetrise_option = click.option(
     "--symmetrise",
     type=click.Choice(["mean", "min", "max"]),
     help="What to make of entries that differ there and back.",
 )
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-class Failure(click.ClickException):
-    """What went wrong, in one sentence; exit code 2."""
-
-    exit_code = 2
-
-
-@contextmanager
-def one_sentence(file: Path) -> Iterator[None]:
-    """Turn errors into a sentence about the file, where they speak of D."""
-    from metricmix.exceptions import MetricMixError
-
-    try:
-        yield
-    except (MetricMixError, MemoryError) as error:
-        words = str(error) or f"{file}: not enough memory"
-        raise Failure(f"{file}: {words[3:]}" if words.startswith("D: ") else words) from None
-
-
-@contextmanager
-def interruptible(otherwise: str) -> Iterator[None]:
-    """Take a request to end (SIGTERM, as batch systems send it) for Ctrl-C; say what it means."""
-    with _handling(signal.SIGTERM, signal.default_int_handler):
-        try:
-            yield
-        except (KeyboardInterrupt, SystemError) as error:
-            from metricmix.exceptions import is_interruption
-
-            if not is_interruption(error):
-                raise
-            click.echo(f"interrupted; {otherwise}", err=True)
-            raise SystemExit(INTERRUPTED) from None
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let nothing interrupt what takes a moment and would be lost: writing the result."""
-    with _handling(signal.SIGTERM, signal.SIG_IGN), _handling(signal.SIGINT, signal.SIG_IGN):
-        yield
-
-
-@contextmanager
-def _handling(number: int, handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # where Python forbids it
-        yield
-        return
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 def read(file: Path, symmetrise: str | None = None) -> MatrixFile:
@@ -126,17 +52,3 @@ def known_both_ways(matrix: MatrixFile) -> MatrixFile:
 
     values = matrix.values
     return replace(matrix, values=np.where(np.isnan(values), values.T, values))
-
-
-def percent(share: float) -> str:
-    """Return a share of 1 in percent, which are 100 only if nothing is lacking."""
-    return f"{share if share >= 1.0 else min(share, 0.99):.0%}"
-
-
-def print_json(record: dict[str, Any]) -> None:
-    """Print a record as one line of JSON, which has no infinities: null in their place."""
-    plain = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.items()
-    }
-    click.echo(json.dumps(plain, allow_nan=False))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from metricmix.cli.file_options import in_one_sentence, specs
-from metricmix.cli.matrix_input import FILE, Failure, interruptible, quiet_option
+from metricmix.cli.file_options import specs
+from metricmix.cli.manners import FILE, Failure, in_one_sentence, interruptible, quiet_option
 
 if TYPE_CHECKING:
     from metricmix.gathering import ItemTable

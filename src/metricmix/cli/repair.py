@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.matrix_input import (
+from metricmix.cli.manners import (
     FILE,
     Failure,
     interruptible,
     json_option,
-    known_both_ways,
     one_sentence,
     print_json,
     quiet_option,
-    read,
-    symmetrise_option,
     uninterrupted,
 )
+from metricmix.cli.matrix_input import known_both_ways, read, symmetrise_option
 from metricmix.cli.repair_report import Repair, as_record, print_repair
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.matrix_input import percent
+from metricmix.cli.manners import percent
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.matrix_files import MatrixFile

@@ -31,7 +31,9 @@ def write_report(
     confusion = None
     if comparison is not None:
         accuracies = tuple(
-            Accuracy(method.name, method.mean, method.standard_error)
+            Accuracy(
+                method.name, method.mean, method.standard_error, single=method.kind == "single"
+            )
             for method in comparison.methods
         )
         confusion = Confusion(comparison.confusion, how_judged(comparison, settings))
@@ -42,6 +44,7 @@ def write_report(
         confusion=confusion,
         metric=metric,
         weights=weights,
+        n_bootstrap=settings.n_bootstrap,
         command=command,
         on_stage=lambda _, share: tell(round(1000 * share), 1000),
     )
