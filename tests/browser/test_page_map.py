@@ -206,8 +206,10 @@ def test_one_finger_scrolls_the_page_and_two_zoom_the_map(visit: Any, report: An
     page.wait_for_timeout(100)
     assert (picture(page) == before).all()
     page.locator("#map").focus()
+    page.wait_for_timeout(300)  # a scroll that is still going on ends
+    scrolled = page.evaluate("window.scrollY")
     drag(page, [(x, y - 15 * k) for k in range(12)])
-    assert page.evaluate("window.scrollY") == 0
+    assert abs(page.evaluate("window.scrollY") - scrolled) < 5
     assert (picture(page) != before).any()
 
 
