@@ -360,6 +360,18 @@ def test_predict(fitted, folder) -> None:
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == ["c1", "c2", "c3"]
 
 
+def test_a_reader_may_leave(fitted, folder) -> None:
+    Path("new.csv").write_text(NEW)
+    words = [sys.executable, "-m", "metricmix", "explain", str(fitted / "out"), "a1", "b4"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.wait(timeout=60)
+    process.stderr.close()
+
+
 def test_predict_refuses(fitted, folder) -> None:
     Path("new.csv").write_text("id,size\nc1,2\n")
     for arguments, sentence in (

@@ -96,6 +96,8 @@ def in_one_sentence() -> Iterator[None]:
         yield
     except MetricMixError as error:
         raise Failure(" ".join(str(error).split())) from None
+    except BrokenPipeError:  # who reads has read enough
+        raise
     except OSError as error:
         raise Failure(f"{error.filename or 'file'}: {error.strerror or error}") from None
     except MemoryError:
