@@ -72,7 +72,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     result = run(*("fit", "things.csv", "--label", "kind", "--edges", "links.csv", *QUICK))
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[0] == "things.csv: 8 items, 6 with a label (x 3, y 3)"
+    assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
     assert "5 sources" in lines
     assert "1 edge left out: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
@@ -184,7 +184,7 @@ BAD = {
     "no such label": (
         ["things.csv", "--label", "sort"],
         {},
-        "label: expected a column of things.csv, one of",
+        "--label: expected a column of things.csv, one of",
     ),
     "duplicate ids": (
         ["t.csv", "--label", "k"],
@@ -199,7 +199,7 @@ BAD = {
     "continuous labels": (
         ["t.csv", "--label", "k"],
         {"t.csv": "id,k,x\n" + "".join(f"i{k},{k / 7:.3f},{k}\n" for k in range(20))},
-        "t.csv, column 'k': expected labels, a few classes, found 20 different numbers",
+        "t.csv, column 'k': expected labels, a few classes, found 20 different values",
     ),
     "one class": (
         ["t.csv", "--label", "k"],
@@ -254,7 +254,7 @@ BAD = {
     "kind of no column": (
         ["things.csv", "--label", "kind", "--kind", "sise=number"],
         {},
-        "kinds: expected columns among",
+        "--kind: expected one of",
     ),
     "kind without a value": (
         ["things.csv", "--label", "kind", "--kind", "size"],
@@ -348,8 +348,13 @@ def test_predict(fitted, folder) -> None:
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
-    assert "more: 2 edges left out, 1 unknown ids" in result.stderr
+    assert "more: 2 edges left out; unknown ids such as zz\n" in result.stderr
     assert "2 of 2 labels in new.csv are the ones predicted (100.0%)" in result.stderr
+    result = run("predict", fitted / "out", "new.csv")
+    assert (
+        "links: 3 new items have no edge in it, and are far from all (pass --edges)"
+        in result.stderr
+    )
     result = run("predict", fitted / "out", "new.csv", "-o", "labels.csv", "-q")
     assert (result.exit_code, result.output) == (0, "")
     assert [row["id"] for row in table(Path("labels.csv"))] == ["c1", "c2", "c3"]
@@ -380,6 +385,11 @@ def test_predict_refuses(fitted, folder) -> None:
         ([fitted / "out", "new.csv"], "new.csv: expected a column 'colour', found none"),
         ([fitted / "out", "things.csv"], "line 2, column 'id': expected new items, found 'a1'"),
         ([fitted / "out", "new.csv", "--matrix", "x=y.npy"], "--matrix: expected NAME=FILE"),
+        (
+            [fitted / "out", "new.csv", "--edges", "x=links.csv"],
+            "NAME being one of 'links'",
+        ),
+        ([fitted / "out", "new.csv", "--edges", "links.csv:length"], "to be read as in the fit"),
     ):
         result = run("predict", *arguments)
         assert result.exit_code == 2

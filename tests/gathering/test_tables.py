@@ -77,7 +77,7 @@ def test_bad_tables(write, case) -> None:
 
 BAD_LABELS = {
     "all empty": (["", "", ""], "expected some labels, found 3 empty cells"),
-    "continuous": (["0.1", "0.25", "3.5", "4.75", "1", "2.2"], "found 6 different numbers"),
+    "continuous": (["0.1", "0.25", "3.5", "4.75", "1", "2.2"], "found 6 different values"),
     "minus one": (["1", "-1", "1"], "line 3, column 'y': expected a label, found -1"),
 }
 

@@ -214,7 +214,17 @@ def _check_out(out: Path, force: bool) -> None:
         raise Failure(f"{parent}: no such folder to write {out.name} to")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise Failure(f"{parent}: no permission to write there; name another folder with -o")
-    if not out.is_dir() or not any(out.iterdir()) or force:
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    from metricmix.runs.folder import FILES, RUN
+
+    foreign = [name for name in FILES if (out / name).exists()]
+    if foreign and not (out / RUN).is_file():
+        raise Failure(
+            f"{out}: holds {foreign[0]}, and no {RUN} that says it is of an earlier run; name "
+            "another folder with -o"
+        )
+    if force:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,115 +12,135 @@ import click
 
 if TYPE_CHECKING:
     from metricmix.estimators.comparison import Comparison
-    from metricmix.gathering import JoinedSource, Plan
+    from metricmix.gathering import Joined, JoinedSource, Plan
     from metricmix.runs import FitOutcome
 
-__all__ = ["as_record", "plan_record", "print_outcome", "print_plan"]
+__all__ = ["as_record", "described", "plan_record", "print_outcome", "print_plan"]
 
 SHOWN = 4
+CLASSES = 8
+"""Classes that are listed with their sizes."""
 KINDS = {
     "paths": "path lengths",
     "smoothed": "attributes smoothed along the graph",
     "pagerank": "walks",
     "jaccard": "shared neighbours",
 }
+COUNTED = {None: "each counting 1", "length": "with lengths", "similarity": "with similarities"}
+
+
+# -- what was joined -----------------------------------------------------------------------------
 
 
 def print_plan(plan: Plan, seconds: float | None = None) -> None:
     """Tell what was joined; with the time that is expected, what it would take."""
-    report = plan.report
-    sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(SHOWN)]
-    more = len(report.classes) - len(sizes)
-    sizes += [f"and {more} more"] if more > 0 else []
+    report, items = plan.report, plan.items
     click.echo(
-        f"{plan.items.source}: {report.n_items:,} items, {report.n_labelled:,} with a label "
-        f"({', '.join(sizes)})"
+        f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
+        f"with a label ({_sizes(report.classes)})"
     )
-    if seconds is not None:
-        for column in report.columns:
-            missing = f", {column.n_missing:,} missing" if column.n_missing else ""
+    for column in report.columns:
+        missing = f", {column.n_missing:,} missing" if column.n_missing else ""
+        if seconds is not None:
             click.echo(f"  column {column.name!r}: {column.kind} ({column.why}{missing})")
-    else:
-        ignored = [column for column in report.columns if column.kind == "ignore"]
-        for column in ignored[:SHOWN]:
-            click.echo(f"  column {column.name!r} is left out: {column.why}")
-        if len(ignored) > SHOWN:
-            click.echo(f"  and {len(ignored) - SHOWN} more such columns")
+    if seconds is None:
+        _print_odd_columns(report)
+    for line in _odd_labels(report.classes):
+        click.echo(f"  {line}")
     click.echo(f"{len(report.sources)} source{'s' * (len(report.sources) > 1)}")
     width = max(len(source.name) for source in report.sources)
     seen: set[str] = set()
     for source in report.sources:
-        click.echo(f"  {source.name:<{width}}  {_described(source)}")
+        click.echo(f"  {source.name:<{width}}  {described(source)}")
         if source.file not in seen:
-            for line in _missing(source):
+            for line in _remarks(source):
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
+    if report.directed:
+        click.echo("the metric is directed: the way back may be longer")
     if seconds is not None:
         click.echo(f"would take about {_size(report.memory_bytes)} of memory, {_time(seconds)}")
 
 
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
-    """Tell what was learned, how good it is, and what to look at."""
-    table = outcome.weights
-    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
-    width = max(len(str(name)) for name, *_ in rows)
-    click.echo("learned weights")
-    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
-        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
-    if outcome.comparison is not None:
-        _print_comparison(outcome.comparison)
-    for note in outcome.notes:
-        click.echo(f"note: {note}")
-    click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
-    if "report.html" in outcome.files:
-        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+def _sizes(classes: dict[str, int]) -> str:
+    sizes = [f"{name} {count}" for name, count in Counter(classes).most_common(CLASSES)]
+    more = len(classes) - len(sizes)
+    return ", ".join([*sizes, *([f"and {more} more"] if more > 0 else [])])
 
 
-def _print_comparison(found: Comparison) -> None:
-    click.echo(f"accuracy ({found.how})")
-    shown = [found[kind] for kind in ("learned", "equal", "best-single", "most-frequent")]
-    for method in shown:
-        mean, error = 100 * method.mean, 100 * method.standard_error
-        click.echo(f"  {method.name:<20} {mean:5.1f} % ± {error:.1f}")
-    learned = shown[0]
-    better = [m for m in shown[1:3] if m.mean > learned.mean + learned.standard_error]
-    if better:
-        best = max(better, key=lambda method: method.mean)
-        click.echo(f"  note: here {best.name} did better than learning")
+def _print_odd_columns(report: Joined) -> None:
+    """Tell of columns that are left out, and of those that may be mistaken for categories."""
+    odd = [
+        f"column {column.name!r} is left out: {column.why}"
+        if column.kind == "ignore"
+        else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
+        for column in report.columns
+        if column.kind == "ignore" or (column.kind == "category" and ("," in column.why))
+    ]
+    for line in odd[:SHOWN]:
+        click.echo(f"  {line}")
+    if len(odd) > SHOWN:
+        click.echo(f"  and {len(odd) - SHOWN} more such columns; --dry-run tells all")
 
 
-def _described(source: JoinedSource) -> str:
+def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
+    """Yield remarks on labels that may be mistyped: those that look alike, and single ones."""
+    import difflib
+
+    names = list(classes)
+    for k, name in enumerate(names):
+        for other in names[k + 1 :]:
+            alike = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio() > 0.8
+            few = min(classes[name], classes[other]) <= 2 and not name.isdigit()
+            if name.casefold() == other.casefold() or (alike and few and len(name) > 3):
+                yield f"labels {name!r} and {other!r} look alike; are they two classes?"
+    single = [name for name, count in classes.items() if count == 1]
+    if single:
+        yield f"a single item has the label {_some(single, ' or ')}: too few to learn from"
+
+
+def described(source: JoinedSource) -> str:
+    """Return what a source is made of, in a line."""
     if source.kind == "matrix":
         return f"matrix of {source.file}{' (by order)' * source.by_order}"
     if source.columns:
         what = "distance" if source.kind == "metric" else "paths over nearest neighbours"
         plural = "s" * (len(source.columns) > 1)
         return f"{what} of {len(source.columns):,} column{plural}: {_some(source.columns)}"
-    return f"{KINDS[source.kind]} in {source.file}, {source.n_edges:,} edges"
+    way = "directed " if source.directed and source.kind == "paths" else ""
+    return (
+        f"{KINDS[source.kind]} in {source.file}, {source.n_edges:,} {way}edges "
+        f"{COUNTED[source.weight]}"
+    )
 
 
-def _missing(source: JoinedSource) -> list[str]:
-    lines = []
+def _remarks(source: JoinedSource) -> Iterator[str]:
     if source.n_edges_left_out or source.n_foreign:
-        lost = source.n_edges_left_out
+        lost, many = source.n_edges_left_out, source.n_foreign
         left = f"{lost:,} edge{'s' * (lost != 1)} left out: " if lost else ""
-        many = source.n_foreign
-        lines.append(
+        yield (
             f"{left}{many:,} id{'s are' if many != 1 else ' is'} not in the table"
             + (f", such as {_some(source.foreign)}" if source.foreign else "")
         )
-    if source.n_missing:
-        many = source.n_missing
-        lines.append(
+    for theirs, ours in source.lookalikes[:1]:
+        yield f"{theirs!r} there looks like {ours!r} in the table; write ids alike"
+    if many := source.n_missing:
+        yield (
             f"{many:,} item{'s have' if many != 1 else ' has'} no edge in it, such as "
             f"{_some(source.missing)}"
         )
-    return lines
+    if source.n_repeated or source.n_loops:
+        yield f"{source.n_repeated:,} edges are there again, {source.n_loops:,} lead nowhere else"
+    if source.unused:
+        file = Path(source.file).name
+        yield (
+            f"not used: {_some(source.unused)}; if one is how far, say {file}:length="
+            f"{source.unused[0]}"
+        )
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:SHOWN])
+def _some(names: Sequence[str], between: str = ", ") -> str:
+    shown = between.join(names[:SHOWN])
     return f"{shown}, ..." if len(names) > SHOWN else shown
 
 
@@ -132,13 +152,59 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{max(1.0, seconds):.0f} seconds"
 
 
+# -- what came out -------------------------------------------------------------------------------
+
+
+def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
+    """Tell what was learned, how good it is, and what to look at."""
+    if outcome.settings.tune:
+        click.echo(f"chosen by cross-validation: rule {outcome.model.rule}, rho {_rho(outcome)}")
+    table = outcome.weights
+    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
+    width = max(len(str(name)) for name, *_ in rows)
+    click.echo("learned weights")
+    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
+        interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
+        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
+    if outcome.comparison is not None:
+        _print_comparison(outcome.comparison, outcome.how_judged)
+    for note in outcome.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
+    if "report.html" in outcome.files:
+        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+
+
+def _rho(outcome: FitOutcome) -> str:
+    return "default" if outcome.model.rho is None else f"{outcome.model.rho:g}"
+
+
+def _print_comparison(found: Comparison, how: str) -> None:
+    click.echo(f"accuracy ({how})")
+    shown = [found[kind] for kind in ("learned", "equal", "best-single", "most-frequent")]
+    for method in shown:
+        mean, error = 100 * method.mean, 100 * method.standard_error
+        chosen = "   (chosen without the held-out labels)" if method.kind == "best-single" else ""
+        click.echo(f"  {method.name:<20} {mean:5.1f} % ± {error:.1f}{chosen}")
+    learned = shown[0]
+    better = [m for m in shown[1:3] if m.mean > learned.mean + learned.standard_error]
+    if better:
+        best = max(better, key=lambda method: method.mean)
+        click.echo(f"  note: here {best.name} did better than learning")
+
+
 # -- JSON ----------------------------------------------------------------------------------------
 
 
 def plan_record(plan: Plan, seconds: float) -> dict[str, Any]:
     """Return what would be joined, in terms of JSON."""
     record = asdict(plan.report)
-    return {"table": str(plan.items.source), **record, "seconds": round(seconds, 1)}
+    return {
+        "table": str(plan.items.source),
+        "id_column": plan.items.id_column,
+        **record,
+        "seconds": round(seconds, 1),
+    }
 
 
 def as_record(outcome: FitOutcome) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import sys
 import threading
@@ -30,6 +31,8 @@ __all__ = [
 
 FILE = click.Path(path_type=Path)
 INTERRUPTED = 130
+OPTIONS = {"id": "--id", "label": "--label", "kinds": "--kind", "weight": "--edges"}
+ARGUMENT = re.compile(rf"^({'|'.join(OPTIONS)})(?=[:\[])")
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -89,13 +92,17 @@ def _handling(number: int, handler: Any) -> Iterator[None]:
 
 @contextmanager
 def in_one_sentence() -> Iterator[None]:
-    """Turn what metricmix, the file system or the memory refuses into one sentence."""
+    """Turn what metricmix, the file system or the memory refuses into one sentence.
+
+    Arguments of functions are called as the options they came from.
+    """
     from metricmix.exceptions import MetricMixError
 
     try:
         yield
     except MetricMixError as error:
-        raise Failure(" ".join(str(error).split())) from None
+        words = " ".join(str(error).split())
+        raise Failure(ARGUMENT.sub(lambda found: OPTIONS[found[1]], words)) from None
     except BrokenPipeError:  # who reads has read enough
         raise
     except OSError as error:

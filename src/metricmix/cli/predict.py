@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
+THEY = ("is", "are")
 COLUMNS = ("id", "label", "confidence", "nearest", "distance")
 
 
@@ -35,8 +36,8 @@ Examples:
     "--edges",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Edges of the new items, to items of the fit or to each other; NAME is that of the graph "
-    "in the fit, if there were several.",
+    help="Edges of the new items, to items of the fit or to each other, read as those of the fit; "
+    "NAME is that of the graph in the fit, if there were several.",
 )
 @click.option(
     "--matrix",
@@ -114,11 +115,14 @@ def _tell(
     items: ItemTable, labels: list[NewLabel], met: tuple[ArrivedEdges, ...], out: Path | None
 ) -> None:
     for graph in met:
-        if graph.n_left_out:
-            unknown = f", {graph.n_foreign} unknown ids" if graph.n_foreign else ""
-            click.echo(f"{graph.name}: {graph.n_left_out} edges left out{unknown}", err=True)
-        if graph.n_without:
-            click.echo(f"{graph.name}: {graph.n_without} new items have no edge in it", err=True)
+        if lost := graph.n_left_out:
+            unknown = f"; unknown ids such as {', '.join(graph.foreign)}" if graph.foreign else ""
+            plural = "s" * (lost != 1)
+            click.echo(f"{graph.name}: {lost} edge{plural} left out{unknown}", err=True)
+        if alone := graph.n_without:
+            which = f"{alone} new item{'s have' if alone != 1 else ' has'} no edge in it"
+            why = "" if graph.n_edges else " (pass --edges)"
+            click.echo(f"{graph.name}: {which}, and {THEY[alone != 1]} far from all{why}", err=True)
     known = [
         (mine.label, given)
         for mine, given in zip(labels, items.labels or [""] * len(labels), strict=True)

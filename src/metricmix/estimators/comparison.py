@@ -11,7 +11,8 @@ fitted model know the labels that are held out. Beside it stand
   that is right most often there answers for the items that are held out (among equal ones the one
   with the smaller log loss). The best source *seen afterwards* is a choice by the held-out labels,
   and the more sources there are the better it looks;
-- the most frequent class among the training labels.
+- the most frequent class of all labels, as a floor. (Chosen on training labels it would do worse
+  than chance where classes have equal sizes: the one that is held out is the rarest there.)
 """
 
 from __future__ import annotations
@@ -257,8 +258,7 @@ class _Trials:
         best = [of_fold.index(min(of_fold)) for of_fold in zip(*scores, strict=True)]
         found["best-single"] = [singles[r][f] for f, r in enumerate(best)]
         found["most-frequent"] = [
-            np.full(len(test), np.bincount(self.codes[train]).argmax())
-            for train, test in self.folds
+            np.full(len(test), np.bincount(self.codes).argmax()) for _, test in self.folds
         ]
         found["learned"], weights = self._learned()
         methods = [self._method(KINDS[kind], kind, answers) for kind, answers in found.items()]

@@ -18,7 +18,7 @@ from metricmix.gathering.keeping import KeptInputs
 from metricmix.gathering.sources import Arrivals, GraphSource
 from metricmix.gathering.specs import SourceSpec
 from metricmix.gathering.tables import ItemTable, read_items
-from metricmix.gathering.text import named, read_cells, readable
+from metricmix.gathering.text import named, one_of, read_cells, readable
 
 __all__ = ["ArrivedEdges", "read_arrivals"]
 
@@ -104,20 +104,42 @@ def _graphs(
     files |= {Path(file).stem: file for file in files.values()}
     graphs, met = {}, []
     for name, spec in edges.items():
-        several = len(set(files.values()))
-        if name not in files and several != 1:
+        if not files:
+            raise InputError(f"--edges: got {spec.file}, but no source of the fit is of a graph")
+        unnamed = name == Path(spec.file or "").stem and len(set(files.values())) == 1
+        if name not in files and not unnamed:
             raise InputError(
-                f"--edges: expected NAME=FILE with a name among {sorted(files)}, got {name!r}"
-                if several
-                else f"--edges: {spec.file} was given, but no source of the fit is made of a graph"
+                f"--edges: expected NAME=FILE, NAME being {one_of(sorted(files), name)}"
             )
         file = files.get(name) or next(iter(files.values()))
-        of_fit = next(s.edges for s in sources if s.spec.file == file)
-        weight = spec.weight or of_fit.weight or ("ignore" if of_fit.weights is None else None)
-        found = read_edge_file(spec.file or "", weight=weight, directed=of_fit.directed)
+        of_fit = next(s for s in sources if s.spec.file == file)
+        found = _read_alike(spec, of_fit)
         graphs[file], how = _attached(kept.items, items, found, name)
         met.append(how)
+    met += [
+        ArrivedEdges(Path(file).stem, 0, 0, 0, (), len(items.ids))
+        for file in dict.fromkeys(files.values())
+        if file not in graphs
+    ]
     return graphs, tuple(met)
+
+
+def _read_alike(spec: SourceSpec, of_fit: GraphSource) -> EdgeFile:
+    """Read edges of new items as those of the fit were read; what is stated must agree."""
+    weight = of_fit.edges.weight or "ignore"
+    if spec.weight not in (None, weight) or spec.directed not in (None, of_fit.edges.directed):
+        way = "directed" if of_fit.edges.directed else "undirected"
+        raise InputError(
+            f"--edges: expected {spec.file} to be read as in the fit, {way} and with weights as "
+            f"{weight!r}, got other options; leave them out"
+        )
+    return read_edge_file(
+        spec.file or "",
+        weight=weight,
+        directed=of_fit.edges.directed,
+        weight_column=spec.weight_column or of_fit.spec.weight_column,
+        ends=spec.ends or of_fit.spec.ends,
+    )
 
 
 def _attached(

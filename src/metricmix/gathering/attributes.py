@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.matrix_files.cells import is_name, is_unknown
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.gathering.tables import ItemTable
-from metricmix.gathering.text import named
+from metricmix.gathering.text import named, one_of
 from metricmix.validation import check_choice
 
 __all__ = ["Column", "Encoding", "decide", "encode"]
@@ -24,6 +24,10 @@ __all__ = ["Column", "Encoding", "decide", "encode"]
 KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
 NUMERIC = ("number", "plain", "date", "count")
 DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
+DOTTED_DATE = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
+GROUPED = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)|[-+]?\d{1,3}(\.\d{3}){2,}")
+"""Thousands apart, where a comma is the decimal point: 1.740,14."""
+CODE = re.compile(r"0\d+")
 DAY = 86400.0
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
@@ -67,7 +71,8 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
     ``number``    numbers in all cells that are known    itself, the median where missing, at
                                                          mean 0 and variance 1
     ``date``      dates as 2024-05-31, perhaps with a    days, the median where missing, at mean 0
-                  time, in all cells that are known      and variance 1
+                  time, or 31.5.2024, in all cells       and variance 1
+                  that are known
     ``plain``     (only if stated)                       itself, the median where missing
     ``count``     with 20 such columns at least, whole   TF-IDF: those that few items have count
                   numbers, 60 % of all of them zero      more, at norm 1; 0 where missing
@@ -96,8 +101,7 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
         names = [pattern] if pattern in items.attributes else []
         names = names or [name for name in items.attributes if fnmatchcase(name, pattern)]
         if not names:
-            known = named(list(items.attributes), 10)
-            raise InputError(f"kinds: expected columns among {known}, got {pattern!r}")
+            raise InputError(f"kinds: expected {one_of(list(items.attributes), pattern)}")
         stated |= dict.fromkeys(names, kind)
     return _find_counts(
         items, [_decided(items, name, stated.get(name)) for name in items.attributes]
@@ -110,6 +114,8 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
     transformer = _transformer(columns)
     try:
         features = transformer.fit_transform(_cells(items, columns))
+    except TableFileError:
+        raise
     except ValueError as error:  # such as texts without a word
         names = named([column.name for column in columns])
         raise TableFileError(f"{items.source}, {names}: {error}") from None
@@ -126,6 +132,9 @@ def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
     if not known:
         return Column(name, "ignore", "no cell has a value", missing)
     if stated is not None:
+        if stated in NUMERIC:
+            for item in range(len(cells)):  # all of them now, not when it comes to computing
+                _number(items, item, name, stated)
         return Column(name, stated, STATED, missing)
     return Column(name, *_kind(items, known, len(set(known))), missing)
 
@@ -134,6 +143,8 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
     numbers = sum(_is_number(items, cell) for cell in known)
     if distinct == 1:
         return "ignore", f"one value only, {known[0]!r}"
+    if any(CODE.fullmatch(cell) for cell in known):
+        return "category", f"{distinct} different values, some with zeros in front, as codes have"
     if numbers == len(known):
         return "number", "numbers in all cells that are known"
     if all(_as_date(cell) is not None for cell in known):
@@ -144,6 +155,8 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
     if distinct == len(known):
         return "ignore", f"{distinct} values that no two items share, such as {known[0]!r}"
     why = f"{distinct} different values"
+    if distinct > MOST_CATEGORIES and 2 * distinct > len(known):
+        why += ", hardly any of them shared"
     if numbers > NEARLY_ALL * len(known):
         odd = next(cell for cell in known if not _is_number(items, cell))
         why += f"; nearly all are numbers, but not {odd!r}"
@@ -168,11 +181,15 @@ def _find_counts(items: ItemTable, columns: Sequence[Column]) -> tuple[Column, .
 
 
 def _as_number(cell: str) -> float:
+    if GROUPED.fullmatch(cell):
+        cell = cell.replace(".", "")
     return float(cell.replace(",", ".", 1))
 
 
 def _as_date(cell: str) -> float | None:
     """Return the days since 1970 of a date, with the time if it has one; None if it is none."""
+    if dotted := DOTTED_DATE.fullmatch(cell):
+        cell = "{2}-{1:0>2}-{0:0>2}".format(*dotted.groups())
     if not DATE.fullmatch(cell):
         return None
     try:
@@ -183,6 +200,8 @@ def _as_date(cell: str) -> float | None:
 
 
 def _is_number(items: ItemTable, cell: str) -> bool:
+    if items.cells.decimal_commas and GROUPED.fullmatch(cell):
+        return True
     return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
 
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
-from metricmix.gathering.text import Cells, read_cells, readable
+from metricmix.gathering.text import Cells, named, read_cells, readable
 from metricmix.validation import check_choice
 
 __all__ = ["EdgeFile", "read_edge_file"]
@@ -30,7 +30,7 @@ class EdgeFile:
     """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` their names, if any.
 
     `weight` is what `weights` mean: "length", or "similarity", whose length is 1 / similarity
-    (zero: no edge). None where every edge counts 1.
+    (zero: no edge). None where every edge counts 1. `unused` are columns that nobody asked for.
     """
 
     source: Path
@@ -40,10 +40,16 @@ class EdgeFile:
     weights: NDArray[np.float64] | None
     weight: str | None
     directed: bool
+    unused: tuple[str, ...] = ()
 
 
 def read_edge_file(
-    path: str | os.PathLike[str], *, weight: str | None = None, directed: bool | None = None
+    path: str | os.PathLike[str],
+    *,
+    weight: str | None = None,
+    directed: bool | None = None,
+    weight_column: str | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> EdgeFile:
     r"""Read a graph.
 
@@ -66,6 +72,10 @@ def read_edge_file(
     directed : bool, optional
         Whether an edge leads one way only. Default: what the file says, else False. The edges
         of a file that calls itself undirected lead both ways, whatever is stated.
+    weight_column : str, optional
+        The column, or attribute of an edge, that has the weights, if it is called otherwise.
+    ends : two str, optional
+        The columns of the ids of a text, if they are called otherwise.
 
     Raises
     ------
@@ -92,21 +102,36 @@ def read_edge_file(
     if kind == ".npz":
         return _sparse(source, weight, bool(directed))
     if kind in (".graphml", ".gexf"):
-        return _networkx(source, kind[1:], weight, directed)
-    return _text(read_cells(source), weight, bool(directed))
+        return _networkx(source, kind[1:], weight, directed, weight_column)
+    return _text(read_cells(source), weight, bool(directed), weight_column, ends)
 
 
 # -- formats -------------------------------------------------------------------------------------
 
 
-def _text(cells: Cells, weight: str | None, directed: bool) -> EdgeFile:
+def _text(
+    cells: Cells,
+    weight: str | None,
+    directed: bool,
+    weight_column: str | None,
+    stated: tuple[str, str] | None,
+) -> EdgeFile:
     header = [cell.lower() for cell in cells.rows[0]]
     ends = next((pair for pair in ENDS if set(pair) <= set(header)), None)
-    called = "weight"
+    for name in (*(stated or ()), *([weight_column] if weight_column else [])):
+        if name.lower() not in header:
+            raise InputError(
+                f"{cells.source}: expected a column {name!r}, found {named(cells.rows[0], 10)}"
+            )
+    if stated is not None:
+        ends = (stated[0].lower(), stated[1].lower())
+    called: str = "weight"
+    unused: tuple[str, ...] = ()
     if ends is not None:
         first, places = 1, [header.index(name) for name in ends]
-        called = _weight_name(header, weight) or called
+        called = (weight_column or _weight_name(header, weight) or called).lower()
         places += [header.index(called)] if called in header else []
+        unused = tuple(name for k, name in enumerate(cells.rows[0]) if k not in places)
     else:
         first, places = 0, list(range(len(header)))
         if len(header) > 3:
@@ -123,10 +148,19 @@ def _text(cells: Cells, weight: str | None, directed: bool) -> EdgeFile:
         points = [row[2].replace(",", ".") if cells.decimal_commas else row[2] for row in rows]
         weights = np.array([_weight(cells.where(k + first), w) for k, w in enumerate(points)])
     ids, numbered = _numbered((row[0], row[1]) for row in rows)
-    return _edge_file(cells.source, len(ids), ids, numbered, weights, called, weight, directed)
+    if weight_column is not None:
+        called = "weight"
+    graph = _edge_file(cells.source, len(ids), ids, numbered, weights, called, weight, directed)
+    return replace(graph, unused=unused)
 
 
-def _networkx(source: Path, kind: str, weight: str | None, directed: bool | None) -> EdgeFile:
+def _networkx(
+    source: Path,
+    kind: str,
+    weight: str | None,
+    directed: bool | None,
+    weight_column: str | None,
+) -> EdgeFile:
     try:
         networkx: Any = importlib.import_module("networkx")
     except ImportError:
@@ -142,7 +176,7 @@ def _networkx(source: Path, kind: str, weight: str | None, directed: bool | None
         except (ParseError, networkx.NetworkXException, KeyError, ValueError, TypeError) as error:
             raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
     edges = list(graph.edges(data=True))
-    called = _weight_name({name for *_, data in edges for name in data}, weight)
+    called = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
     weights = None
     if called is not None and weight != "ignore":
         weights = np.array(
@@ -152,7 +186,8 @@ def _networkx(source: Path, kind: str, weight: str | None, directed: bool | None
     place = {node: k for k, node in enumerate(graph.nodes)}
     ends = [(place[u], place[v]) for u, v, _ in edges]
     one_way = graph.is_directed() and directed is not False
-    return _edge_file(source, len(ids), ids, ends, weights, called or "weight", weight, one_way)
+    called = "weight" if weight_column or not called else called
+    return _edge_file(source, len(ids), ids, ends, weights, called, weight, one_way)
 
 
 def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,14 +195,17 @@ def _read_graph(file: str | None, specs: Sequence[SourceSpec]) -> EdgeFile:
     """Read a graph, as all sources that are made of it state it."""
     assert file is not None
     users = [spec for spec in specs if spec.file == file]
-    weights = {spec.weight for spec in users} - {None}
-    ways = {spec.directed for spec in users} - {None}
-    if len(weights) > 1 or len(ways) > 1:
+    stated = {
+        name: {getattr(spec, name) for spec in users} - {None}
+        for name in ("weight", "directed", "weight_column", "ends")
+    }
+    if any(len(ways) > 1 for ways in stated.values()):
         names = ", ".join(repr(spec.name) for spec in users)
         raise InputError(
             f"sources {names}: expected {file} to be read in one way, got different options"
         )
-    return read_edge_file(file, weight=next(iter(weights), None), directed=next(iter(ways), None))
+    options: Any = {name: next(iter(ways), None) for name, ways in stated.items()}
+    return read_edge_file(file, **options)
 
 
 def _conducts(graph: EdgeFile) -> bool:

@@ -114,9 +114,14 @@ def _unpacked(file: Path, content: dict[str, Any]) -> KeptInputs:
     graphs = {
         name: _edges(Path(name), len(ids), graph) for name, graph in content["graphs"].items()
     }
-    specs = [SourceSpec(**{**s, "columns": tuple(s["columns"])}) for s in content["sources"]]
+    specs = [_spec(stored) for stored in content["sources"]]
     sources = tuple(make_source(s, items, columns, graphs.get(s.file or "")) for s in specs)
     return KeptInputs(items, columns, sources, items.id_column, items.label_column)
+
+
+def _spec(stored: dict[str, Any]) -> SourceSpec:
+    ends = None if stored["ends"] is None else tuple(stored["ends"])
+    return SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": ends})
 
 
 def _edges(source: Path, n: int, stored: dict[str, Any]) -> EdgeFile:

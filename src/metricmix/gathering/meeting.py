@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,12 @@ class JoinedSource:
     missing: tuple[str, ...] = ()
     n_edges: int = 0
     n_edges_left_out: int = 0
+    n_repeated: int = 0
+    n_loops: int = 0
+    weight: str | None = None
+    directed: bool = False
+    unused: tuple[str, ...] = ()
+    lookalikes: tuple[tuple[str, str], ...] = ()
 
 
 # -- edges ---------------------------------------------------------------------------------------
@@ -71,7 +78,33 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
         missing=tuple(missing[:EXAMPLES]),
         n_edges=int(inside.sum()),
         n_edges_left_out=int((~inside).sum()),
+        n_repeated=_repeated(place[edges.ends[inside]], edges.directed),
+        n_loops=int(
+            (place[edges.ends[inside]] == place[edges.ends[inside]][:, :1]).all(axis=1).sum()
+        ),
+        weight=edges.weight,
+        directed=edges.directed,
+        unused=edges.unused,
+        lookalikes=tuple(_lookalikes(foreign, items.ids)),
     )
+
+
+def _repeated(ends: NDArray[np.int64], directed: bool) -> int:
+    """Return how many edges are there again, in either direction unless they are directed."""
+    if not directed:
+        ends = np.sort(ends, axis=1)
+    return len(ends) - len(np.unique(ends, axis=0))
+
+
+def _lookalikes(foreign: Sequence[str], ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield a few unknown ids with ids of the table that they were probably meant to be."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"\.0+$", "", name).lstrip("0").casefold().replace(" ", "")
+
+    meant = {plain(item): item for item in ids}
+    found = ((name, meant[plain(name)]) for name in foreign if plain(name) in meant)
+    return islice(found, EXAMPLES)
 
 
 def _places(edges: EdgeFile, ids: Sequence[str]) -> NDArray[np.int64]:

@@ -12,20 +12,21 @@ from typing import Any
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 from metricmix.gathering.attributes import Column
-from metricmix.gathering.text import named
+from metricmix.gathering.text import one_of
 
 __all__ = ["SourceSpec", "default_specs", "parse_edges", "parse_matrix", "parse_source"]
 
 GRAPH_KINDS = ("paths", "smoothed", "pagerank", "jaccard")
 KINDS = ("metric", "knn", *GRAPH_KINDS, "matrix")
 WEIGHTS = ("length", "similarity", "ignore")
+ENDS = ("from", "to")
 OPTIONS = {
     "metric": (),
     "knn": ("k", "metric"),
-    "paths": ("directed", "undirected", *WEIGHTS),
-    "smoothed": ("restart", *WEIGHTS),
-    "pagerank": ("restart", *WEIGHTS),
-    "jaccard": (),
+    "paths": ("directed", "undirected", *WEIGHTS, *ENDS),
+    "smoothed": ("restart", *WEIGHTS, *ENDS),
+    "pagerank": ("restart", *WEIGHTS, *ENDS),
+    "jaccard": ENDS,
     "matrix": ("directed",),
 }
 WITH_VALUE = {"k": int, "restart": float, "metric": str}
@@ -48,8 +49,8 @@ class SourceSpec:
     ``matrix``    their entry in the matrix of `file`
     ============  ===============================================================================
 
-    No `columns` means all that say something. `weight` and `directed` are those of
-    :func:`~metricmix.gathering.read_edge_file`.
+    No `columns` means all that say something. `weight`, `directed`, `weight_column` and `ends` are
+    those of :func:`~metricmix.gathering.read_edge_file`.
     """
 
     name: str
@@ -61,6 +62,8 @@ class SourceSpec:
     restart: float = 0.1
     weight: str | None = None
     directed: bool | None = None
+    weight_column: str | None = None
+    ends: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1 or not 0 < self.restart < 1:
@@ -77,7 +80,11 @@ class SourceSpec:
             words += [f"k={self.k}", f"metric={self.metric}"]
         if self.kind in ("smoothed", "pagerank"):
             words.append(f"restart={self.restart:g}")
-        words += [self.weight] if self.weight else []
+        if self.weight:
+            of = f"={self.weight_column}" if self.weight_column else ""
+            words.append(f"{self.weight}{of}")
+        if self.ends:
+            words += [f"from={self.ends[0]}", f"to={self.ends[1]}"]
         words += (
             ["directed" if self.directed else "undirected"] if self.directed is not None else []
         )
@@ -101,10 +108,8 @@ class SourceSpec:
             hits = [by_name[pattern]] if pattern in by_name else []
             hits = hits or [column for column in columns if fnmatchcase(column.name, pattern)]
             if not hits:
-                known = named([column.name for column in columns], 10)
-                raise InputError(
-                    f"source {self.name!r}: expected columns among {known}, got {pattern!r}"
-                )
+                names = [column.name for column in columns]
+                raise InputError(f"source {self.name!r}: expected {one_of(names, pattern)}")
             if hits[0].name == pattern and hits[0].kind == "ignore":
                 raise InputError(
                     f"source {self.name!r}: column {pattern!r} is ignored, since it has "
@@ -124,7 +129,8 @@ def parse_source(text: str) -> SourceSpec:
     KIND is ``knn`` or a distance such as ``euclidean`` or ``cosine``, and WHAT columns with commas
     between (``*`` for all, ``p*`` for those that begin with p); or KIND is ``paths``,
     ``smoothed``, ``pagerank``, ``jaccard`` or ``matrix``, and WHAT a file. Options: ``directed``,
-    ``length``, ``similarity``, ``ignore``, ``k=10``, ``metric=cosine``, ``restart=0.1``.
+    ``length``, ``similarity``, ``ignore``, ``k=10``, ``metric=cosine``, ``restart=0.1``; for lists
+    of edges whose columns have other names, ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
 
     >>> words = parse_source("words=cosine:title,abstract")
     >>> words.name, words.kind, words.columns, words.metric
@@ -211,7 +217,8 @@ def default_specs(
 
 def _parse_file(text: str, kind: str) -> SourceSpec:
     name, equals, rest = text.partition("=")
-    if not equals or any(mark in name for mark in "/\\:."):
+    whole, _ = _split(text, kind)
+    if not equals or any(mark in name for mark in "/\\:.") or Path(whole).exists():
         name, rest = "", text
     what, options = _split(rest, kind)
     if not what:
@@ -222,24 +229,55 @@ def _parse_file(text: str, kind: str) -> SourceSpec:
 def _split(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     """Take options off the end of a text, as long as they are known ones."""
     words = text.split(":")
-    options: dict[str, Any] = {}
-    while len(words) > 1 and (found := _option(words[-1].strip(), kind)):
-        options = {**found, **options}
+    found: list[tuple[str, str]] = []
+    while len(words) > 1 and (option := _option(words[-1].strip(), kind)):
+        found.insert(0, option)
         words.pop()
-    return ":".join(words).strip(), options
+    what = ":".join(words).strip()
+    if len(words) > 1 and kind not in ("metric", "knn") and not Path(what).exists():
+        file = ":".join(words[:-1]).strip()
+        if Path(file).exists():
+            raise InputError(
+                f"{file}: no option {words[-1]!r}; there are {', '.join(OPTIONS[kind])}"
+            )
+    return what, _settled(what, found)
 
 
-def _option(word: str, kind: str) -> dict[str, Any] | None:
+def _option(word: str, kind: str) -> tuple[str, str] | None:
+    """Return an option and its value, '' if it has none; None if it is no option of this kind."""
     key, equals, value = word.partition("=")
-    if key not in OPTIONS[kind]:
+    if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
         return None
-    if key in WEIGHTS:
-        return {"weight": key}
-    if key in ("directed", "undirected"):
-        return {"directed": key == "directed"}
-    if not equals:
-        return None
-    try:
-        return {key: WITH_VALUE[key](value)}
-    except ValueError:
-        raise InputError(f"{key}: expected a number, got {value!r}") from None
+    return key, value.strip()
+
+
+def _settled(what: str, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return what options mean; InputError if two of them contradict each other."""
+    options: dict[str, Any] = {}
+
+    def settle(name: str, value: Any) -> None:
+        if options.setdefault(name, value) != value:
+            raise InputError(f"{what}: expected one {name}, got {options[name]!r} and {value!r}")
+
+    ends: dict[str, str] = {}
+    for key, value in found:
+        if key in WEIGHTS:
+            settle("weight", key)
+            if value:
+                settle("weight_column", value)
+        elif key in ("directed", "undirected"):
+            settle("directed", key == "directed")
+        elif key in ENDS:
+            ends[key] = value
+        else:
+            try:
+                settle(key, WITH_VALUE[key](value))
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{key}: expected a number, got {value!r}") from None
+    if ends:
+        if len(ends) < 2:
+            raise InputError(f"{what}: expected both from=COLUMN and to=COLUMN, got {ends}")
+        options["ends"] = (ends["from"], ends["to"])
+    return options

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metricmix.dissimilarity.matrix_files.cells import is_unknown
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
-from metricmix.gathering.text import Cells, named, read_cells, readable
+from metricmix.gathering.text import Cells, one_of, read_cells, readable
 
 __all__ = ["ItemTable", "read_items"]
 
 CONTINUOUS = 0.8
 """Share of different values from which on fractions are no classes."""
+MANY, MOSTLY_DIFFERENT = 20, 0.5
+"""Classes, and their share in the labels, from which on they are no classes."""
 FEW = 5
 """Labels that are too few to tell."""
 
@@ -63,7 +67,8 @@ def read_items(
         The column of ids. Default: the first one, which alone may be without a name; if it is,
         and not the one of ids, it is left out.
     label : str, optional
-        The column of labels; an empty cell is an unlabelled item. All other columns are attributes.
+        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, is an
+        unlabelled item. All other columns are attributes.
     labels_needed : bool
         Whether labels are to be learned from: some at least, and not continuous.
 
@@ -102,7 +107,8 @@ def read_items(
     _check_column(source, header, label, "label")
     if label == id_column:
         raise InputError(f"label: expected another column than that of the ids, got {label!r}")
-    labels = columns.pop(label)
+    cells_of_labels = columns.pop(label)
+    labels = tuple("" if is_unknown(cell) else cell for cell in cells_of_labels)
     if labels_needed:
         _check_labels(cells, labels, label)
     return ItemTable(cells, ids, labels, columns, id_column, label)
@@ -123,11 +129,20 @@ def _parquet(source: Path) -> Cells:
         except ValueError as error:  # as all of pyarrow's own are
             reason = str(error).splitlines()[0]
             raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
-    columns = [[_text(value) for value in column.to_pylist()] for column in table.columns]
-    rows = (tuple(table.column_names), *zip(*columns, strict=True))
-    if not rows[0]:
+    names = _index_first(table)
+    if not names:
         raise TableFileError(f"{source}: expected a table, found no columns")
+    columns = [[_text(value) for value in table.column(name).to_pylist()] for name in names]
+    rows = (tuple(names), *zip(*columns, strict=True))
     return Cells(source, rows, tuple(range(len(rows))), unit="row")
+
+
+def _index_first(table: Any) -> list[str]:
+    """Return the names of the columns, that of a pandas index, which is stored last, first."""
+    names: list[str] = list(table.column_names)
+    about = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in about.get("index_columns", []) if name in names]
+    return index + [name for name in names if name not in index] if len(index) == 1 else names
 
 
 def _text(value: Any) -> str:
@@ -141,20 +156,20 @@ def _check_header(cells: Cells) -> None:
             if k == 0:  # an index without a name
                 continue
             raise TableFileError(
-                f"{cells.where(0)}: expected a name for every column, found none for column {k + 1}"
+                f"{cells.where(0)}: expected a name for every column, found none for column "
+                f"{k + 1}; if this is an item already, put a line of names above it"
             )
         if name in seen:
             raise TableFileError(
-                f"{cells.where(0)}: expected every column once, found {name!r} twice; rename one"
+                f"{cells.where(0)}: expected every column once, found {name!r} twice; rename one, "
+                "or if this is an item already, put a line of names above it"
             )
         seen.add(name)
 
 
 def _check_column(source: Path, header: Sequence[str], name: str, argument: str) -> str:
     if name not in header:
-        raise InputError(
-            f"{argument}: expected a column of {source}, one of {named(header, 10)}, got {name!r}"
-        )
+        raise InputError(f"{argument}: expected a column of {source}, {one_of(header, name)}")
     return name
 
 
@@ -185,11 +200,11 @@ def _check_labels(cells: Cells, labels: Sequence[str], column: str) -> None:
             f"{cells.where(labels.index('-1') + 1, column)}: expected a label, found -1, which "
             "stands for unlabelled; leave the cell empty, or call the class something else"
         )
-    if _looks_continuous(given):
+    if _looks_continuous(given) or _hardly_classes(given):
         raise TableFileError(
             f"{source}, column {column!r}: expected labels, a few classes, found "
-            f"{len(set(given))} different numbers in {len(given)} cells, such as {given[0]}; name "
-            "another column, or put the numbers into classes"
+            f"{len(set(given))} different values in {len(given)} cells, such as {given[0]}; name "
+            "another column, or put them into classes"
         )
 
 
@@ -200,3 +215,8 @@ def _looks_continuous(labels: Sequence[str]) -> bool:
         return False
     fractions = any(not number.is_integer() for number in numbers)
     return fractions and len(labels) >= FEW and len(set(numbers)) > CONTINUOUS * len(labels)
+
+
+def _hardly_classes(labels: Sequence[str]) -> bool:
+    """Return whether there are many labels, and most of them are there once or so."""
+    return len(set(labels)) > max(MANY, MOSTLY_DIFFERENT * len(labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,12 @@ from metricmix.dissimilarity.matrix_files.cells import opened
 from metricmix.exceptions import MatrixFileError, TableFileError
 from metricmix.memory import check_room
 
-__all__ = ["Cells", "named", "read_cells", "readable"]
+__all__ = ["Cells", "named", "one_of", "read_cells", "readable"]
 
 SEPARATORS = "\t;,"
+LISTED = 10
+"""Names that a sentence lists."""
+WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 LOOKED_AT = 20
 """Lines that tell what stands between cells."""
 PER_BYTE = 10
@@ -56,6 +60,10 @@ def read_cells(source: Path) -> Cells:
     TooLargeError
         If it does not fit into memory.
     """
+    if source.suffix.lower() in WORKBOOKS:
+        raise TableFileError(
+            f"{source}: expected a table of text, found a workbook; save its sheet as CSV (UTF-8)"
+        )
     with readable(source), opened(source) as file:
         separator = _separator(source, file)
         file.seek(0)
@@ -119,6 +127,19 @@ def _check_widths(table: Cells) -> None:
                 f"{table.where(k)}: expected {width} cells, as in line {table.places[0]}, found "
                 f"{len(row)}; put cells that hold a separator into quotes"
             )
+
+
+def one_of(names: Sequence[str], got: str) -> str:
+    """Return what a name could be, in a sentence that ends with what was got.
+
+    >>> one_of(["id", "segment"], "Segment")
+    "one of 'id', 'segment', got 'Segment'; did you mean 'segment'?"
+    """
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(got.casefold(), list(folded), n=1)
+    meant = f"; did you mean {folded[close[0]]!r}?" if close else ""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"one of {named(names, LISTED)}{more}, got {got!r}{meant}"
 
 
 def named(ids: Sequence[str], most: int = 3) -> str:

@@ -37,10 +37,12 @@ FEWEST_TO_JUDGE = 3
 class FitOutcome:
     """What came out: the model, its weights with intervals, accuracies, and what to know."""
 
+    settings: FitSettings
     model: MetricMixtureClassifier
     gathered: Gathered
     weights: dict[str, Any]
     comparison: Comparison | None
+    how_judged: str
     notes: tuple[str, ...]
     seconds: dict[str, float]
     files: tuple[str, ...]
@@ -91,6 +93,7 @@ def fit_files(
                     metric,
                     weights,
                     comparison,
+                    how_judged(comparison, settings),
                     settings,
                     command,
                     tell,
@@ -108,7 +111,18 @@ def fit_files(
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         (inside / names.RUN).write_text(text + "\n", encoding="utf-8")
         written = tuple(name for name in names.FILES if (inside / name).exists())
-    return FitOutcome(model, gathered, weights, comparison, notes, stages.seconds, written)
+    how = how_judged(comparison, settings)
+    return FitOutcome(
+        settings, model, gathered, weights, comparison, how, notes, stages.seconds, written
+    )
+
+
+def how_judged(comparison: Comparison | None, settings: FitSettings) -> str:
+    """Return how accuracies were found; that settings were chosen on the same labels, if so."""
+    if comparison is None:
+        return ""
+    chosen = "; rule and rho were chosen on all labels, these included" if settings.tune else ""
+    return comparison.how + chosen
 
 
 def _learn(gathered: Gathered, settings: FitSettings) -> MetricMixtureClassifier:

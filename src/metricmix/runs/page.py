@@ -13,7 +13,7 @@ from metricmix.estimators.comparison import Comparison
 from metricmix.report.page import Accuracy, Confusion, gather, write_page
 from metricmix.runs.settings import FitSettings
 
-__all__ = ["how_judged", "write_report"]
+__all__ = ["write_report"]
 
 
 def write_report(
@@ -22,6 +22,7 @@ def write_report(
     metric: NDArray[Any],
     weights: Mapping[str, Any],
     comparison: Comparison | None,
+    how_judged: str,
     settings: FitSettings,
     command: str | None,
     tell: Callable[[int, int], None],
@@ -36,7 +37,7 @@ def write_report(
             )
             for method in comparison.methods
         )
-        confusion = Confusion(comparison.confusion, how_judged(comparison, settings))
+        confusion = Confusion(comparison.confusion, how_judged)
     page = gather(
         model,
         title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
@@ -49,9 +50,3 @@ def write_report(
         on_stage=lambda _, share: tell(round(1000 * share), 1000),
     )
     write_page(file, page)
-
-
-def how_judged(comparison: Comparison, settings: FitSettings) -> str:
-    """Return how accuracies were found; that settings were chosen on the same labels, if so."""
-    chosen = "; rule and rho were chosen on all labels, these included" if settings.tune else ""
-    return comparison.how + chosen
