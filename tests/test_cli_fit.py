@@ -138,6 +138,59 @@ def test_nothing_is_overwritten_unasked(folder) -> None:
     assert run(*arguments, "--force").exit_code == 0
 
 
+def test_what_is_of_no_earlier_run_stays(folder) -> None:
+    arguments = ("fit", "things.csv", "--label", "kind", *QUICK, "--force", "-o", "mine")
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("mine")
+    assert run(*arguments).exit_code == 0
+    assert Path("mine/notes.txt").read_text() == "mine"
+    Path("mine/run.json").write_text("{}")
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert (
+        "mine: holds model.mm, and no run.json that says it is of an earlier run" in result.stderr
+    )
+
+
+def test_inputs_are_not_replaced_by_outputs(folder) -> None:
+    Path("predictions.csv").write_text(TABLE)
+    result = run("fit", "predictions.csv", "--label", "kind", *QUICK, "-o", "sub/..", "--force")
+    assert result.exit_code == 2
+    assert Path("predictions.csv").read_text() == TABLE
+    Path("run.json").write_text('{"format": "metricmix-run"}')
+    result = run("fit", "predictions.csv", "--label", "kind", *QUICK, "-o", ".", "--force")
+    assert result.exit_code == 2
+    assert "predictions.csv: would be replaced by the file of this name" in result.stderr
+    assert Path("predictions.csv").read_text() == TABLE
+
+
+def test_the_folder_one_is_in(folder) -> None:
+    assert run("fit", "things.csv", "--label", "kind", *QUICK, "-o", ".", "--force").exit_code == 0
+    assert {"model.mm", "things.csv", "links.csv"} <= set(os.listdir(folder))
+
+
+def test_a_folder_in_the_way_of_a_file(folder) -> None:
+    arguments = ("fit", "things.csv", "--label", "kind", *QUICK, "--force", "-o", "out")
+    assert run(*arguments).exit_code == 0
+    before = {name: Path("out", name).read_bytes() for name in ("model.mm", "run.json")}
+    Path("out/weights.csv").unlink()
+    Path("out/weights.csv").mkdir()
+    result = run(*arguments, "--seed", "1")
+    assert result.exit_code == 2
+    assert "weights.csv: Is a directory" in result.stderr
+    assert before == {name: Path("out", name).read_bytes() for name in before}
+    assert not [name for name in os.listdir("out") if name.startswith(".")]
+
+
+def test_names_that_begin_like_options(folder) -> None:
+    Path("-t.csv").write_text(TABLE)
+    result = run("fit", "--label", "kind", *QUICK, "-o", "one", "--", "-t.csv")
+    assert result.exit_code == 0, result.output
+    command = shlex.split(json.loads(Path("one/run.json").read_text())["command"])
+    assert command[-2:] == ["--", "-t.csv"]
+    assert run(*command[1:-2], "--force", *command[-2:]).exit_code == 0
+
+
 def test_stated_sources_replace_those_of_the_table(folder) -> None:
     result = run(
         *("fit", "things.csv", "--label", "kind", "--edges", "links.csv", *QUICK),
@@ -262,6 +315,12 @@ BAD = {
         "--kind: expected COLUMN=KIND",
     ),
     "parquet that is none": (["t.parquet", "--label", "k"], {"t.parquet": "id,k\n"}, "t.parquet:"),
+    "one fold": (["things.csv", "--label", "kind", "--folds", "1"], {}, "--folds: expected 0 for"),
+    "one label each": (
+        ["t.csv", "--label", "k"],
+        {"t.csv": "id,k,x\na,p,1\nb,q,2\nc,,3\n"},
+        "t.csv, column 'k': expected a class with two labelled items at least",
+    ),
     "out is a file": (
         ["things.csv", "--label", "kind", "-o", "links.csv"],
         {},
@@ -281,7 +340,7 @@ def test_bad_input_is_one_sentence(folder, case) -> None:
     for name, content in files.items():
         Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     before = sorted(os.listdir(folder))
-    result = run("fit", *arguments, *QUICK)
+    result = run("fit", *QUICK, *arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
@@ -332,6 +391,9 @@ def test_odd_ids_go_through(folder) -> None:
     result = run("fit", "odd.csv", "--label", "kind", *QUICK, "-o", "out")
     assert result.exit_code == 0, result.output
     assert [row["id"] for row in table(folder / "out/predictions.csv")] == odd
+    Path("cr.csv").write_bytes(b'id,kind,size\n"a\rb",p,1\nc,p,2\nd,q,9\ne,q,8\n')
+    assert run("fit", "cr.csv", "--label", "kind", *QUICK, "-o", "cr").exit_code == 0
+    assert table(folder / "cr/predictions.csv")[0]["id"] == "a\rb"
     assert run("explain", "out", odd[0], odd[1]).exit_code == 0
 
 
@@ -414,6 +476,10 @@ def test_explain_two_items(fitted) -> None:
         assert name in text
         assert f"{expected.edges[0, k]:+.3g}" in text
     assert text.endswith("b4: y\n")
+
+
+def test_an_item_and_itself(fitted) -> None:
+    assert run("explain", fitted / "out", "a1", "a1").output == "a1 to a1: 0, 0 edges\n"
 
 
 def test_explain_one_item(fitted) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,18 +56,39 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
     >>> [file.name for file in target.iterdir()]
     ['numbers.txt']
     """
-    target = Path(folder)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    target = Path(os.path.abspath(folder))
+    unique = f"{secrets.token_hex(6)}.tmp"
+    # Inside a folder that is there: it may be on another file system than its parent.
+    there = target.is_dir()
+    beside = target.with_name(f".{target.name[:100]}.{unique}")
+    temporary = target / f".{unique}" if there else beside
     temporary.mkdir()
     try:
         yield temporary
-        if not target.exists():
-            os.rename(temporary, target)
-            return
-        for name in names:
-            if (temporary / name).exists():
-                os.replace(temporary / name, target / name)
-            else:
-                (target / name).unlink(missing_ok=True)
+        for name in names if there else ():
+            if (target / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
+        with _undisturbed():
+            if not there:
+                os.rename(temporary, target)
+                return
+            for name in names:
+                if (temporary / name).exists():
+                    os.replace(temporary / name, target / name)
+                else:
+                    (target / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C and requests to end wait for a moment, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -151,3 +151,35 @@ def test_texts_without_a_word(write) -> None:
     table = read_items(write("items.csv", "id,x\na,! ?\nb,? !\n"))
     with pytest.raises(TableFileError, match=r"items.csv, 'x': "):
         encode(table, decide(table, {"x": "text"}))
+
+
+def test_numbers_with_thousands_apart(write) -> None:
+    table = read_items(write("t.csv", "id;rent\na;1.740,14\nb;980,5\nc;1.234.567\nd;12\n"))
+    encoding = encode(table, decide(table, {"rent": "plain"}))
+    np.testing.assert_allclose(dense(encoding.features)[:, 0], [1740.14, 980.5, 1234567, 12])
+    assert kinds_of(table) == {"rent": "number"}
+
+
+def test_dates_with_dots(write) -> None:
+    table = read_items(write("t.csv", "id,day\na,17.10.2024\nb,1.2.2024\nc,31.12.2023\n"))
+    assert kinds_of(table) == {"day": "date"}
+
+
+def test_codes_have_zeros_in_front(write) -> None:
+    table = read_items(write("t.csv", "id,zip\na,07550\nb,99084\nc,07550\n"))
+    (column,) = decide(table)
+    assert column.kind == "category"
+    assert "zeros in front" in column.why
+
+
+def test_an_infinite_cell_among_many_columns(write) -> None:
+    header = "id," + ",".join(f"c{k}" for k in range(22))
+    rows = ["a" + ",0" * 21 + ",1e999", "b" + ",1" * 21 + ",1", "c" + ",0" * 21 + ",0"]
+    table = read_items(write("t.csv", "\n".join([header, *rows])))
+    assert {column.kind for column in decide(table)} == {"number"}
+
+
+def test_numbers_whose_squares_are_none(write) -> None:
+    table = read_items(write("t.csv", "id,x\na,1e308\nb,2\nc,3\n"))
+    with pytest.raises(TableFileError, match="line 2, column 'x': expected a finite number"):
+        encode(table, decide(table))

@@ -154,3 +154,38 @@ def test_no_such_file(tmp_path: Path) -> None:
     for name in ("a.csv", "a.npz", "a.graphml"):
         with pytest.raises(TableFileError, match="No such file"):
             read_edge_file(tmp_path / name)
+
+
+# -- what people call things ---------------------------------------------------------------------
+
+
+def test_columns_may_be_named(write) -> None:
+    file = write("trips.csv", "id,person_a,person_b,minutes\n1,p,q,5\n2,q,r,7\n")
+    found = read_edge_file(
+        file, weight="length", weight_column="Minutes", ends=("person_a", "person_b")
+    )
+    assert found.ids == ("p", "q", "r")
+    assert found.weights is not None
+    assert found.weights.tolist() == [5, 7]
+    assert found.unused == ("id",)
+    with pytest.raises(InputError, match=r"expected a column 'hours', found 'id', 'person_a'"):
+        read_edge_file(file, weight="length", weight_column="hours", ends=("person_a", "person_b"))
+
+
+def test_columns_that_nobody_asked_for_are_told(write) -> None:
+    assert read_edge_file(write("trips.csv", "from,to,minutes\np,q,5\n")).unused == ("minutes",)
+
+
+@pytest.mark.parametrize("indptr", [[0, 5, 1, 9, 1, 1, 1], [0, 500000, 1, 1, 1, 1, 1]])
+def test_a_sparse_matrix_that_points_anywhere(tmp_path, indptr) -> None:
+    file = tmp_path / "evil.npz"
+    parts = {"indptr": np.array(indptr), "indices": np.array([1]), "data": np.array([1.0])}
+    np.savez(file, format=np.array(b"csr"), shape=np.array([6, 6]), **parts)
+    with pytest.raises(TableFileError, match=r"evil.npz: expected a sparse matrix"):
+        read_edge_file(file)
+
+
+def test_complex_weights(tmp_path) -> None:
+    save_npz(tmp_path / "c.npz", coo_array(np.array([[0, 1j], [1j, 0]])))
+    with pytest.raises(TableFileError, match="complex"):
+        read_edge_file(tmp_path / "c.npz")

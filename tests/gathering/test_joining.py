@@ -160,7 +160,7 @@ def test_edges_of_other_items(write, items) -> None:
 
 def test_names_differ(write, items) -> None:
     edges = write("edges.csv", "a,b\n")
-    with pytest.raises(InputError, match="got 'numbers' twice; name one"):
+    with pytest.raises(InputError, match="got 'numbers' twice; name a file otherwise"):
         plan(items, [SourceSpec("numbers", "paths", str(edges))])
 
 
@@ -200,3 +200,29 @@ def test_too_large_for_memory(items, monkeypatch) -> None:
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 10)
     with pytest.raises(TooLargeError, match=r"items.csv: joining 2 sources needs about"):
         ready.build()
+
+
+def test_edges_that_join_nothing(write, items) -> None:
+    for text in ("source,target\na,a\nb,b\n", "source,target,similarity\na,b,0\n"):
+        with pytest.raises(TableFileError, match="expected edges between different items"):
+            plan(items, [links(write("edges.csv", text))])
+
+
+def test_how_a_graph_was_read_is_told(write, items) -> None:
+    text = "source,target,length,note\na,b,1,x\nb,a,2,y\nc,c,1,z\n"
+    (graph,) = plan(items, [links(write("edges.csv", text))], defaults=False).report.sources
+    assert (graph.weight, graph.directed, graph.unused) == ("length", False, ("note",))
+    assert (graph.n_edges, graph.n_repeated, graph.n_loops) == (2, 1, 1)
+
+
+def test_a_similarity_of_zero_does_not_stop_walks(write, items) -> None:
+    text = "source,target,similarity\na,b,0\nb,c,1\na,c,2\n"
+    names = join(items, [links(write("edges.csv", text))]).stack.names
+    assert names == ("numbers", "links", "links smoothed")
+
+
+def test_ids_that_look_alike_are_told(write) -> None:
+    items = read_items(write("items.csv", "id,x\n10001,1\n10002,2\n7,3\n"))
+    edges = write("edges.csv", "source,target\n10001,10002\n10001.0,007\n")
+    report = plan(items, [links(edges)]).report.sources[1]
+    assert report.lookalikes == (("10001.0", "10001"), ("007", "7"))

@@ -107,3 +107,23 @@ def test_columns_by_name_and_pattern(columns) -> None:
         chosen("x=euclidean:code")
     with pytest.raises(InputError, match="expected columns that differ"):
         chosen("x=euclidean:co?e*")
+
+
+def test_columns_of_edges_and_contradictions(tmp_path) -> None:
+    spec = parse_edges("f.csv:similarity=strength:from=a:to=b")
+    assert (spec.weight, spec.weight_column, spec.ends) == ("similarity", "strength", ("a", "b"))
+    assert parse_source(str(spec)) == spec
+    with pytest.raises(InputError, match=r"f.csv: expected one weight, got 'length' and 'similar"):
+        parse_edges("f.csv:length:similarity")
+    with pytest.raises(InputError, match="expected both from=COLUMN and to=COLUMN"):
+        parse_edges("f.csv:from=a")
+
+
+def test_an_option_that_is_none(tmp_path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("a,b")
+    with pytest.raises(InputError, match="no option 'weight'; there are directed, undirected"):
+        parse_edges(f"{file}:weight")
+    odd = tmp_path / "my friends=2024.csv"
+    odd.write_text("a,b")
+    assert parse_edges(f"{odd}:similarity").file == str(odd)

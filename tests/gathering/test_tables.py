@@ -167,3 +167,46 @@ def test_parquet_without_its_package(write, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'metricmix\[tables\]'"):
         read_items(write("items.parquet", b""))
+
+
+# -- what people write ---------------------------------------------------------------------------
+
+
+def test_labels_that_say_they_are_unknown(write) -> None:
+    table = read_items(write("t.csv", "id,k\na,x\nb,NA\nc,nan\nd,?\ne,y\n"), label="k")
+    assert table.labels == ("x", "", "", "", "y")
+
+
+def test_labels_that_hardly_repeat(write) -> None:
+    rows = "".join(f"i{k},{1000 + k}\n" for k in range(60)) + "a,1000\n"
+    with pytest.raises(TableFileError, match="expected labels, a few classes, found 60 different"):
+        read_items(write("t.csv", "id,k\n" + rows), label="k")
+
+
+def test_workbooks_are_not_text(write) -> None:
+    with pytest.raises(TableFileError, match="found a workbook; save its sheet as CSV"):
+        read_items(write("t.xlsx", b"PK\x03\x04"))
+
+
+def test_a_nul_far_below(write) -> None:
+    rows = "".join(f"i{k},{k}\n" for k in range(40))
+    with pytest.raises(TableFileError, match="line 42: expected text, found a NUL"):
+        read_items(write("t.csv", "id,x\n" + rows + "z\0,1\n"))
+
+
+def test_the_index_of_pandas_has_the_ids(tmp_path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"opened": ["1990", "1991"], "n": [1, 2]}, index=["AMS", "TXL"])
+    frame.rename_axis("iata").to_parquet(tmp_path / "t.parquet")
+    table = read_items(tmp_path / "t.parquet")
+    assert (table.ids, table.id_column) == (("AMS", "TXL"), "iata")
+
+
+def test_times_that_nobody_can_write(tmp_path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    when = pa.array([2**61, 5], pa.timestamp("ms"))
+    parquet.write_table(pa.table({"id": ["a", "b"], "when": when}), tmp_path / "t.parquet")
+    with pytest.raises(TableFileError, match=r"t.parquet: "):
+        read_items(tmp_path / "t.parquet")

@@ -195,8 +195,8 @@ def test_new_items_get_labels(fitted, shop) -> None:
     new, _ = read_arrivals(
         kept,
         shop / "new.csv",
-        edges={"together": parse_edges(str(shop / "new-together.csv"))},
-        matrices={"taste": parse_matrix(str(shop / "new-taste.npy"))},
+        edges=[parse_edges(f"together={shop / 'new-together.csv'}")],
+        matrices=[parse_matrix(f"taste={shop / 'new-taste.npy'}")],
     )
     labels = list(predict_files(run.model, kept, new))
     assert [one.id for one in labels] == [f"i{k}" for k in range(60, 66)]

@@ -75,20 +75,26 @@ def _print_path(model: MetricMixtureClassifier, found: Contributions) -> None:
     click.echo(
         f"{found.nodes[0]} to {found.nodes[-1]}: {found.length:.4g}, {hops} edge{'s' * (hops != 1)}"
     )
-    names = [*found.sources, "link"]
+    names = list(found.totals)
     shown = [max(9, len(name)) for name in names]
     wide = max((len(_edge(found, k)) for k in range(hops)), default=4)
+    if not hops:
+        return
     click.echo("  ".join(["".ljust(wide), *map(str.rjust, names, shown), "length".rjust(9)]))
     for k in range(hops):
         parts = [*found.edges[k].tolist(), float(found.link[k])]
-        numbers = [f"{value:+.3g}".rjust(w) for value, w in zip(parts, shown, strict=True)]
+        numbers = [_signed(value).rjust(w) for value, w in zip(parts, shown, strict=True)]
         click.echo("  ".join([_edge(found, k).ljust(wide), *numbers, f"{sum(parts):9.4g}"]))
     totals = list(found.totals.values())
     if hops > 1:
-        numbers = [f"{value:+.3g}".rjust(w) for value, w in zip(totals, shown, strict=True)]
+        numbers = [_signed(value).rjust(w) for value, w in zip(totals, shown, strict=True)]
         click.echo("  ".join(["all".ljust(wide), *numbers, f"{found.length:9.4g}"]))
     told = ", ".join(f"{node}: {labels[node]}" for node in found.nodes)
     click.echo(f"labels: {told}")
+
+
+def _signed(value: float) -> str:
+    return "0" if value == 0 else f"{value:+.3g}"
 
 
 def _edge(found: Contributions, k: int) -> str:

@@ -54,4 +54,6 @@ def command_of(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
         values: Any = value if parameter.multiple else (value,)
         for one in values:
             words += [option, str(one)]
+    if any(argument.startswith("-") for argument in arguments):
+        return shlex.join([*words, "--", *arguments])
     return shlex.join([*words[:2], *arguments, *words[2:]])

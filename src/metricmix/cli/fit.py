@@ -124,7 +124,7 @@ No data at hand? metricmix example citations"""
     show_default=True,
     help="Resamples for the intervals of the weights; 0 for none.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--metric", "keep_metric", is_flag=True, help="Write all distances: metric.npy.")
 @click.option("--report/--no-report", default=True, help="Whether to draw report.html.")
 @click.option("--title", help="Of the page.")
@@ -155,6 +155,8 @@ def fit(
     Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
     """
     began = time.perf_counter()
+    if stated["folds"] == 1:
+        raise Failure("--folds: expected 0 for none, or 2 at least, got 1")
     out = out or Path(f"{table.stem}-metric")
     with interruptible("nothing was written"):
         settings = _settings(table, stated)
@@ -169,7 +171,7 @@ def fit(
             return
         if not (quiet or as_json):
             print_plan(plan)
-        with in_one_sentence(), progress(quiet, STAGES) as on_progress:
+        with in_one_sentence(out), progress(quiet, STAGES) as on_progress:
             command = command_of(context, leave_out=("quiet", "as_json", "force"))
             outcome = fit_files(plan, settings, out, command=command, on_progress=on_progress)
     if as_json:
@@ -209,6 +211,8 @@ def _check_out(out: Path, force: bool) -> None:
 
     if out.exists() and not out.is_dir():
         raise Failure(f"{out}: expected a folder to write, found a file; name another with -o")
+    if out.is_symlink() and not out.exists():
+        raise Failure(f"{out}: expected a folder to write, found a link that leads nowhere")
     parent = out if out.exists() else out.absolute().parent
     if not parent.is_dir():
         raise Failure(f"{parent}: no such folder to write {out.name} to")
@@ -216,10 +220,10 @@ def _check_out(out: Path, force: bool) -> None:
         raise Failure(f"{parent}: no permission to write there; name another folder with -o")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    from metricmix.runs.folder import FILES, RUN
+    from metricmix.runs.folder import FILES, RUN, is_run
 
     foreign = [name for name in FILES if (out / name).exists()]
-    if foreign and not (out / RUN).is_file():
+    if foreign and not is_run(out):
         raise Failure(
             f"{out}: holds {foreign[0]}, and no {RUN} that says it is of an earlier run; name "
             "another folder with -o"

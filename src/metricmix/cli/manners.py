@@ -91,10 +91,11 @@ def _handling(number: int, handler: Any) -> Iterator[None]:
 
 
 @contextmanager
-def in_one_sentence() -> Iterator[None]:
+def in_one_sentence(where: Path | None = None) -> Iterator[None]:
     """Turn what metricmix, the file system or the memory refuses into one sentence.
 
-    Arguments of functions are called as the options they came from.
+    Arguments of functions are called as the options they came from; `where` is what an error is
+    about that names no file, such as a full disk.
     """
     from metricmix.exceptions import MetricMixError
 
@@ -106,7 +107,7 @@ def in_one_sentence() -> Iterator[None]:
     except BrokenPipeError:  # who reads has read enough
         raise
     except OSError as error:
-        raise Failure(f"{error.filename or 'file'}: {error.strerror or error}") from None
+        raise Failure(f"{error.filename or where or 'file'}: {error.strerror or error}") from None
     except MemoryError:
         raise Failure("not enough memory; take fewer items or sources") from None
 

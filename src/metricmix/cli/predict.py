@@ -74,8 +74,7 @@ def predict(
 
         if out is not None and out.exists() and not force:
             raise Failure(f"{out}: there already; pass --force to overwrite it")
-        graphs = {spec.name: spec for spec in specs(parse_edges, edges)}
-        rows = {spec.name: spec for spec in specs(parse_matrix, matrix)}
+        graphs, rows = specs(parse_edges, edges), specs(parse_matrix, matrix)
         with in_one_sentence():
             run = open_run(model)
             kept = run.inputs()

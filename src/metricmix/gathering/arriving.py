@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from metricmix.gathering.edges import EdgeFile, read_edge_file
 from metricmix.gathering.keeping import KeptInputs
 from metricmix.gathering.sources import Arrivals, GraphSource
 from metricmix.gathering.specs import SourceSpec
-from metricmix.gathering.tables import ItemTable, read_items
+from metricmix.gathering.tables import ItemTable, items_of, read_table
 from metricmix.gathering.text import named, one_of, read_cells, readable
 
 __all__ = ["ArrivedEdges", "read_arrivals"]
@@ -42,8 +42,8 @@ def read_arrivals(
     kept: KeptInputs,
     table: str | os.PathLike[str],
     *,
-    edges: Mapping[str, SourceSpec] | None = None,
-    matrices: Mapping[str, SourceSpec] | None = None,
+    edges: Sequence[SourceSpec] = (),
+    matrices: Sequence[SourceSpec] = (),
 ) -> tuple[Arrivals, tuple[ArrivedEdges, ...]]:
     """Read new items, and how their edges met them.
 
@@ -52,10 +52,10 @@ def read_arrivals(
     kept : KeptInputs
     table : path
         A row per new item, with the columns of the fit; its label column is read if it is there.
-    edges : mapping of names to SourceSpec, optional
+    edges : sequence of SourceSpec
         Graphs, each under the name of a source of the fit, or of its file. Edges between a new
-        item and any other count; all others are left out.
-    matrices : mapping of names to SourceSpec, optional
+        item and any other count; all others are left out. Several may be of one graph.
+    matrices : sequence of SourceSpec
         For sources that are matrices: a row per new item and a column per item of the fit.
 
     Raises
@@ -66,23 +66,24 @@ def read_arrivals(
         If a name is not that of a source.
     """
     items = _new_items(kept, Path(table))
-    graphs, met = _graphs(kept, items, edges or {})
+    graphs, met = _graphs(kept, items, edges)
     rows = {}
-    for name, spec in (matrices or {}).items():
+    for spec in matrices:
         known = [s.spec.name for s in kept.sources if s.spec.kind == "matrix"]
-        if name not in known:
+        if spec.name not in known:
             raise InputError(
-                f"--matrix: expected NAME=FILE with a name among {known}, got {name!r}"
+                f"--matrix: expected NAME=FILE with a name among {known}, got {spec.name!r}"
             )
-        rows[name] = _read_rows(Path(spec.file or ""), items, kept.items)
+        rows[spec.name] = _read_rows(Path(spec.file or ""), items, kept.items)
     return Arrivals(items, graphs, rows), met
 
 
 def _new_items(kept: KeptInputs, table: Path) -> ItemTable:
-    header = read_items(table).header
+    cells = read_table(table)
+    header = cells.rows[0]
     id_column = kept.id_column if kept.id_column in header else None
     label = kept.label_column if kept.label_column in header else None
-    items = read_items(table, id=id_column, label=label, labels_needed=False)
+    items = items_of(cells, id=id_column, label=label, labels_needed=False)
     before = set(kept.items.ids)
     for k, item in enumerate(items.ids):
         if item in before:
@@ -97,13 +98,15 @@ def _new_items(kept: KeptInputs, table: Path) -> ItemTable:
 
 
 def _graphs(
-    kept: KeptInputs, items: ItemTable, edges: Mapping[str, SourceSpec]
+    kept: KeptInputs, items: ItemTable, edges: Sequence[SourceSpec]
 ) -> tuple[dict[str, EdgeFile], tuple[ArrivedEdges, ...]]:
     sources = [source for source in kept.sources if isinstance(source, GraphSource)]
     files = {s.spec.name: s.spec.file or "" for s in sources}
-    files |= {Path(file).stem: file for file in files.values()}
-    graphs, met = {}, []
-    for name, spec in edges.items():
+    files = {Path(file).stem: file for file in files.values()} | files  # names of sources win
+    graphs: dict[str, EdgeFile] = {}
+    met = []
+    for spec in edges:
+        name = spec.name
         if not files:
             raise InputError(f"--edges: got {spec.file}, but no source of the fit is of a graph")
         unnamed = name == Path(spec.file or "").stem and len(set(files.values())) == 1
@@ -114,7 +117,8 @@ def _graphs(
         file = files.get(name) or next(iter(files.values()))
         of_fit = next(s for s in sources if s.spec.file == file)
         found = _read_alike(spec, of_fit)
-        graphs[file], how = _attached(kept.items, items, found, name)
+        attached, how = _attached(kept.items, items, found, name)
+        graphs[file] = _together(graphs[file], attached) if file in graphs else attached
         met.append(how)
     met += [
         ArrivedEdges(Path(file).stem, 0, 0, 0, (), len(items.ids))
@@ -122,6 +126,14 @@ def _graphs(
         if file not in graphs
     ]
     return graphs, tuple(met)
+
+
+def _together(one: EdgeFile, other: EdgeFile) -> EdgeFile:
+    """Return the edges of two files of one graph."""
+    weights = None
+    if one.weights is not None and other.weights is not None:
+        weights = np.concatenate([one.weights, other.weights])
+    return replace(one, ends=np.concatenate([one.ends, other.ends]), weights=weights)
 
 
 def _read_alike(spec: SourceSpec, of_fit: GraphSource) -> EdgeFile:

@@ -29,6 +29,8 @@ GROUPED = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)|[-+]?\d{1,3}(\.\d{3}){2,}")
 """Thousands apart, where a comma is the decimal point: 1.740,14."""
 CODE = re.compile(r"0\d+")
 DAY = 86400.0
+LARGEST = 1e150
+"""Numbers whose squares are still numbers."""
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
 NEARLY_ALL = 0.9
@@ -173,11 +175,12 @@ def _find_counts(items: ItemTable, columns: Sequence[Column]) -> tuple[Column, .
         cells.update(items.attributes[column.name])
     values = {cell: 0.0 if is_unknown(cell) else _as_number(cell) for cell in cells}
     zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
-    whole = all(value >= 0 and value == int(value) for value in values.values())
+    whole = all(value >= 0 and value.is_integer() for value in values.values())
     if not whole or zeros <= MOSTLY_ZERO * cells.total():
         return tuple(columns)
     why = f"one of {len(numbers)} columns of whole numbers, most of them zero"
-    return tuple(replace(c, kind="count", why=why) if c in numbers else c for c in columns)
+    counted = {column.name for column in numbers}
+    return tuple(replace(c, kind="count", why=why) if c.name in counted else c for c in columns)
 
 
 def _as_number(cell: str) -> float:
@@ -229,7 +232,7 @@ def _number(items: ItemTable, item: int, column: str, kind: str) -> float:
     value = _as_date(cell) if kind == "date" else None
     if kind != "date" and _is_number(items, cell):
         value = _as_number(cell)
-    if value is None or not np.isfinite(value):
+    if value is None or not abs(value) <= LARGEST:
         expected = "a date such as 2024-05-31" if kind == "date" else "a finite number"
         raise TableFileError(
             f"{items.where(item, column)}: expected {expected}, found {cell[:40]!r}; leave "

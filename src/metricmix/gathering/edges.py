@@ -196,6 +196,10 @@ def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
     with readable(source):
         try:
             loaded: Any = load_npz(source)
+            if hasattr(loaded, "check_format"):  # numbers in a file may point anywhere
+                loaded.check_format(full_check=True)
+            if np.iscomplexobj(loaded):
+                raise ValueError("its numbers are complex")
             matrix = loaded.tocoo()
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
             raise TableFileError(

@@ -210,7 +210,7 @@ def _read_graph(file: str | None, specs: Sequence[SourceSpec]) -> EdgeFile:
 
 def _conducts(graph: EdgeFile) -> bool:
     """Return whether walks can go along the edges: both ways, and none of length 0."""
-    return not graph.directed and (graph.weights is None or bool(graph.weights.all()))
+    return not graph.directed and (graph.weight != "length" or bool(np.all(graph.weights)))
 
 
 def _meet(
@@ -242,7 +242,8 @@ def _check_names(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
     name, times = Counter(spec.name for spec in specs).most_common(1)[0]
     if times > 1:
         raise InputError(
-            f"sources: expected different names, got {name!r} twice; name one, as in NAME=FILE"
+            f"sources: expected different names, got {name!r} twice; name a file otherwise, as in "
+            "NAME=FILE, or state the column by --source NAME=cosine:COLUMN"
         )
 
 

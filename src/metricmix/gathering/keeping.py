@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from metricmix.gathering.attributes import Column
 from metricmix.gathering.edges import EdgeFile
 from metricmix.gathering.joining import Gathered
 from metricmix.gathering.sources import FileSource, GraphSource, make_source
-from metricmix.gathering.specs import SourceSpec
+from metricmix.gathering.specs import KINDS, SourceSpec
 from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.text import Cells
 
@@ -29,6 +30,13 @@ __all__ = ["KeptInputs", "keep_inputs", "load_inputs"]
 
 FORMAT = "metricmix-inputs"
 VERSION = 1
+LARGEST = 1 << 30
+"""Bytes of text that are unpacked at most."""
+WRONG = (
+    *(EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(OverflowError, RecursionError, AssertionError, MemoryError),
+)
+"""What values of a file that do not fit each other may lead to."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,10 @@ def load_inputs(path: str | os.PathLike[str]) -> KeptInputs:
     file = Path(path)
     try:
         with gzip.open(file, "rb") as packed:
-            content = json.load(packed)
+            text = packed.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise ValueError(f"more than {LARGEST >> 20} MiB")
+        content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError("another format")
         if content["version"] > VERSION:
@@ -94,15 +105,16 @@ def load_inputs(path: str | os.PathLike[str]) -> KeptInputs:
         return _unpacked(file, content)
     except OSError as error:
         raise ModelFileError(f"{file}: {error.strerror or error}") from None
-    except (EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except WRONG as error:
         raise ModelFileError(
             f"{file}: expected the inputs of a fit, found it damaged ({error}); fit again"
         ) from None
 
 
 def _unpacked(file: Path, content: dict[str, Any]) -> KeptInputs:
-    cells = Cells(Path(content["table"]), (), (), decimal_commas=bool(content["decimal_commas"]))
     ids = tuple(str(item) for item in content["ids"])
+    places, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
+    cells = Cells(Path(content["table"]), (), places, unit="item", decimal_commas=commas)
     attributes = {
         str(name): tuple(str(cell) for cell in column)
         for name, column in content["attributes"].items()
@@ -115,18 +127,24 @@ def _unpacked(file: Path, content: dict[str, Any]) -> KeptInputs:
         name: _edges(Path(name), len(ids), graph) for name, graph in content["graphs"].items()
     }
     specs = [_spec(stored) for stored in content["sources"]]
+    if not specs:
+        raise ValueError("no sources")
     sources = tuple(make_source(s, items, columns, graphs.get(s.file or "")) for s in specs)
     return KeptInputs(items, columns, sources, items.id_column, items.label_column)
 
 
 def _spec(stored: dict[str, Any]) -> SourceSpec:
     ends = None if stored["ends"] is None else tuple(stored["ends"])
+    if stored["kind"] not in KINDS:
+        raise ValueError(f"a source of kind {stored['kind']!r}")
     return SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": ends})
 
 
 def _edges(source: Path, n: int, stored: dict[str, Any]) -> EdgeFile:
     ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
     weights = None if stored["weights"] is None else np.array(stored["weights"], dtype=np.float64)
-    if ends.min(initial=0) < 0 or ends.max(initial=0) >= n:
+    if not len(ends) or ends.min() < 0 or ends.max() >= n:
         raise ValueError("edges of unknown items")
+    if weights is not None and (weights.shape != (len(ends),) or not np.all(weights >= 0)):
+        raise ValueError("weights of unknown edges")
     return EdgeFile(source, n, None, ends, weights, stored["weight"], bool(stored["directed"]))

@@ -57,6 +57,12 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
     """Return how a graph meets the table; TableFileError if they have no edge in common."""
     place = _places(edges, items.ids)
     inside = (place[edges.ends] >= 0).all(axis=1)
+    real = inside & _joins(place[edges.ends], edges)
+    if inside.any() and not real.any():
+        raise TableFileError(
+            f"{edges.source}: expected edges between different items, found only edges of an item "
+            "with itself, or of similarity 0"
+        )
     if not inside.any():
         theirs = f", such as {named(edges.ids)}" if edges.ids else ""
         raise TableFileError(
@@ -64,7 +70,7 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
             f"{named(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
             "column that of the ids?"
         )
-    there = set(place[edges.ends[inside]].ravel().tolist())
+    there = set(place[edges.ends[real]].ravel().tolist())
     missing = [item for k, item in enumerate(items.ids) if k not in there]
     foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(place < 0)]
     return JoinedSource(
@@ -76,7 +82,7 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
         foreign=tuple(foreign[:EXAMPLES]),
         n_missing=len(missing),
         missing=tuple(missing[:EXAMPLES]),
-        n_edges=int(inside.sum()),
+        n_edges=int(real.sum()),
         n_edges_left_out=int((~inside).sum()),
         n_repeated=_repeated(place[edges.ends[inside]], edges.directed),
         n_loops=int(
@@ -87,6 +93,14 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
         unused=edges.unused,
         lookalikes=tuple(_lookalikes(foreign, items.ids)),
     )
+
+
+def _joins(ends: NDArray[np.int64], edges: EdgeFile) -> NDArray[np.bool_]:
+    """Return which edges join two different nodes: a similarity of 0 does not."""
+    joins = ends[:, 0] != ends[:, 1]
+    if edges.weight == "similarity" and edges.weights is not None:
+        joins &= edges.weights > 0
+    return np.asarray(joins)
 
 
 def _repeated(ends: NDArray[np.int64], directed: bool) -> int:
@@ -123,7 +137,7 @@ def _places(edges: EdgeFile, ids: Sequence[str]) -> NDArray[np.int64]:
 def between_items(items: ItemTable, edges: EdgeFile) -> EdgeFile:
     """Return the edges between items, their ends numbered as in the table."""
     ends = _places(edges, items.ids)[edges.ends]
-    inside = (ends >= 0).all(axis=1)
+    inside = (ends >= 0).all(axis=1) & _joins(ends, edges)
     weights = None if edges.weights is None else edges.weights[inside]
     return replace(edges, n_nodes=len(items.ids), ids=None, ends=ends[inside], weights=weights)
 

@@ -5,6 +5,7 @@ item x is told by what it brings along.
 
 - *Columns*: the distance of its encoded cells, by the medians, categories and words of the fit.
 - *Paths*: :math:`\min_u \ell(x, u) + M[u, j]` over its edges; other new items may lie between.
+  Where no path leads, it is as far as the farthest, and one edge more, as in the fit.
 - *Smoothed*: with :math:`B = D^{-1/2} (A + I) D^{-1/2}`, of which the new items know their own
   rows, and the restart r, their smoothed attributes solve
   :math:`Z = r F + (1 - r)(B_{new} Z + B_{old} Z_{old})`.
@@ -141,15 +142,17 @@ class PathSource(GraphSource):
         """Return the lengths of the paths that begin at new items."""
         n, m = self.n, len(new.items.ids)
         arriving = self.arriving(new).adjacency.tocoo()
-        longest = max(self.graph.adjacency.data.max(), arriving.data.max(initial=0.0))
-        bridge = float(known.max()) + (float(longest) if self._connected else 0.0)
-        rows = np.full((m, n), bridge)
+        longest = float(self.graph.adjacency.data.max())
+        farthest = float(known.max())
+        # Pairs without a path were given the largest entry, which is the length of none.
+        lengths = known if self._connected else np.where(known < farthest, known, np.inf)
+        rows = np.full((m, n), np.inf)
         among = []
         for x, u, length in zip(
             arriving.row.tolist(), arriving.col.tolist(), arriving.data.tolist(), strict=True
         ):
             if x >= n > u:
-                np.minimum(rows[x - n], length + known[u], out=rows[x - n])
+                np.minimum(rows[x - n], length + lengths[u], out=rows[x - n])
             elif x >= n:
                 among.append((x - n, u - n, length))
         for _ in range(m):  # a path goes through m new items at most
@@ -158,7 +161,9 @@ class PathSource(GraphSource):
                 np.minimum(rows[x], length + rows[y], out=rows[x])
             if np.array_equal(before, rows):
                 break
-        return np.asarray(np.minimum(rows, bridge))
+        reached = np.isfinite(rows)
+        own = rows.max(axis=1, keepdims=True, where=reached, initial=farthest)
+        return np.asarray(np.where(reached, rows, own + (longest if self._connected else 0.0)))
 
     @property
     def _connected(self) -> bool:

@@ -14,7 +14,7 @@ from metricmix.dissimilarity.matrix_files.cells import is_unknown
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
 from metricmix.gathering.text import Cells, one_of, read_cells, readable
 
-__all__ = ["ItemTable", "read_items"]
+__all__ = ["ItemTable", "items_of", "read_items", "read_table"]
 
 CONTINUOUS = 0.8
 """Share of different values from which on fractions are no classes."""
@@ -55,7 +55,6 @@ def read_items(
     *,
     id: str | None = None,
     label: str | None = None,
-    labels_needed: bool = True,
 ) -> ItemTable:
     r"""Read a table of items: one row each, under a row of column names.
 
@@ -69,8 +68,6 @@ def read_items(
     label : str, optional
         The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, is an
         unlabelled item. All other columns are attributes.
-    labels_needed : bool
-        Whether labels are to be learned from: some at least, and not continuous.
 
     Raises
     ------
@@ -91,9 +88,23 @@ def read_items(
     >>> table.ids, table.labels, table.attributes
     (('Aa', 'Bo'), ('yes', ''), {'people': ('300', '41')})
     """
+    return items_of(read_table(path), id=id, label=label)
+
+
+def read_table(path: str | os.PathLike[str]) -> Cells:
+    """Return the cells of a table, its header first; see :func:`read_items`."""
     source = Path(path)
-    cells = _parquet(source) if source.suffix.lower() == ".parquet" else read_cells(source)
-    header = cells.rows[0]
+    return _parquet(source) if source.suffix.lower() == ".parquet" else read_cells(source)
+
+
+def items_of(
+    cells: Cells, *, id: str | None = None, label: str | None = None, labels_needed: bool = True
+) -> ItemTable:
+    """Return the items of a table of cells; `labels_needed` says that they are to be learned from.
+
+    See :func:`read_items`.
+    """
+    source, header = cells.source, cells.rows[0]
     _check_header(cells)
     columns = dict(zip(header, zip(*cells.rows[1:], strict=True), strict=False))
     if not columns:
@@ -126,13 +137,13 @@ def _parquet(source: Path) -> Cells:
     with readable(source):
         try:
             table = parquet.read_table(source)
-        except ValueError as error:  # as all of pyarrow's own are
+            names = _index_first(table)
+            columns = [[_text(value) for value in table.column(name).to_pylist()] for name in names]
+        except (ValueError, OverflowError) as error:  # all of pyarrow's own are ValueErrors
             reason = str(error).splitlines()[0]
             raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
-    names = _index_first(table)
     if not names:
         raise TableFileError(f"{source}: expected a table, found no columns")
-    columns = [[_text(value) for value in table.column(name).to_pylist()] for name in names]
     rows = (tuple(names), *zip(*columns, strict=True))
     return Cells(source, rows, tuple(range(len(rows))), unit="row")
 

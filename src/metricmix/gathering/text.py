@@ -72,6 +72,10 @@ def read_cells(source: Path) -> Cells:
         places: list[int] = []
         before = 0
         for cells in reader:
+            if "\0" in "".join(cells):
+                raise TableFileError(
+                    f"{source}, line {before + 1}: expected text, found a NUL character"
+                )
             if any(cell.strip() for cell in cells):
                 rows.append(tuple(cell.strip() for cell in cells))
                 places.append(before + 1)

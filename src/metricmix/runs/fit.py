@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison, compare
 from metricmix.estimators.persistence import save
 from metricmix.estimators.selection import MetricMixtureClassifierCV
-from metricmix.exceptions import ConvergenceWarning
+from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.gathering.joining import Gathered, Plan
 from metricmix.gathering.keeping import keep_inputs
 from metricmix.memory import check_fits
@@ -62,6 +63,7 @@ def fit_files(
     :mod:`metricmix.runs.folder` says what is in it. `command` is what to type to get the same
     again; it is kept.
     """
+    _refuse_own_inputs(settings, Path(out))
     n, R = plan.report.n_items, len(plan.sources)
     check_fits(
         lambda items: 4 * R * items**2 + 3 * 8 * items**2,
@@ -106,15 +108,25 @@ def fit_files(
             if settings.keep_metric:
                 np.save(inside / names.METRIC, metric)
         found = found_record(model, gathered, weights, comparison)
-        files = [settings.table, *(spec.file for spec in settings.sources if spec.file)]
-        content = run_record(command, asdict(settings), files, stages.seconds, found)
+        content = run_record(command, asdict(settings), settings.files, stages.seconds, found)
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        (inside / names.RUN).write_text(text + "\n", encoding="utf-8")
+        (inside / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
         written = tuple(name for name in names.FILES if (inside / name).exists())
     how = how_judged(comparison, settings)
     return FitOutcome(
         settings, model, gathered, weights, comparison, how, notes, stages.seconds, written
     )
+
+
+def _refuse_own_inputs(settings: FitSettings, out: Path) -> None:
+    """Raise if writing the folder would replace a file that it is made of."""
+    for file in settings.files:
+        path = Path(file).resolve()
+        if path.name in names.FILES and path.parent == out.resolve():
+            raise InputError(
+                f"{file}: would be replaced by the file of this name that a fit writes; rename it, "
+                "or write to another folder"
+            )
 
 
 def how_judged(comparison: Comparison | None, settings: FitSettings) -> str:

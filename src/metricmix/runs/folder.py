@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,11 @@ from metricmix.exceptions import ModelFileError
 if TYPE_CHECKING:
     from metricmix.gathering.keeping import KeptInputs
 
-__all__ = ["FILES", "RunFolder", "open_run"]
+__all__ = ["FILES", "RUN_FORMAT", "RunFolder", "is_run", "open_run"]
 
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
+RUN_FORMAT = "metricmix-run"
 FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 
 
@@ -49,13 +51,30 @@ class RunFolder:
                 f"{self.source}: expected a folder that metricmix fit wrote, found a model alone, "
                 "which does not know how its sources were made"
             )
-        return load_inputs(self.folder / INPUTS)
+        kept = load_inputs(self.folder / INPUTS)
+        stack = self.model.stack_
+        names = tuple(source.spec.name for source in kept.sources)
+        if names != stack.names or list(kept.items.ids) != [str(i) for i in stack.items.tolist()]:
+            raise ModelFileError(
+                f"{self.folder / INPUTS}: expected the inputs of {MODEL} beside it, found those of "
+                "another fit; fit again"
+            )
+        return kept
 
     @property
     def page(self) -> Path | None:
         """The page of the run, if there is one."""
         file = None if self.folder is None else self.folder / REPORT
         return file if file is not None and file.is_file() else None
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder holds the record of a run."""
+    try:
+        content = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == RUN_FORMAT
 
 
 def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:

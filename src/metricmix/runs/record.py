@@ -15,6 +15,7 @@ import numpy as np
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
 from metricmix.gathering.joining import Gathered
+from metricmix.runs.folder import RUN_FORMAT
 
 __all__ = ["found_record", "run_record"]
 
@@ -50,7 +51,7 @@ def run_record(
 ) -> dict[str, Any]:
     """Return all of it, in terms of JSON."""
     return {
-        "format": "metricmix-run",
+        "format": RUN_FORMAT,
         "version": 1,
         "command": command,
         "arguments": dict(arguments),

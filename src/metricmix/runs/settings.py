@@ -57,6 +57,11 @@ class FitSettings:
     report: bool = True
     title: str | None = None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that it reads."""
+        return (self.table, *(spec.file for spec in self.sources if spec.file))
+
 
 def plan_files(settings: FitSettings) -> Plan:
     """Read all files and join them, without computing anything."""

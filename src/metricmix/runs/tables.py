@@ -64,6 +64,9 @@ def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
     """Return rows as CSV."""
+    table = [[str(cell) for cell in row] for row in rows]
+    odd = any("\r" in cell for row in table for cell in row)  # which would not be quoted
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    quoting: Any = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)
     return text.getvalue()
