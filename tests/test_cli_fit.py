@@ -315,6 +315,11 @@ BAD = {
         "--kind: expected COLUMN=KIND",
     ),
     "parquet that is none": (["t.parquet", "--label", "k"], {"t.parquet": "id,k\n"}, "t.parquet:"),
+    "name of no column": (
+        ["things.csv", "--label", "kind", "--name", "nota"],
+        {},
+        "--name: expected one of 'size', 'colour', 'note', got 'nota'; did you mean 'note'?",
+    ),
     "one fold": (["things.csv", "--label", "kind", "--folds", "1"], {}, "--folds: expected 0 for"),
     "one label each": (
         ["t.csv", "--label", "k"],

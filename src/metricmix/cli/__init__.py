@@ -34,7 +34,7 @@ class InOrder(click.Group):
 @click.group(
     cls=InOrder,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Try: metricmix demo (the main job on embedded data, in half a minute)",
+    epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
 )
 @click.version_option(package_name="metricmix")
 def main() -> None:

@@ -58,11 +58,12 @@ class Report:
 
 
 @click.command(
+    short_help="Is the matrix in a file a metric?",
     epilog="""\b
 Examples:
   metricmix check distances.csv
   metricmix check distances.phy --top 20
-  metricmix check distances.npy --quiet || metricmix repair distances.npy -o metric.npy"""
+  metricmix check distances.npy --quiet || metricmix repair distances.npy -o metric.npy""",
 )
 @click.argument("file", type=FILE)
 @click.option(

@@ -13,7 +13,10 @@ ENABLE = {
 }
 
 
-@click.command(epilog="\b\n" + "\n".join(["Put", *(f"  {line}" for line in ENABLE.values())]))
+@click.command(
+    short_help="Completion for bash, zsh and fish.",
+    epilog="\b\n" + "\n".join(["Put", *(f"  {line}" for line in ENABLE.values())]),
+)
 @click.argument("shell", type=click.Choice(list(ENABLE)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

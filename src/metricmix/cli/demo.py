@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["demo", "draw_demo"]
 
 
-@click.command()
+@click.command(short_help="The main job on embedded data, in half a minute.")
 @click.option(
     *("-o", "--out"),
     type=click.Path(file_okay=False, path_type=Path),

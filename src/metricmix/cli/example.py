@@ -18,10 +18,17 @@ __all__ = ["example"]
 WIDTH = 88
 
 
+def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from metricmix.datasets.example_files import EXAMPLES
+
+    return [name for name in EXAMPLES if name.startswith(incomplete)]
+
+
 @click.command(
+    short_help="Files to try the commands with.",
     epilog="Try: metricmix example citations (600 papers that cite each other)",
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_names)
 @click.option(
     *("-o", "--out"),
     type=click.Path(path_type=Path),

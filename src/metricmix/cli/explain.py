@@ -17,11 +17,12 @@ __all__ = ["explain"]
 
 
 @click.command(
+    short_help="The path between two items; why an item has its label.",
     epilog="""\b
 Examples:
   metricmix explain papers p17 p203
   metricmix explain papers p17
-  metricmix explain papers p17 p203 --json"""
+  metricmix explain papers p17 p203 --json""",
 )
 @click.argument("model", type=FILE)
 @click.argument("a")

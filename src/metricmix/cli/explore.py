@@ -29,10 +29,11 @@ STAGES = {
 
 
 @click.command(
+    short_help="The page of a model in the browser.",
     epilog="""\b
 Examples:
   metricmix explore out
-  metricmix explore model.mm --port 8000 --open"""
+  metricmix explore model.mm --port 8000 --open""",
 )
 @click.argument("model", type=FILE)
 @click.option(

@@ -7,13 +7,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from metricmix.cli.manners import Failure, in_one_sentence
 
 if TYPE_CHECKING:
     from metricmix.gathering import SourceSpec
 
-__all__ = ["command_of", "pairs", "specs"]
+__all__ = ["command_of", "complete_file", "pairs", "specs"]
+
+
+def complete_file(*_: object) -> list[CompletionItem]:
+    """Tell the shell that a file is meant, for options that are more than a path."""
+    return [CompletionItem("", type="file")]
 
 
 def specs(parse: Callable[[str], SourceSpec], texts: tuple[str, ...]) -> list[SourceSpec]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.cli.file_options import command_of, pairs, specs
+from metricmix.cli.file_options import command_of, complete_file, pairs, specs
 from metricmix.cli.fit_report import as_record, plan_record, print_outcome, print_plan
 from metricmix.cli.manners import (
     FILE,
@@ -39,6 +39,7 @@ STAGES = {
 
 
 @click.command(
+    short_help="Labels, a metric and a page from your files.",
     epilog="""\b
 Examples:
   metricmix fit papers.csv --label topic --edges cites.csv -o papers
@@ -57,7 +58,7 @@ What can be a source (--source NAME=KIND:WHAT):
   pagerank, jaccard                   what a graph alone says of two items
   matrix                              a ready matrix: heard=matrix:distances.npy
 
-No data at hand? metricmix example citations"""
+No data at hand? metricmix example citations""",
 )
 @click.argument("table", type=FILE)
 @click.option("--label", required=True, help="The column of labels; empty cells are unlabelled.")
@@ -65,6 +66,7 @@ No data at hand? metricmix example citations"""
 @click.option(
     "--edges",
     multiple=True,
+    shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
     help="A graph over the items: CSV, TSV (columns source and target, perhaps length or "
     "similarity), GraphML, GEXF, npz. Options: directed, undirected, length, similarity, ignore.",
@@ -72,6 +74,7 @@ No data at hand? metricmix example citations"""
 @click.option(
     "--matrix",
     multiple=True,
+    shell_complete=complete_file,
     metavar="[NAME=]FILE[:directed]",
     help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP.",
 )
@@ -128,6 +131,10 @@ No data at hand? metricmix example citations"""
 @click.option("--metric", "keep_metric", is_flag=True, help="Write all distances: metric.npy.")
 @click.option("--report/--no-report", default=True, help="Whether to draw report.html.")
 @click.option("--title", help="Of the page.")
+@click.option(
+    "--name",
+    help="The column to show on the page besides ids.  [default: one called name or title]",
+)
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
@@ -199,7 +206,7 @@ def _settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             name: stated[name]
             for name in (
                 *("rule", "objective", "rho", "constraint", "tune", "seed"),
-                *("keep_metric", "report", "title"),
+                *("keep_metric", "report", "title", "name"),
             )
         },
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +12,14 @@ import click
 
 if TYPE_CHECKING:
     from metricmix.estimators.comparison import Comparison
-    from metricmix.gathering import Joined, JoinedSource, Plan
+    from metricmix.gathering import Joined, Plan
     from metricmix.runs import FitOutcome
 
-__all__ = ["as_record", "described", "plan_record", "print_outcome", "print_plan"]
+__all__ = ["as_record", "plan_record", "print_outcome", "print_plan"]
 
 SHOWN = 4
 CLASSES = 8
 """Classes that are listed with their sizes."""
-KINDS = {
-    "paths": "path lengths",
-    "smoothed": "attributes smoothed along the graph",
-    "pagerank": "walks",
-    "jaccard": "shared neighbours",
-}
-COUNTED = {None: "each counting 1", "length": "with lengths", "similarity": "with similarities"}
 
 
 # -- what was joined -----------------------------------------------------------------------------
@@ -34,6 +27,8 @@ COUNTED = {None: "each counting 1", "length": "with lengths", "similarity": "wit
 
 def print_plan(plan: Plan, seconds: float | None = None) -> None:
     """Tell what was joined; with the time that is expected, what it would take."""
+    from metricmix.gathering.words import described, remarks
+
     report, items = plan.report, plan.items
     click.echo(
         f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
@@ -53,7 +48,7 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
     for source in report.sources:
         click.echo(f"  {source.name:<{width}}  {described(source)}")
         if source.file not in seen:
-            for line in _remarks(source):
+            for line in remarks(source):
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
     if report.directed:
@@ -87,6 +82,8 @@ def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
     """Yield remarks on labels that may be mistyped: those that look alike, and single ones."""
     import difflib
 
+    from metricmix.gathering.words import some
+
     names = list(classes)
     for k, name in enumerate(names):
         for other in names[k + 1 :]:
@@ -96,52 +93,7 @@ def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
-        yield f"a single item has the label {_some(single, ' or ')}: too few to learn from"
-
-
-def described(source: JoinedSource) -> str:
-    """Return what a source is made of, in a line."""
-    if source.kind == "matrix":
-        return f"matrix of {source.file}{' (by order)' * source.by_order}"
-    if source.columns:
-        what = "distance" if source.kind == "metric" else "paths over nearest neighbours"
-        plural = "s" * (len(source.columns) > 1)
-        return f"{what} of {len(source.columns):,} column{plural}: {_some(source.columns)}"
-    way = "directed " if source.directed and source.kind == "paths" else ""
-    return (
-        f"{KINDS[source.kind]} in {source.file}, {source.n_edges:,} {way}edges "
-        f"{COUNTED[source.weight]}"
-    )
-
-
-def _remarks(source: JoinedSource) -> Iterator[str]:
-    if source.n_edges_left_out or source.n_foreign:
-        lost, many = source.n_edges_left_out, source.n_foreign
-        left = f"{lost:,} edge{'s' * (lost != 1)} left out: " if lost else ""
-        yield (
-            f"{left}{many:,} id{'s are' if many != 1 else ' is'} not in the table"
-            + (f", such as {_some(source.foreign)}" if source.foreign else "")
-        )
-    for theirs, ours in source.lookalikes[:1]:
-        yield f"{theirs!r} there looks like {ours!r} in the table; write ids alike"
-    if many := source.n_missing:
-        yield (
-            f"{many:,} item{'s have' if many != 1 else ' has'} no edge in it, such as "
-            f"{_some(source.missing)}"
-        )
-    if source.n_repeated or source.n_loops:
-        yield f"{source.n_repeated:,} edges are there again, {source.n_loops:,} lead nowhere else"
-    if source.unused:
-        file = Path(source.file).name
-        yield (
-            f"not used: {_some(source.unused)}; if one is how far, say {file}:length="
-            f"{source.unused[0]}"
-        )
-
-
-def _some(names: Sequence[str], between: str = ", ") -> str:
-    shown = between.join(names[:SHOWN])
-    return f"{shown}, ..." if len(names) > SHOWN else shown
+        yield f"a single item has the label {some(single, ' or ')}: too few to learn from"
 
 
 def _size(amount: float) -> str:

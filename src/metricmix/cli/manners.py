@@ -31,7 +31,13 @@ __all__ = [
 
 FILE = click.Path(path_type=Path)
 INTERRUPTED = 130
-OPTIONS = {"id": "--id", "label": "--label", "kinds": "--kind", "weight": "--edges"}
+OPTIONS = {
+    "id": "--id",
+    "label": "--label",
+    "name": "--name",
+    "kinds": "--kind",
+    "weight": "--edges",
+}
 ARGUMENT = re.compile(rf"^({'|'.join(OPTIONS)})(?=[:\[])")
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")

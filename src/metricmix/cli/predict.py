@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from metricmix.cli.file_options import specs
+from metricmix.cli.file_options import complete_file, specs
 from metricmix.cli.manners import FILE, Failure, in_one_sentence, interruptible, quiet_option
 
 if TYPE_CHECKING:
@@ -24,17 +24,19 @@ COLUMNS = ("id", "label", "confidence", "nearest", "distance")
 
 
 @click.command(
+    short_help="Labels for new items.",
     epilog="""\b
 Examples:
   metricmix predict papers new-papers.csv
   metricmix predict papers new-papers.csv --edges new-cites.csv -o labels.csv
-  metricmix predict songs new-songs.csv --matrix heard=rows.csv --json"""
+  metricmix predict songs new-songs.csv --matrix heard=rows.csv --json""",
 )
 @click.argument("model", type=FILE)
 @click.argument("items", type=FILE)
 @click.option(
     "--edges",
     multiple=True,
+    shell_complete=complete_file,
     metavar="[NAME=]FILE",
     help="Edges of the new items, to items of the fit or to each other, read as those of the fit; "
     "NAME is that of the graph in the fit, if there were several.",
@@ -42,6 +44,7 @@ Examples:
 @click.option(
     "--matrix",
     multiple=True,
+    shell_complete=complete_file,
     metavar="[NAME=]FILE",
     help="For a source that is a matrix: a row per new item, a column per item of the fit.",
 )

@@ -45,12 +45,13 @@ LITTLE = 1e-2
 
 
 @click.command(
+    short_help="The metric nearest to a matrix in a file.",
     epilog="""\b
 Examples:
   metricmix repair distances.csv -o metric.csv
   metricmix repair distances.phy -o metric.phy --norm decrease
   metricmix repair big.npy -o metric.npy --tol 1e-3 --time-limit 600
-  metricmix repair big.npy -o metric.npy --checkpoint run.npz"""
+  metricmix repair big.npy -o metric.npy --checkpoint run.npz""",
 )
 @click.argument("file", type=FILE)
 @click.option(

@@ -17,6 +17,7 @@ __all__ = ["reproduce"]
 
 
 @click.command(
+    short_help="The paper's experiments again.",
     epilog="Examples: metricmix reproduce 2 -- metricmix reproduce all --data real --jobs 2",
 )
 @click.argument(

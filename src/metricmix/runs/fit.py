@@ -92,6 +92,7 @@ def fit_files(
                 write_report(
                     inside / names.REPORT,
                     model,
+                    gathered,
                     metric,
                     weights,
                     comparison,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,22 @@ from numpy.typing import NDArray
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
+from metricmix.gathering.joining import Gathered
+from metricmix.gathering.tables import ItemTable
+from metricmix.gathering.words import described, remarks
 from metricmix.report.page import Accuracy, Confusion, gather, write_page
 from metricmix.runs.settings import FitSettings
 
 __all__ = ["write_report"]
 
+NAMES = ("name", "title")
+"""Columns that say what an item is called, where none is stated."""
+
 
 def write_report(
     file: Path,
     model: MetricMixtureClassifier,
+    gathered: Gathered,
     metric: NDArray[Any],
     weights: Mapping[str, Any],
     comparison: Comparison | None,
@@ -47,6 +54,35 @@ def write_report(
         weights=weights,
         n_bootstrap=settings.n_bootstrap,
         command=command,
+        about=_names(gathered.items, settings),
+        sources={source.name: described(source) for source in gathered.report.sources},
+        facts=tuple(_facts(model, gathered, settings)),
         on_stage=lambda _, share: tell(round(1000 * share), 1000),
     )
     write_page(file, page)
+
+
+def _names(items: ItemTable, settings: FitSettings) -> tuple[str, ...]:
+    """Return what the items are called besides their ids, if anything."""
+    by_name = {name.casefold(): name for name in items.attributes}
+    usual = (by_name[name] for name in NAMES if name in by_name)
+    column = next(usual, "") if settings.name is None else settings.name
+    return items.attributes[column] if column else ()
+
+
+def _facts(
+    model: MetricMixtureClassifier, gathered: Gathered, settings: FitSettings
+) -> Iterator[tuple[str, str]]:
+    """Yield what to know of a run: its files, what was left out, its settings."""
+    items = gathered.items
+    yield "Table", f"{items.source}, ids in column {items.id_column!r}"
+    for source in gathered.report.sources:
+        if told := "; ".join(remarks(source)):
+            yield f"Source {source.name}", told
+    left = [column.name for column in gathered.columns if column.kind == "ignore"]
+    if left:
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        yield "Columns left out", ", ".join(left[:5]) + more
+    chosen = ", chosen by cross-validation" if settings.tune else ""
+    rho = "the default" if model.rho is None else f"{model.rho:g}"
+    yield "Settings", f"rule {model.rule}, rho {rho}{chosen}, seed {settings.seed}"

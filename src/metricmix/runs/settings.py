@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metricmix.exceptions import TableFileError
+from metricmix.exceptions import InputError, TableFileError
 from metricmix.gathering.joining import Plan, plan
 from metricmix.gathering.specs import SourceSpec
 from metricmix.gathering.tables import read_items
+from metricmix.gathering.text import one_of
 
 __all__ = ["FitSettings", "plan_files"]
 
@@ -37,6 +38,9 @@ class FitSettings:
         Whether to write all distances, and the page.
     title : str, optional
         Of the page.
+    name : str, optional
+        The column that says what an item is called, to be shown on the page. Default: one called
+        name or title, if there is one; "" for none.
     """
 
     table: str
@@ -56,6 +60,7 @@ class FitSettings:
     keep_metric: bool = False
     report: bool = True
     title: str | None = None
+    name: str | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -77,4 +82,6 @@ def plan_files(settings: FitSettings) -> Plan:
             f"{where}: expected a class with two labelled items at least, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
+    if settings.name and settings.name not in items.attributes:
+        raise InputError(f"name: expected {one_of(list(items.attributes), settings.name)}")
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
