@@ -84,13 +84,16 @@ def test_a_model_without_a_page_gets_one(
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.parametrize("page", ["<html>No page of the fit</html>", ""])
 def test_the_page_of_another_model_is_not_served(
-    started: Callable[..., tuple[Any, str]], folder: Path, tmp_path: Path
+    started: Callable[..., tuple[Any, str]], folder: Path, tmp_path: Path, page: str
 ) -> None:
     os.link(folder / "model.mm", tmp_path / "model.mm")
-    (tmp_path / "report.html").write_text("<html>a page by others</html>")
+    deep = (folder / "report.html").read_text(encoding="utf-8")
+    deep = deep.replace('"ids":', "[" * 10**6 + '"ids":', 1).replace("The page", "No page")
+    (tmp_path / "report.html").write_text(page or deep, encoding="utf-8")
     process, address = started(str(tmp_path))
-    assert "a page by others" not in fetched(address)
+    assert "No page of the fit" not in fetched(address)
     process.send_signal(signal.SIGTERM)
     assert "not the page of this model" in process.communicate(timeout=60)[1]
 
@@ -126,3 +129,5 @@ def test_what_cannot_be_served_is_told_in_a_sentence(folder: Path, tmp_path: Pat
         assert "is taken" in refused(str(folder), "--port", port)
     assert "expected an address of this machine" in refused(str(folder), "--host", "192.0.2.1")
     assert "expected an address of this machine" in refused(str(folder), "--host", "no.invalid")
+    assert "expected an address of this machine" in refused(str(folder), "--host", "a..b")
+    assert "expected an address of this machine, found ''" in refused(str(folder), "--host", "")

@@ -73,24 +73,56 @@ def unpacked(tags: Tags, data: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def simple(ids: tuple[str, ...], **others: Any) -> PageData:
     n = len(ids)
-    items = Items(ids, ("a", "<b>"), np.arange(n) % 2, np.ones(n, bool), np.zeros(n, bool))
+    about = others.pop("about", ())
+    items = Items(ids, ("a", "<b>"), np.arange(n) % 2, np.ones(n, bool), np.zeros(n, bool), about)
     view = View("mixture", np.arange(2.0 * n).reshape(n, 2))
-    return PageData(others.pop("title", "t"), items, (view,), (Weight("<i>s", 1.0),), **others)
+    weight = Weight("<i>s", 1.0, about=others.pop("source", ""))
+    return PageData(others.pop("title", "t"), items, (view,), (weight,), **others)
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    write_page(page, simple(HOSTILE, title=HOSTILE[0], command=HOSTILE[2]))
+    facts = tuple(zip(HOSTILE, HOSTILE[::-1], strict=True))
+    shown = simple(
+        HOSTILE,
+        title=HOSTILE[0],
+        command=HOSTILE[2],
+        about=HOSTILE[::-1],
+        source=HOSTILE[0],
+        facts=facts,
+    )
+    write_page(page, shown)
     written = page.read_text(encoding="utf-8")
     for text, scripts in ((written, 4), (as_live(written), 5)):
         tags, data = parsed(text)
         assert tuple(data["ids"]) == HOSTILE
         assert data["title"] == HOSTILE[0]
+        assert tuple(data["about"]) == HOSTILE[::-1]
+        assert data["weights"][0]["about"] == HOSTILE[0]
+        assert [tuple(fact) for fact in data["facts"]] == list(facts)
         assert ids_of(text) == list(HOSTILE)
         assert not set("<>&") & set(tags.scripts[0])
         assert [tag for tag, _ in tags.tags].count("script") == scripts
         assert "img" not in [tag for tag, _ in tags.tags]
         assert not [name for _, found in tags.tags for name in found if name.startswith("on")]
+
+
+def test_texts_without_bytes_are_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    odd = "r\udce9sum\ud83e\udd9c"  # a byte that is not UTF-8, and a pair of halves
+    write_page(page, simple((odd, "b"), title=odd, command=odd, about=(odd, odd)))
+    text = page.read_text(encoding="utf-8")
+    assert "<title>r\ufffdsum\U0001f99c</title>" in text
+    as_live(text).encode()
+
+
+def test_pages_nested_without_end_are_none(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    write_page(page, simple(("a", "b")))
+    text = page.read_text(encoding="utf-8")
+    deep = text.replace('"ids":', '"deep":' + "[" * 10**6 + '"ids":', 1)
+    with pytest.raises(InputError, match="page: expected a report written by metricmix"):
+        ids_of(deep)
 
 
 def test_scripts_write_no_markup(tmp_path: Path) -> None:
@@ -249,6 +281,8 @@ def test_arrays_of_other_items_are_refused() -> None:
 def test_items_are_checked_before_anything_is_computed() -> None:
     with pytest.raises(InputError, match=r"items.labels: expected 1 values, one per id, got 2"):
         Items(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
+    with pytest.raises(InputError, match=r"items.about: expected 1 values, one per id, got 2"):
+        Items(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool), ("b", "c"))
     n = 65536
     with pytest.raises(InputError, match="items: expected at most 65535 for one page, got 65536"):
         Items(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))

@@ -10,6 +10,7 @@ import pytest
 import metricmix as mm
 from metricmix.exceptions import InputError
 from metricmix.report.page import gather
+from metricmix.report.page.embed import nearest_given
 from metricmix.report.page.gather import _resamples
 
 
@@ -70,6 +71,53 @@ def test_misfits_are_given_labels_that_the_rule_would_not_give(model: Any) -> No
     y[4] = 1
     data = gather(mm.MetricMixtureClassifier(["euclidean"]).fit(X, y), n_bootstrap=0)
     assert np.flatnonzero(data.items.misfit).tolist() == [4]
+    assert data.items.prefers is not None
+    assert data.items.prefers[4] == 0
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_what_is_known_of_one_item(directed: bool) -> None:
+    rng = np.random.default_rng(0)
+    d = rng.random((30, 30)) + 0.1
+    d = d if directed else d + d.T
+    np.fill_diagonal(d, 0.0)
+    y = np.where(np.arange(30) % 4 > 0, np.arange(30) % 3, -1)
+    stack = mm.DissimilarityStack({"chance": d}, directed=directed)
+    model = mm.MetricMixtureClassifier(stack, rule="class-mean").fit(np.arange(30), y)
+    items = gather(model, n_bootstrap=0).items
+    probabilities = model.predict_proba(np.arange(30))
+    assert items.confidence == pytest.approx(probabilities[np.arange(30), items.labels])
+    assert items.prefers is not None
+    assert items.prefers.tolist() == probabilities.argmax(axis=1).tolist()
+    assert (items.misfit == (items.given & (items.prefers != items.labels))).all()
+    metric = mm.path_metric(stack, model.mixture_)
+    assert items.nearest is not None
+    for i, j in enumerate(items.nearest.tolist()):
+        others = [k for k in np.flatnonzero(y >= 0).tolist() if k != i]
+        assert j in others
+        assert metric[i, j] == metric[i, others].min()
+
+
+def test_without_labels_no_item_is_nearest() -> None:
+    metric = np.ones((3, 3)) - np.eye(3)
+    assert nearest_given(metric, np.zeros(3, bool)).tolist() == [-1, -1, -1]
+    assert nearest_given(metric, np.array([True, False, False])).tolist() == [-1, 0, 0]
+    assert metric.trace() == 0.0
+
+
+def test_items_sources_and_the_whole_are_told_of(model: Any) -> None:
+    data = gather(
+        model,
+        n_bootstrap=0,
+        about=[f"title {k}" for k in range(40)],
+        sources={"cosine": "angle of 3 columns"},
+        facts=[("learner", "full")],
+    )
+    assert data.items.about[7] == "title 7"
+    assert [weight.about for weight in data.weights] == ["", "angle of 3 columns"]
+    assert data.facts == (("learner", "full"),)
+    with pytest.raises(InputError, match=r"items.about: expected 40 values, one per id, got 1"):
+        gather(model, about=["one"])
 
 
 def test_no_intervals_where_nothing_says_how(model: Any) -> None:

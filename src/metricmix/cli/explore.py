@@ -61,6 +61,8 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
     Exit code 0: stopped by Ctrl-C or a request to end; 2: nothing could be served; 130: interrupted
     before that.
     """
+    if not host:
+        raise Failure("--host: expected an address of this machine, found ''; 0.0.0.0 means all")
     with interruptible("nothing was served"):
         from metricmix.runs import open_run
 
@@ -110,6 +112,8 @@ def _served(learned: Any, html: str, host: str, port: int) -> PageServer:
 
     try:
         return PageServer(learned, html, host, port)
+    except UnicodeError:  # no name of a machine can be written so
+        raise Failure(f"--host: expected an address of this machine, found {host!r}") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             words = f"--port: {port} is taken; pass another, or 0 for any that is free"

@@ -30,6 +30,9 @@ from metricmix.report.page.write import as_live
 __all__ = ["PageServer", "is_loopback"]
 
 PATH = re.compile(r"/path/([0-9]{1,9})/([0-9]{1,9})")
+HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
+USUAL_PORT = 80
+"""Browsers leave it out of the address that they ask for."""
 PATIENCE = 30.0
 """Seconds that a connection may be silent."""
 HEADERS = {
@@ -111,10 +114,10 @@ class PageServer:
 
     def is_addressed(self, host: str | None) -> bool:
         """Return whether a request that names `host` is meant for this server."""
-        name, _, port = (host or "").rpartition(":")
-        if port != str(self.port):
+        found = HOST.fullmatch(host or "")
+        if found is None or int(found[2] or USUAL_PORT) != self.port:
             return False
-        name = name.strip("[]").lower()
+        name = found[1].strip("[]").lower()
         if is_loopback(self.host):
             return name == self.host.lower() or name == "localhost"
         if self.host not in ("0.0.0.0", "::", ""):
@@ -123,7 +126,10 @@ class PageServer:
 
     def answer(self, target: str) -> tuple[HTTPStatus, str, bytes]:
         """Return status, type and body of the answer to a request."""
-        path = urlsplit(target).path
+        try:
+            path = urlsplit(target).path
+        except ValueError:
+            return _told(HTTPStatus.BAD_REQUEST, "expected an address, found something else")
         if path == "/":
             return HTTPStatus.OK, "text/html; charset=utf-8", self._page
         if not path.startswith("/path/"):
@@ -167,11 +173,11 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def end_connections(self) -> None:
-        """Let those who wait for a request that never comes wait no longer."""
+        """Let nobody wait for a request that never comes, or for a reader who never reads."""
         with self._guard:
             for connection in self._open:
                 try:
-                    connection.shutdown(socket.SHUT_RD)
+                    connection.shutdown(socket.SHUT_RDWR)
                 except OSError:  # gone already
                     continue
 
@@ -194,6 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(*page.answer(self.path))
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         self._send(*_told(HTTPStatus(code), message or HTTPStatus(code).phrase))
 
@@ -205,7 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {"Content-Type": kind, "Content-Length": len(body), **HEADERS}.items():
             self.send_header(name, str(value))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
 
 def _told(status: HTTPStatus, words: str) -> tuple[HTTPStatus, str, bytes]:

@@ -40,6 +40,14 @@ class Items:
         Whether the label was given.
     misfit : (n,) array of bool
         Whether the rule would give another label than the given one.
+    about : n texts, or none
+        What each item is called besides its id: a title, a name.
+    confidence : (n,) array, optional
+        The probability that the rule gives to the label of each item.
+    prefers : (n,) array of class numbers, optional
+        The class that the rule gives to each item.
+    nearest : (n,) array of item numbers, optional
+        The nearest item of a given label other than itself; -1 where there is none.
     """
 
     ids: tuple[str, ...]
@@ -47,12 +55,18 @@ class Items:
     labels: NDArray[np.integer]
     given: NDArray[np.bool_]
     misfit: NDArray[np.bool_]
+    about: tuple[str, ...] = ()
+    confidence: NDArray[np.floating] | None = None
+    prefers: NDArray[np.integer] | None = None
+    nearest: NDArray[np.integer] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.ids)
         if n > MOST_ITEMS:
             raise InputError(f"items: expected at most {MOST_ITEMS} for one page, got {n}")
-        for name in ("labels", "given", "misfit"):
+        optional = ("confidence", "prefers", "nearest")
+        names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
+        for name in (*names, *(name for name in optional if getattr(self, name) is not None)):
             found = len(getattr(self, name))
             if found != n:
                 raise InputError(f"items.{name}: expected {n} values, one per id, got {found}")
@@ -68,12 +82,16 @@ class View:
 
 @dataclass(frozen=True)
 class Weight:
-    """The weight of a source, and the ends of its interval where there is one."""
+    """The weight of a source, and the ends of its interval where there is one.
+
+    `about` says in a few words what the source compares.
+    """
 
     name: str
     value: float
     lower: float | None = None
     upper: float | None = None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +182,7 @@ class PageData:
     """Everything on a page; what is None or empty is left out of it.
 
     `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
-    made the page.
+    made the page; `facts` are names and values that say how, in the order in which they are shown.
 
     Raises
     ------
@@ -183,6 +201,7 @@ class PageData:
     certificate: Certificate | None = None
     intervals: str | None = None
     command: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)

@@ -12,7 +12,7 @@ from metricmix.mixture.lengths import EdgeLengths
 from metricmix.paths.pair import shortest_path, shortest_paths
 from metricmix.report.page.data import EmbeddedPaths
 
-__all__ = ["chosen_pairs", "embed_paths", "path_record"]
+__all__ = ["chosen_pairs", "embed_paths", "nearest_given", "path_record"]
 
 ALL_UP_TO = 800
 MOST_BYTES = 6_800_000
@@ -36,13 +36,23 @@ def chosen_pairs(
         d = distances.copy()
         np.fill_diagonal(d, np.inf)
         near = np.argpartition(d, NEAREST, axis=1)[:, :NEAREST]
-        if given.any():
-            labelled = np.flatnonzero(given)
-            near = np.column_stack([near, labelled[d[:, labelled].argmin(axis=1)]])
+        near = np.column_stack([near, nearest_given(distances, given)])
         i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
+        i, j = i[j >= 0], j[j >= 0]
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     i, j = i[i != j], j[i != j]
     return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
+
+
+def nearest_given(distances: NDArray[np.float64], given: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each item the labelled one that it is nearest to, itself left out; -1 for none."""
+    labelled = np.flatnonzero(given)
+    if not len(labelled):
+        return np.full(len(distances), -1)
+    to_labelled = distances[:, labelled]
+    to_labelled[labelled, np.arange(len(labelled))] = np.inf
+    nearest = labelled[to_labelled.argmin(axis=1)]
+    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
 
 
 def embed_paths(

@@ -37,11 +37,18 @@ def _page(data: PageData, packing: Packing) -> dict[str, Any]:
     packing.add("labels", labels, smallest(labels))
     packing.add("given", items.given, "u1")
     packing.add("misfit", items.misfit, "u1")
+    if items.confidence is not None:
+        packing.add("confidence", np.rint(np.clip(items.confidence, 0, 1) * LEVELS), "u2")
+    if items.prefers is not None:
+        packing.add("prefers", items.prefers, smallest(np.asarray(items.prefers)))
+    if items.nearest is not None:
+        packing.add("nearest", np.asarray(items.nearest) + 1, "u2")  # 0 for none
     certificate = data.certificate
     return {
         "title": data.title,
         "palette": PALETTE,
         "ids": items.ids,
+        "about": items.about,
         "classes": items.classes,
         "views": [
             {"name": view.name, **_coordinates(np.asarray(view.coordinates), k, packing)}
@@ -53,6 +60,7 @@ def _page(data: PageData, packing: Packing) -> dict[str, Any]:
                 "value": _finite(weight.value),
                 "lower": _finite(weight.lower),
                 "upper": _finite(weight.upper),
+                "about": weight.about,
             }
             for weight in data.weights
         ],
@@ -79,6 +87,7 @@ def _page(data: PageData, packing: Packing) -> dict[str, Any]:
             "holds": bool(certificate.holds),
         },
         "command": data.command,
+        "facts": data.facts,
     }
 
 

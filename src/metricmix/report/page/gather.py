@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from metricmix.report.page.data import (
     View,
     Weight,
 )
-from metricmix.report.page.embed import chosen_pairs, embed_paths
+from metricmix.report.page.embed import chosen_pairs, embed_paths, nearest_given
 from metricmix.report.page.layout import place, turn_to
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def gather(
     metric: Floats | None = None,
     weights: pd.DataFrame | Mapping[str, Any] | None = None,
     command: str | None = None,
+    about: Sequence[str] = (),
+    sources: Mapping[str, str] | None = None,
+    facts: Sequence[tuple[str, str]] = (),
     on_stage: OnStage | None = None,
 ) -> PageData:
     """Return what a page shows of a fitted classifier.
@@ -72,6 +76,12 @@ def gather(
         resamples.
     command : str, optional
         The command that made the page, to be shown on it.
+    about : n texts, optional
+        What each item is called besides its id, in the order of the items.
+    sources : mapping of str to str, optional
+        What sources compare, in a few words, by their names.
+    facts : sequence of (str, str), optional
+        Names and values that say how the metric was made.
     on_stage : function of (str, float), optional
         Called as the work goes on, with what is done next and the share that is done; one call
         at a time, but not always from the calling thread.
@@ -81,12 +91,17 @@ def gather(
     stack, lengths = model.stack_, model._lengths()
     given = np.asarray(model._codes >= 0)
     labels = np.searchsorted(model.classes_, model.transduction_)
+    members = model._rule.members
+    prefers = members.argmax(axis=1)
     items = Items(
         ids=tuple(str(item) for item in stack.items.tolist()),
         classes=tuple(str(label) for label in model.classes_.tolist()),
         labels=labels,
         given=given,
-        misfit=given & (model._rule.members.argmax(axis=1) != labels),
+        misfit=given & (prefers != labels),
+        about=tuple(str(text) for text in about),
+        confidence=members[np.arange(len(labels)), labels],
+        prefers=prefers,
     )
     if metric is None:
         tell("metric", 0.0)
@@ -97,10 +112,13 @@ def gather(
         found.triangle, _triangles(stack.n_items, stack.directed), found.is_metric()
     )
     tell("paths", 0.2)
+    items = replace(items, nearest=nearest_given(metric, given))
     pairs = chosen_pairs(metric, given, stack.n_sources, directed=stack.directed)
     paths = embed_paths(lengths, pairs, metric)
     tell("intervals", 0.3)
     learned, intervals = _weights(model, weights, n_bootstrap)
+    described = sources or {}
+    learned = tuple(replace(one, about=described.get(one.name, "")) for one in learned)
     tell("maps", 0.5)
     views = _views(model, metric, lambda share: tell("maps", 0.5 + 0.5 * share))
     trace = model.result_.trace
@@ -118,6 +136,7 @@ def gather(
         certificate=certificate,
         intervals=intervals,
         command=command,
+        facts=tuple((str(name), str(value)) for name, value in facts),
     )
 
 
@@ -145,7 +164,10 @@ def _weights(
             return tuple(Weight(name, value) for name, value in rows), None
         table, n_bootstrap = model.weights_table(n_bootstrap=count, random_state=0), count
     columns = (table[name] for name in ("name", "weight", "lower", "upper"))
-    weights = [Weight(str(name), *map(float, rest)) for name, *rest in zip(*columns, strict=True)]
+    weights = [
+        Weight(str(name), float(value), float(lower), float(upper))
+        for name, value, lower, upper in zip(*columns, strict=True)
+    ]
     how = "Bayesian bootstrap over the labelled items"
     of = f", {n_bootstrap} resamples" if n_bootstrap else ""
     return tuple(weights), f"95 % interval ({how}{of})"

@@ -62,7 +62,7 @@ def page_html(data: PageData, *, live: bool = False) -> str:
     )
     parts = {
         "policy": html.escape(policy),
-        "title": html.escape(data.title),
+        "title": html.escape(_sayable(data.title)),
         "style": style,
         "data": text,
         "arrays": arrays,
@@ -115,8 +115,13 @@ def ids_of(page: str) -> list[str]:
     end = page.find("</script>", start)
     try:
         return list(json.loads(page[start + len(DATA) : end])["ids"])
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, RecursionError):
         raise InputError(NO_PAGE) from None
+
+
+def _sayable(text: str) -> str:
+    """Return the text with what UTF-8 has no bytes for, as odd names of files have, replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _asset(name: str) -> str:
