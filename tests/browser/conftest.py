@@ -139,7 +139,7 @@ def fitted(n: int, ids: list[str], classes: list[str], *, directed: bool = False
     return mm.MetricMixtureClassifier(stack, beta=20.0).fit(ids, labels)
 
 
-def reported(folder: Path, model: Any, title: str = "A learned metric") -> Report:
+def reported(folder: Path, model: Any, title: str = "A learned metric", **told: Any) -> Report:
     count = len(model.classes_)
     data = gather(
         model,
@@ -148,10 +148,12 @@ def reported(folder: Path, model: Any, title: str = "A learned metric") -> Repor
         accuracies=(
             Accuracy("learned mixture", 0.9, 0.02),
             Accuracy("equal weights", 0.8),
+            Accuracy("best single source", 0.4),
             Accuracy("angle", 0.5, single=True),
         ),
         confusion=Confusion(np.eye(count, dtype=int) * 7, "5-fold cross-validation"),
         command="metricmix fit items.csv",
+        **told,
     )
     write_page(folder / "report.html", data)
     mm.save(model, folder / "model.mm")
@@ -191,7 +193,39 @@ def many_classes_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     ids = [*HOSTILE, *_numbered(20)]
     model = fitted(len(ids), ids, list(HOSTILE[:3]))
-    return reported(tmp_path_factory.mktemp("hostile"), model, HOSTILE[0] + "w" * 90)
+    return reported(
+        tmp_path_factory.mktemp("hostile"),
+        model,
+        HOSTILE[0] + "w" * 90,
+        about=[*HOSTILE[::-1], *HOSTILE, *HOSTILE],
+        sources={"angle": HOSTILE[0], "squares": HOSTILE[1]},
+        facts=list(zip(HOSTILE, HOSTILE[::-1], strict=True)),
+    )
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["both ways", "directed"])
+def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Titles, six classes, seven sources, a misfit: what a page has to find room for."""
+    n, classes = 90, ["art", "biology", "law", "math", "music", "physics"]
+    X, group = groups(n, len(classes))
+    group[13] = (13 + 3) % len(classes)
+    rng = np.random.default_rng(2)
+    sources = {}
+    for k in range(7):
+        Y = X * [1.0, 0.5] + 0.3 * k * rng.normal(size=X.shape)
+        sources[f"some source {k}"] = ((Y[:, None] - Y) ** 2).sum(axis=2)
+        if request.param:
+            sources[f"some source {k}"] += np.maximum(Y[:, 0] - Y[:, 0, None], 0.0)
+    stack = mm.DissimilarityStack(sources, items=_numbered(n), directed=request.param)
+    labels = np.array([classes[g] if g >= 0 else "" for g in group])
+    model = mm.MetricMixtureClassifier(stack, beta=20.0, rule="class-mean")
+    return reported(
+        tmp_path_factory.mktemp("told"),
+        model.fit(_numbered(n), labels),
+        about=[f"Rivers {k}" + ", and those who named them" * (k % 2) * 4 for k in range(n)],
+        sources={"some source 3": "distance of 2 columns: year, pages"},
+        facts=[("Learner", "full"), ("Rule", "class means")],
+    )
 
 
 @dataclass

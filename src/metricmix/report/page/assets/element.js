@@ -18,8 +18,25 @@ const short = (value, digits = 4) => (value === null ? "–" : String(Number(val
 const decimalsOf = (length) =>
   Math.min(12, Math.max(0, 3 - Math.floor(Math.log10(Math.abs(length) || 1))));
 
+const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+
+const MOST_LETTERS = 80;
+
+function cut(text) {
+  const letters = Array.from(text);
+  return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : text;
+}
+
+// What an item is called, after its id: cut where it is long, whole in its title.
+function called(data, i) {
+  const text = data.about[i];
+  return text && text !== data.ids[i] ? [" ", element("bdi", cut(text), { class: "about", title: text })] : [];
+}
+
+const labelOf = (data, i) => named(data.classes[data.labels[i]]);
+
 function describe(data, i) {
-  const kind = data.misfit[i] ? "given, but the rule prefers another"
-    : data.given[i] ? "given" : "found";
-  return [named(data.classes[data.labels[i]]), ` (${kind})`];
+  const kind = !data.misfit[i] ? [data.given[i] ? "given" : "found"]
+    : ["given, but the rule prefers ", data.prefers ? named(data.classes[data.prefers[i]]) : "another"];
+  return [labelOf(data, i), " (", ...kind, ")"];
 }

@@ -4,7 +4,12 @@ function card(title, ...content) {
   return element("section", [element("h2", title), ...content], { class: "card" });
 }
 
-const note = (content) => element("p", content, { class: "note" });
+const MOST_LEVEL = 4, LONG_NAME = 8; // columns with level names, letters of a name
+const EXPLAINED = [
+  ["equal weights", "Equal weights: every source counts the same, nothing is learned."],
+  ["best single source", "The best single source is chosen without the held-out labels, so it can " +
+    "lie below the best of the sources alone."],
+];
 
 function confusionTable(data) {
   const most = Math.max(1, ...data.confusion.counts.flat());
@@ -17,6 +22,8 @@ function confusionTable(data) {
       if (k === c) cell.classList.add("right");
     });
   });
+  const long = data.classes.some((name) => name.length > LONG_NAME);
+  if (long || data.classes.length > MOST_LEVEL) table.classList.add("upright");
   return scrolling(table, "Confusion table");
 }
 
@@ -45,7 +52,6 @@ function curve({ iteration, objective }) {
 }
 
 function accuracyCard(data) {
-  const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
   const table = (ones) => barTable(ones.map((one) => ({
     ...one, note: one.spread === null ? "" : `± ${(100 * one.spread).toFixed(1)}`,
   })), percent, 1);
@@ -53,6 +59,8 @@ function accuracyCard(data) {
   const singles = data.accuracies.filter((one) => one.single);
   const made = card("Accuracy", table(methods));
   if (singles.length) made.append(element("h3", "Each source alone"), table(singles));
+  const names = data.accuracies.map((one) => one.name);
+  made.append(...EXPLAINED.filter(([name]) => names.includes(name)).map(([, words]) => note(words)));
   return made;
 }
 
@@ -61,22 +69,44 @@ function certificateCard({ violation, triangles, holds }) {
     element("span", violation ? violation.toExponential(1) : short(violation), { class: "number" }),
     " largest violation of a triangle"]);
   return card("Certificate of the metric", amount, note(
+    "A certificate that the distances are those of a metric: no way through a third item is shorter " +
+    "than the distance itself."), note(
     `${triangles.toLocaleString("en")} triangle inequalities checked: ${holds
       ? "it is a metric, up to rounding." : "it is NOT a metric."}`));
 }
 
 function showFigures(data, place) {
+  const bySize = [...data.weights].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const interval = (w) => (w.lower === null ? "" : `${short(w.lower, 3)} to ${short(w.upper, 3)}`);
   place.append(card("Weights of the sources",
-    barTable(data.weights.map((weight) => ({ ...weight, note: interval(weight) }))),
+    barTable(bySize.map((weight) => ({ ...weight, note: interval(weight) }))),
     note(data.intervals ? `Bar: the weight. Line: its ${data.intervals}.` : "Bar: the weight.")));
   if (data.accuracies.length) place.append(accuracyCard(data));
+  let confusion = null;
   if (data.confusion) {
-    place.append(card("Confusion", confusionTable(data), note(data.confusion.how)));
+    confusion = card("Confusion", confusionTable(data), note(data.confusion.how));
+    place.append(confusion);
   }
   if (data.convergence && data.convergence.objective.filter((value) => value !== null).length > 1) {
     place.append(card("Convergence", curve(data.convergence), note(data.convergence.status)));
   }
   if (data.certificate) place.append(certificateCard(data.certificate));
-  if (data.command) place.append(card("Made by", element("pre", data.command, { tabindex: 0 })));
+  const made = [];
+  if (data.facts.length) made.push(definitions(data.facts.map((fact) => fact.map(named))));
+  if (data.command) made.push(element("pre", data.command, { tabindex: 0 }));
+  if (made.length) place.append(card("How it was made", ...made));
+  if (!confusion) return;
+  const next = confusion.nextElementSibling;
+  giveRoom(confusion, place, next);
+  window.addEventListener("resize", () => giveRoom(confusion, place, next));
+}
+
+// A table that is cut off in a column of cards gets all columns, below the others.
+function giveRoom(made, place, next) {
+  made.classList.remove("wide");
+  place.insertBefore(made, next);
+  const all = made.offsetWidth === place.clientWidth;
+  if (all || !isCutOff(made.querySelector(".scroll"))) return;
+  made.classList.add("wide");
+  place.append(made);
 }

@@ -17,14 +17,14 @@ const map = makeMap(data, byId("map"), {
     if (tip.dataset.item !== String(i)) {
       tip.dataset.item = i;
       const others = map ? map.others(i) : 0;
-      tip.replaceChildren(named(data.ids[i]), " · ", ...describe(data, i));
+      tip.replaceChildren(named(data.ids[i]), ...called(data, i), " · ", ...describe(data, i));
       if (others > 0) tip.append(`; ${others} more here, to be found by name`);
     }
     const [x, y] = place;
     const left = Math.max(4, Math.min(x + 12, width - tip.offsetWidth - 4));
     tip.style.transform = `translate(${left}px, ${y > 60 ? y - tip.offsetHeight - 14 : y + 14}px)`;
   },
-  onChoose: choose,
+  onChoose: (i) => choose(i, false),
   onRefused: () => say("Click the map, or hold Ctrl or ⌘, to zoom with the wheel."),
 });
 
@@ -36,19 +36,26 @@ function say(words) {
   silence = setTimeout(() => { byId("said").hidden = true; }, 2500);
 }
 
-function choose(i) {
-  if (i < 0) select([]);
-  else if (chosen.length === 1 && chosen[0] !== i) select([chosen[0], i]);
-  else select([i]);
+function choose(i, seen) {
+  if (i < 0) select([], seen);
+  else if (chosen.length === 1 && chosen[0] !== i) select([chosen[0], i], seen);
+  else select([i], seen);
 }
 
-function select(items) {
+// `seen` says that the map has to show what is chosen, and the path: it was not chosen there.
+function select(items, seen) {
   chosen = items;
   const mine = ++asked;
   const show = (found) => {
     if (mine !== asked) return; // something else has been chosen meanwhile
-    map.mark(chosen, found && found.nodes ? found.nodes : null);
-    showPanel(data, byId("panel"), chosen, found, () => select([...chosen].reverse()));
+    const nodes = found && found.nodes ? found.nodes : null;
+    map.mark(chosen, nodes);
+    if (seen) map.contain(nodes || chosen);
+    showPanel(data, byId("panel"), chosen, found, {
+      onReverse: () => select([...chosen].reverse(), true),
+      onPathTo: (j) => select([chosen[0], j], true),
+    });
+    showEdges(data, byId("edges"), found);
   };
   const found = chosen.length === 2 ? findPath(...chosen) : null;
   if (chosen.length === 2 && !found && askServer) {
@@ -83,7 +90,7 @@ function fillLegend() {
 }
 
 makeSearch(data, byId("controls"), byId("search"), byId("found"), {
-  onFound(i) { map.find(i); choose(i); },
+  onFound(i) { map.hover(i); choose(i, true); },
   onMissing: (text) => say(`No item has “${text}” in its name.`),
 });
 data.views.forEach((view, k) => byId("view").append(element("option",
@@ -92,13 +99,15 @@ byId("view").addEventListener("change", (event) => map.show(Number(event.target.
 byId("closer").addEventListener("click", () => map.scale(1.5));
 byId("farther").addEventListener("click", () => map.scale(1 / 1.5));
 byId("whole").addEventListener("click", () => map.whole());
-byId("clear").addEventListener("click", () => choose(-1));
-window.addEventListener("hashchange", () => select(itemsOfHash(data, location.hash)));
+byId("clear").addEventListener("click", () => choose(-1, false));
+window.addEventListener("resize", () => fitEdges(byId("edges")));
+window.addEventListener("hashchange", () => select(itemsOfHash(data, location.hash), true));
 
 const given = data.given.reduce((sum, one) => sum + one, 0);
 byId("summary").textContent = `${data.ids.length} items, ${given} with a given label, ` +
-  `${data.classes.length} classes, ${data.weights.length} sources.`;
+  `${data.classes.length} classes, ${data.weights.length} sources` +
+  `${data.paths && data.paths.directed ? ", directed: the way back may be longer" : ""}.`;
 fillLegend();
 showFigures(data, byId("figures"));
-select(itemsOfHash(data, location.hash));
+select(itemsOfHash(data, location.hash), true);
 document.documentElement.dataset.ready = "yes";

@@ -3,6 +3,7 @@
 
 const RADIUS = 5;
 const REACH = 18; // pixels around the pointer within which an item counts as meant
+const MARGIN = 20; // pixels that the frame leaves around the items
 const DIM = 0.22; // of what is not spoken of
 
 function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
@@ -37,15 +38,27 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   ];
   const place = (i) => transform.apply(base(i));
 
-  function frame() {
+  function ends(target) {
     const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
-    const target = data.views[current].coordinates;
     for (let k = 0; k < 2 * n; k++) {
       low[k % 2] = Math.min(low[k % 2], target[k]);
       high[k % 2] = Math.max(high[k % 2], target[k]);
     }
+    return [low, high];
+  }
+
+  // How high the learned map is for its width: a narrow page makes its frame so.
+  function shape() {
+    const [low, high] = ends(data.views[0].coordinates);
+    const ratio = (high[1] - low[1]) / (high[0] - low[0]);
+    canvas.parentElement.style.setProperty("--shape", Number.isFinite(ratio) ? ratio : 1);
+  }
+
+  function frame() {
+    const [low, high] = ends(data.views[current].coordinates);
     centre = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2];
-    unit = Math.min((width - 40) / (high[0] - low[0] || 1), (height - 40) / (high[1] - low[1] || 1));
+    unit = Math.min((width - 2 * MARGIN) / (high[0] - low[0] || 1),
+      (height - 2 * MARGIN) / (high[1] - low[1] || 1));
   }
 
   function index() {
@@ -216,14 +229,28 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
       if (i === hovered || along <= 0 || aside > 2 * along) continue;
       if (along + 2 * aside < least) { least = along + 2 * aside; best = i; }
     }
-    if (best >= 0) { bring(best, false); hover(best); }
+    if (best >= 0) { bring(best); hover(best); }
     return undefined;
   }
 
-  function bring(i, always) {
-    const [x, y] = place(i);
-    const inside = x > 20 && y > 20 && x < width - 20 && y < height - 20;
-    if (!inside || always) selection.call(zoom.translateTo, ...base(i));
+  function isInside(i) {
+    const [x, y] = place(i), r = RADIUS + 7;
+    return x > r && y > r && x < width - r && y < height - r;
+  }
+
+  function bring(i) {
+    if (!isInside(i)) selection.call(zoom.translateTo, ...base(i));
+  }
+
+  // Lets all of some items be seen; the map stays as it is if they are.
+  function contain(items) {
+    if (items.every(isInside)) return;
+    const [xs, ys] = [0, 1].map((c) => items.map((i) => base(i)[c]));
+    const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const k = Math.min(transform.k, (width - 2 * MARGIN) / (right - left || 1),
+      (height - 2 * MARGIN) / (bottom - top || 1));
+    gently().call(zoom.transform, d3.zoomIdentity.translate(width / 2, height / 2).scale(k)
+      .translate(-(left + right) / 2, -(top + bottom) / 2));
   }
 
   const scale = (factor) => gently().call(zoom.scaleBy, factor);
@@ -252,11 +279,12 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
     if (i >= 0) onChoose(i);
   });
   canvas.dataset.view = data.views[0].name;
+  shape();
   new ResizeObserver(resize).observe(canvas);
   resize();
 
   return {
-    show, scale, whole, others,
+    show, scale, whole, others, contain, hover,
     mark(items, nodes) {
       chosen = items;
       path = nodes;
@@ -264,6 +292,5 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
       ask();
     },
     speakOf(label) { spoken = label; ask(); },
-    find(i) { bring(i, true); hover(i); },
   };
 }

@@ -4,22 +4,41 @@ const LINK = "link (every edge)";
 
 function itemLine(data, i, ...more) {
   const mark = markPicture(data.palette, data.labels[i], data.given[i], data.misfit[i]);
-  return element("li", [mark, element("span", [named(data.ids[i]), ...more])]);
+  return element("li", [mark, element("span", [named(data.ids[i]), ...called(data, i), ...more])]);
+}
+
+// What is known of one item, and the way to the nearest one whose label was given.
+function aboutItem(data, i, onPathTo) {
+  const mark = markPicture(data.palette, data.labels[i], data.given[i], data.misfit[i]);
+  const known = [["Label", [mark, labelOf(data, i), data.given[i] ? " (given)" : " (found)"]]];
+  if (data.confidence) {
+    const how = data.given[i] ? " by the rule, which knows this label" : "";
+    known.push(["Confidence", percent(data.confidence[i]) + how]);
+  }
+  if (data.misfit[i] && data.prefers) known.push(["The rule prefers", named(data.classes[data.prefers[i]])]);
+  const near = data.nearest ? data.nearest[i] : -1;
+  if (near >= 0) {
+    const button = element("button", [named(data.ids[near]), ...called(data, near)],
+      { type: "button", id: "nearest" });
+    button.addEventListener("click", () => onPathTo(near));
+    known.push(["Nearest labelled item", [button, " ", labelOf(data, near)]]);
+  }
+  return definitions(known);
 }
 
 // `found` is a path, null if it is not at hand, or a sentence that stands for it.
-function showPanel(data, panel, chosen, found, onReverse) {
+function showPanel(data, panel, chosen, found, { onReverse, onPathTo }) {
   panel.replaceChildren();
   if (!chosen.length) {
     panel.append(element("h2", "Paths"),
-      element("p", "Choose two items on the map, or find them by name.", { class: "note" }));
+      note("Choose two items on the map, or find them by name."));
     return;
   }
   if (chosen.length === 1) {
     const [i] = chosen;
-    panel.append(element("h2", named(data.ids[i])),
-      element("ul", itemLine(data, i, ": ", ...describe(data, i)), { class: "items" }),
-      element("p", "Choose a second item to see the path to it.", { class: "note" }));
+    const title = called(data, i);
+    panel.append(element("h2", named(data.ids[i])), ...(title.length ? [element("p", title)] : []),
+      aboutItem(data, i, onPathTo), note("Choose a second item to see the path to it."));
     return;
   }
   const [i, j] = chosen;
@@ -54,11 +73,30 @@ function showPath(data, panel, found) {
       ` in ${hops} ${hops === 1 ? "edge" : "edges"}`]),
     element("ol", steps, { class: "items", id: "steps" }),
     element("h2", "Contributions"),
-    element("div", barTable(rows, number), { id: "contributions" }));
-  if (hops < 2) return;
+    element("div", barTable(rows, number), { id: "contributions" }),
+    note("Link: the length every edge has, also where no source says anything."));
+}
+
+// The edges of a path, one by one, over the whole width of the page; nothing for a single edge.
+function showEdges(data, place, found) {
+  place.replaceChildren();
+  place.hidden = !found || !found.edges || found.edges.length < 2;
+  if (place.hidden) return;
+  const digits = decimalsOf(found.length);
+  const number = (value) => value.toFixed(digits);
   const head = ["edge", "length", ...data.weights.map((weight) => named(weight.name)), LINK];
   const lines = found.edges.map(({ from, to, length, parts }) =>
     [[named(data.ids[from]), " → ", named(data.ids[to])], short(length), ...parts.map(number)]);
-  panel.append(element("h2", "Edge by edge"),
-    element("div", scrolling(plainTable(head, lines), "Contributions to each edge"), { id: "edges" }));
+  place.append(element("h2", "Edge by edge"),
+    scrolling(plainTable(head, lines), "Contributions to each edge"));
+  fitEdges(place);
+}
+
+// Names of columns upright where the table would be cut off.
+function fitEdges(place) {
+  const scroller = place.querySelector(".scroll");
+  if (!scroller) return;
+  const { classList } = scroller.firstChild;
+  classList.remove("upright");
+  classList.toggle("upright", isCutOff(scroller));
 }

@@ -4,19 +4,22 @@ const SUGGESTED = 20;
 
 function makeSearch(data, form, input, list, { onFound, onMissing }) {
   const folded = data.ids.map((id) => id.toLowerCase());
+  const titles = data.about.map((text) => text.toLowerCase());
 
-  // The item that is meant: of this very name, else of this name but for case, else the first
-  // that has the text in its name.
+  // The item that is meant: of this very id, else of this id or title but for case, else the first
+  // that has the text in its id, else in its title.
   function suggest() {
     const text = input.value.toLowerCase();
-    const hits = [];
-    for (let i = 0; text && i < folded.length && hits.length < SUGGESTED; i++) {
-      if (folded[i].includes(text)) hits.push(i);
+    const hits = new Set();
+    for (const words of [folded, titles]) {
+      for (let i = 0; text && i < words.length && hits.size < SUGGESTED; i++) {
+        if (words[i].includes(text)) hits.add(i);
+      }
     }
-    list.replaceChildren(...hits.map((i) => element("option", undefined, { value: data.ids[i] })));
-    const own = data.ids.indexOf(input.value);
-    const exact = own >= 0 ? own : folded.indexOf(text);
-    return exact >= 0 ? exact : hits.length ? hits[0] : -1;
+    list.replaceChildren(...Array.from(hits, (i) =>
+      element("option", undefined, { value: data.ids[i], label: cut(data.about[i] || data.ids[i]) })));
+    const exact = [data.ids.indexOf(input.value), folded.indexOf(text), titles.indexOf(text)];
+    return [...exact, ...hits].find((i) => i >= 0) ?? -1;
   }
 
   function found(i) {
@@ -37,14 +40,15 @@ function makeSearch(data, form, input, list, { onFound, onMissing }) {
   });
 }
 
-// #A/B stands for two chosen items, by their ids.
+// #A/B stands for two chosen items, by their ids; halves of characters cannot be written there.
+const writable = (id) => id.replace(/\p{Surrogate}/gu, "\ufffd");
 const hashOf = (data, chosen) =>
-  (chosen.length ? `#${chosen.map((i) => encodeURIComponent(data.ids[i])).join("/")}` : "");
+  (chosen.length ? `#${chosen.map((i) => encodeURIComponent(writable(data.ids[i]))).join("/")}` : "");
 
 function itemsOfHash(data, hash) {
   try {
     const ids = hash.replace(/^#/, "").split("/").map(decodeURIComponent);
-    const items = ids.map((id) => data.ids.indexOf(id)).filter((i) => i >= 0);
+    const items = ids.map((id) => data.ids.findIndex((one) => writable(one) === id)).filter((i) => i >= 0);
     return [...new Set(items)].slice(0, 2);
   } catch {
     return []; // not an address that this page wrote

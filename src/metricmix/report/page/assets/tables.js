@@ -8,7 +8,7 @@ function svg(name, attributes) {
   return made;
 }
 
-// Rows {name, value, lower, upper, note} as a table with a bar from 0 and a line for the interval.
+// Rows {name, about, value, lower, upper, note} as a table with a bar from 0 and a line for the interval.
 function barTable(rows, format = (value) => short(value), reach = 0) {
   const ends = rows.flatMap((row) => [row.value, row.lower, row.upper])
     .filter((value) => typeof value === "number");
@@ -29,7 +29,9 @@ function barTable(rows, format = (value) => short(value), reach = 0) {
     stroke(`M${x(0)} 0V12`, "#595959", 1);
     const number = element("td", format(row.value), { class: "value" });
     if (row.note) number.append(element("small", row.note));
-    body.append(element("tr", [element("th", named(row.name), { scope: "row" }),
+    const name = element("th", named(row.name), { scope: "row" });
+    if (row.about) name.append(element("small", named(row.about)));
+    body.append(element("tr", [name,
       element("td", picture, { class: "bar" }), number]));
   }
   return element("table", body, { class: "bars" });
@@ -39,10 +41,26 @@ function scrolling(table, label) {
   return element("div", table, { class: "scroll", tabindex: 0, role: "region", "aria-label": label });
 }
 
-// A table with a head; the first cell of each row names it.
+// A table with a head; the first cell of each row names it. With the class "upright" the names of
+// the other columns are written upwards, which takes less room.
 function plainTable(head, rows) {
-  const top = element("thead", element("tr", head.map((cell) => element("th", cell, { scope: "col" }))));
-  const body = element("tbody", rows.map(([first, ...rest]) => element("tr",
-    [element("th", first, { scope: "row" }), ...rest.map((cell) => element("td", cell))])));
+  const top = element("thead", element("tr", head.map((cell) => {
+    const name = element("th", element("span", cell), { scope: "col" });
+    name.title = name.textContent;
+    return name;
+  })));
+  const body = element("tbody", rows.map(([first, ...rest]) => {
+    const name = element("th", first, { scope: "row" });
+    name.title = name.textContent;
+    return element("tr", [name, ...rest.map((cell) => element("td", cell))]);
+  }));
   return element("table", [top, body]);
+}
+
+const note = (content) => element("p", content, { class: "note" });
+
+const isCutOff = (scroller) => scroller.scrollWidth > scroller.clientWidth;
+
+function definitions(pairs) {
+  return element("dl", pairs.flatMap(([term, meaning]) => [element("dt", term), element("dd", meaning)]));
 }
