@@ -60,8 +60,8 @@ def test_one_item_is_told_of(visit: Any, told_report: Any) -> None:
     opened = visit(told_report.path)
     items = told_report.data.items
     given, found = items.given & ~items.misfit, ~items.given
-    assert items.misfit[13]
-    for i in (13, int(np.flatnonzero(given)[5]), int(np.flatnonzero(found)[5])):
+    kinds = (items.misfit, given, found)
+    for i in (int(np.flatnonzero(kind)[0]) for kind in kinds):
         opened.choose(f"item {i}")
         opened.page.wait_for_function(
             f"() => document.querySelector('#panel h2').innerText === 'item {i}'"

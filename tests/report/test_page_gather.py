@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.estimators.held_out import blind_members
 from metricmix.exceptions import InputError
 from metricmix.report.page import gather
 from metricmix.report.page.embed import nearest_given
@@ -85,7 +86,7 @@ def test_what_is_known_of_one_item(directed: bool) -> None:
     stack = mm.DissimilarityStack({"chance": d}, directed=directed)
     model = mm.MetricMixtureClassifier(stack, rule="class-mean").fit(np.arange(30), y)
     items = gather(model, n_bootstrap=0).items
-    probabilities = model.predict_proba(np.arange(30))
+    probabilities = blind_members(model)
     assert items.confidence == pytest.approx(probabilities[np.arange(30), items.labels])
     assert items.prefers is not None
     assert items.prefers.tolist() == probabilities.argmax(axis=1).tolist()

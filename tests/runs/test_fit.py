@@ -12,6 +12,7 @@ import pytest
 
 import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
+from metricmix.estimators.held_out import blind_members
 from metricmix.gathering import parse_edges, parse_matrix, parse_source, read_arrivals
 from metricmix.runs import FitSettings, fit_files, open_run, plan_files, predict_files
 
@@ -78,6 +79,7 @@ def test_predictions(fitted) -> None:
     items = {row["id"]: row for row in table(folder.parent / "items.csv")}
     assert [row["id"] for row in rows] == list(items)
     labelled = [k for k, row in enumerate(rows) if row["given"] == "yes"]
+    members = blind_members(model)
     assert len(labelled) == 24
     for k, row in enumerate(rows):
         assert (row["given"] == "yes") == (items[row["id"]]["kind"] != "")
@@ -88,7 +90,7 @@ def test_predictions(fitted) -> None:
         nearest = others[int(metric[k, others].argmin())]
         assert row["nearest"] == rows[nearest]["id"]
         assert float(row["distance"]) == pytest.approx(metric[k, nearest], rel=1e-5)
-        p = model._rule.members[k]
+        p = members[k]
         assert float(row["confidence"]) == pytest.approx(
             p[model.classes_.tolist().index(row["label"])], abs=1e-4
         )

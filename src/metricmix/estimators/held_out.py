@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.probabilities import judge
 from metricmix.estimators.rules import Spreading
 from metricmix.mixture.lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 
-__all__ = ["HeldOut"]
+if TYPE_CHECKING:
+    from metricmix.estimators.classifier import MetricMixtureClassifier
+
+__all__ = ["HeldOut", "blind_members"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+
+ALONE_UP_TO = 400
+"""Labelled items up to which each is held back alone; beyond, and for spreading, in folds."""
+FOLDS = 20
+FEWEST = 3
 
 
 class HeldOut:
@@ -78,3 +88,31 @@ class HeldOut:
             rule.neighbours = self._neighbours[k]
         self._neighbours[k] = rule.neighbours
         return rule.members
+
+
+def blind_members(model: MetricMixtureClassifier, metric: NDArray[Any] | None = None) -> Floats:
+    """Return class probabilities (n, C) of all items, those labelled judged without their label.
+
+    An item's own label speaks for itself, so what the rule makes of a labelled item tells little;
+    here each is held back, alone (up to 400 labels) or with others (in 20 folds). The weights are
+    those learned from all labels. `metric` is the whole metric, where it is at hand.
+    """
+    members: Floats = model._rule.members.copy()
+    labelled = np.flatnonzero(model._codes >= 0)
+    codes, L = model._codes[labelled], len(labelled)
+    if L < FEWEST:
+        return members
+    options: Any = {"vote": model.vote, "alpha": model.alpha, "n_jobs": model.n_jobs}
+    held = HeldOut(model._lengths(), labelled, len(model.classes_), **options)
+    if metric is not None:
+        held.distances = np.asarray(metric[np.ix_(labelled, labelled)], dtype=np.float64)
+    if L <= ALONE_UP_TO and model.rule != "spreading":
+        parts = list(np.arange(L)[:, None])
+    else:
+        splitter = LabelledKFold(min(FOLDS, L), random_state=0)
+        parts = [test for _, test in splitter.split(None, codes)]
+    for part in parts:
+        known = codes.copy()
+        known[part] = -1
+        members[labelled[part]] = held.probabilities(model.rule, model.n_neighbors, part, known)
+    return members

@@ -15,6 +15,7 @@ from metricmix.atomic import replacing_in
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison, compare
+from metricmix.estimators.held_out import blind_members
 from metricmix.estimators.persistence import save
 from metricmix.estimators.selection import MetricMixtureClassifierCV
 from metricmix.exceptions import ConvergenceWarning, InputError
@@ -83,6 +84,7 @@ def fit_files(
         comparison = _judge(model, settings, stages)
         with stages.stage("metric"):
             metric = path_metric(model.stack_, model.mixture_)
+            members = blind_members(model, metric)
         notes = tuple(dict.fromkeys(str(w.message) for w in caught))
     with replacing_in(out, names.FILES) as inside:
         if settings.report:
@@ -94,6 +96,7 @@ def fit_files(
                     model,
                     gathered,
                     metric,
+                    members,
                     weights,
                     comparison,
                     how_judged(comparison, settings),
@@ -104,7 +107,7 @@ def fit_files(
         with stages.stage("writing"):
             save(model, inside / names.MODEL)
             keep_inputs(inside / names.INPUTS, gathered)
-            write_csv(inside / names.PREDICTIONS, prediction_rows(model, metric))
+            write_csv(inside / names.PREDICTIONS, prediction_rows(model, metric, members))
             write_csv(inside / names.WEIGHTS, weight_rows(weights))
             if settings.keep_metric:
                 np.save(inside / names.METRIC, metric)

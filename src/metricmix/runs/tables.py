@@ -20,16 +20,16 @@ WEIGHT = ("source", "weight", "lower", "upper", "same_sign", "scale", "effect")
 
 
 def prediction_rows(
-    model: MetricMixtureClassifier, metric: NDArray[Any]
+    model: MetricMixtureClassifier, metric: NDArray[Any], members: NDArray[Any]
 ) -> Iterable[Sequence[Any]]:
     """Yield a row per item, after a row of names.
 
-    ``confidence`` is the probability of the label by the rule, which looks at the *other* labelled
-    items; ``prefers`` is the rule's own choice where it is not the label that was given.
+    ``confidence`` is the probability of the label by `members`, (n, C), where an item's own label
+    does not count (:func:`~metricmix.estimators.held_out.blind_members`); ``prefers`` is the rule's
+    choice where it is not the label that was given.
     """
     yield PREDICTION
-    codes, members = model._codes, model._rule.members
-    given = codes >= 0
+    given = model._codes >= 0
     labels = np.searchsorted(model.classes_, model.transduction_)
     chosen = members.argmax(axis=1)
     labelled = np.flatnonzero(given)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.held_out import blind_members
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
@@ -52,6 +53,7 @@ def gather(
     metric: Floats | None = None,
     weights: pd.DataFrame | Mapping[str, Any] | None = None,
     command: str | None = None,
+    members: Floats | None = None,
     about: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
     facts: Sequence[tuple[str, str]] = (),
@@ -76,6 +78,9 @@ def gather(
         resamples.
     command : str, optional
         The command that made the page, to be shown on it.
+    members : (n, C) array, optional
+        Class probabilities, an item's own label not counted, where they are at hand:
+        ``blind_members(model)``.
     about : n texts, optional
         What each item is called besides its id, in the order of the items.
     sources : mapping of str to str, optional
@@ -91,7 +96,11 @@ def gather(
     stack, lengths = model.stack_, model._lengths()
     given = np.asarray(model._codes >= 0)
     labels = np.searchsorted(model.classes_, model.transduction_)
-    members = model._rule.members
+    if metric is None:
+        tell("metric", 0.0)
+        metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
+    if members is None:
+        members = blind_members(model, metric)
     prefers = members.argmax(axis=1)
     items = Items(
         ids=tuple(str(item) for item in stack.items.tolist()),
@@ -102,17 +111,14 @@ def gather(
         about=tuple(str(text) for text in about),
         confidence=members[np.arange(len(labels)), labels],
         prefers=prefers,
+        nearest=nearest_given(metric, given),
     )
-    if metric is None:
-        tell("metric", 0.0)
-        metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
     tell("certificate", 0.1)
     found = metric_violations(metric, directed=stack.directed)
     certificate = Certificate(
         found.triangle, _triangles(stack.n_items, stack.directed), found.is_metric()
     )
     tell("paths", 0.2)
-    items = replace(items, nearest=nearest_given(metric, given))
     pairs = chosen_pairs(metric, given, stack.n_sources, directed=stack.directed)
     paths = embed_paths(lengths, pairs, metric)
     tell("intervals", 0.3)

@@ -12,7 +12,7 @@ function aboutItem(data, i, onPathTo) {
   const mark = markPicture(data.palette, data.labels[i], data.given[i], data.misfit[i]);
   const known = [["Label", [mark, labelOf(data, i), data.given[i] ? " (given)" : " (found)"]]];
   if (data.confidence) {
-    const how = data.given[i] ? " by the rule, which knows this label" : "";
+    const how = data.given[i] ? " by the rule, without this label" : "";
     known.push(["Confidence", percent(data.confidence[i]) + how]);
   }
   if (data.misfit[i] && data.prefers) known.push(["The rule prefers", named(data.classes[data.prefers[i]])]);
