@@ -78,9 +78,12 @@ def _facts(
     """Yield what to know of a run: its files, what was left out, its settings."""
     items = gathered.items
     yield "Table", f"{items.source}, ids in column {items.id_column!r}"
+    seen = set()
     for source in gathered.report.sources:
-        if told := "; ".join(remarks(source)):
+        told = "; ".join(remarks(source))
+        if told and source.file not in seen:
             yield f"Source {source.name}", told
+        seen.add(source.file)
     left = [column.name for column in gathered.columns if column.kind == "ignore"]
     if left:
         more = f" and {len(left) - 5} more" if len(left) > 5 else ""
