@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.estimators.comparison import KINDS
+from metricmix.estimators.compared import KINDS
 from metricmix.report.page import Confusion, write_page
 
 pytestmark = pytest.mark.browser

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from metricmix.estimators.comparison import Comparison
+    from metricmix.estimators.compared import Comparison
     from metricmix.gathering import Joined, Plan
     from metricmix.runs import FitOutcome
 

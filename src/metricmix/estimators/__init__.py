@@ -3,7 +3,8 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, Method, compare
+from metricmix.estimators.compared import Comparison, Method
+from metricmix.estimators.comparison import compare
 from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.labelled_kfold import LabelledKFold
 from metricmix.estimators.mixture import MetricMixture

@@ -21,7 +21,7 @@ from metricmix.objectives.base import Objective
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
-    from metricmix.estimators.comparison import Comparison
+    from metricmix.estimators.compared import Comparison
     from metricmix.estimators.explanation import Explanation
 
 __all__ = ["MetricMixtureClassifier"]

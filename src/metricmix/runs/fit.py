@@ -14,7 +14,8 @@ import numpy as np
 from metricmix.atomic import replacing_in
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, compare
+from metricmix.estimators.compared import Comparison
+from metricmix.estimators.comparison import compare
 from metricmix.estimators.held_out import blind_members
 from metricmix.estimators.persistence import save
 from metricmix.estimators.selection import MetricMixtureClassifierCV

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.compared import Comparison
 from metricmix.gathering.joining import Gathered
 from metricmix.gathering.tables import ItemTable
 from metricmix.gathering.words import described, remarks

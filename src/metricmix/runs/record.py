@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.compared import Comparison
 from metricmix.gathering.joining import Gathered
 from metricmix.runs.folder import RUN_FORMAT
 
