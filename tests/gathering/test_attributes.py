@@ -170,6 +170,8 @@ def test_codes_have_zeros_in_front(write) -> None:
     (column,) = decide(table)
     assert column.kind == "category"
     assert "zeros in front" in column.why
+    lines = "id,note\na,the agent 007\nb,007\nc,some more words\nd,and yet more\n"
+    assert kinds_of(read_items(write("t.csv", lines))) == {"note": "text"}
 
 
 def test_an_infinite_cell_among_many_columns(write) -> None:

@@ -154,7 +154,7 @@ def fit(
 
     TABLE is CSV, TSV or Parquet: a row per item, a column of ids, one of labels, and attributes.
     Everything is joined by id. Numbers, categories and texts of the table, each graph, and the
-    attributes smoothed along each graph are the sources that are mixed.
+    attributes smoothed along each undirected graph are the sources that are mixed.
 
     The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
     run.json and inputs.json.gz, which predict needs. They are there whole or not at all.

@@ -91,6 +91,7 @@ def weights_table(
     """
     import pandas as pd
 
+    n_bootstrap = check_integer(n_bootstrap, name="n_bootstrap", low=1)
     return pd.DataFrame(weight_columns(model, n_bootstrap, level, random_state))
 
 
@@ -101,24 +102,30 @@ def weight_columns(
     random_state: Any = None,
     on_resample: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Return the columns of :func:`weights_table`, for those without pandas."""
+    """Return the columns of :func:`weights_table`, for those without pandas.
+
+    With 0 resamples nothing is known of intervals: NaN.
+    """
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
-    resamples = bootstrap_weights(model, n_bootstrap, random_state, on_resample)
     stack, weights = model.stack_, model.weights_
-    resamples = weights + resamples - resamples.mean(axis=0)
-    if model.constraint is not None:
-        resamples = np.maximum(resamples, 0.0)
-    lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    lower = upper = same_sign = np.full(stack.n_sources, np.nan)
+    if n_bootstrap != 0:
+        resamples = bootstrap_weights(model, n_bootstrap, random_state, on_resample)
+        resamples = weights + resamples - resamples.mean(axis=0)
+        if model.constraint is not None:
+            resamples = np.maximum(resamples, 0.0)
+        lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        same_sign = (np.sign(resamples) == np.sign(weights)).mean(axis=0)
     means = stack.rescaled("mean").scales / stack.scales
     return {
         "name": stack.names,
         "weight": weights,
         "lower": lower,
         "upper": upper,
-        "same_sign": (np.sign(resamples) == np.sign(weights)).mean(axis=0),
+        "same_sign": same_sign,
         "scale": stack.scales,
         "effect": weights * means,
     }

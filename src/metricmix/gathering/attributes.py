@@ -145,9 +145,9 @@ def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, s
     numbers = sum(_is_number(items, cell) for cell in known)
     if distinct == 1:
         return "ignore", f"one value only, {known[0]!r}"
-    if any(CODE.fullmatch(cell) for cell in known):
-        return "category", f"{distinct} different values, some with zeros in front, as codes have"
     if numbers == len(known):
+        if any(CODE.fullmatch(cell) for cell in known):
+            return "category", f"{distinct} different values, some with zeros in front: codes"
         return "number", "numbers in all cells that are known"
     if all(_as_date(cell) is not None for cell in known):
         return "date", "dates in all cells that are known"

@@ -22,7 +22,6 @@ from metricmix.estimators.selection import MetricMixtureClassifierCV
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.gathering.joining import Gathered, Plan
 from metricmix.gathering.keeping import keep_inputs
-from metricmix.memory import check_fits
 from metricmix.paths.all_pairs import path_metric
 from metricmix.runs import folder as names
 from metricmix.runs.record import found_record, run_record
@@ -66,14 +65,6 @@ def fit_files(
     again; it is kept.
     """
     _refuse_own_inputs(settings, Path(out))
-    n, R = plan.report.n_items, len(plan.sources)
-    check_fits(
-        lambda items: 4 * R * items**2 + 3 * 8 * items**2,
-        n,
-        what="the metric of all items",
-        instead="take fewer items or sources",
-        argument=settings.table,
-    )
     stages = Stages(expected_seconds(plan, settings), on_progress)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -83,6 +74,7 @@ def fit_files(
             model = _learn(gathered, settings)
         weights = _weights(model, settings, stages)
         comparison = _judge(model, settings, stages)
+        how = how_judged(comparison, settings)
         with stages.stage("metric"):
             metric = path_metric(model.stack_, model.mixture_)
             members = blind_members(model, metric)
@@ -100,7 +92,7 @@ def fit_files(
                     members,
                     weights,
                     comparison,
-                    how_judged(comparison, settings),
+                    how,
                     settings,
                     command,
                     tell,
@@ -117,7 +109,6 @@ def fit_files(
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         (inside / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
         written = tuple(name for name in names.FILES if (inside / name).exists())
-    how = how_judged(comparison, settings)
     return FitOutcome(
         settings, model, gathered, weights, comparison, how, notes, stages.seconds, written
     )
@@ -165,20 +156,12 @@ def _weights(
     model: MetricMixtureClassifier, settings: FitSettings, stages: Stages
 ) -> dict[str, Any]:
     """Return the columns of the table of weights; without intervals where none are asked for."""
-    if settings.n_bootstrap:
-        with stages.stage("intervals") as tell:
-            return weight_columns(
-                model, settings.n_bootstrap, random_state=settings.seed, on_resample=tell
-            )
-    unknown = np.full(model.stack_.n_sources, np.nan)
-    means = model.stack_.rescaled("mean").scales / model.stack_.scales
-    return {
-        "name": model.stack_.names,
-        "weight": model.weights_,
-        **dict.fromkeys(("lower", "upper", "same_sign"), unknown),
-        "scale": model.stack_.scales,
-        "effect": model.weights_ * means,
-    }
+    if not settings.n_bootstrap:
+        return weight_columns(model, 0)
+    with stages.stage("intervals") as tell:
+        return weight_columns(
+            model, settings.n_bootstrap, random_state=settings.seed, on_resample=tell
+        )
 
 
 def _judge(

@@ -5,7 +5,7 @@
     model.mm          the classifier with its sources, for metricmix.load
     inputs.json.gz    the cells and edges that new items are compared with
     predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers
-    weights.csv       source, weight, the interval around it, and its share in the mixture
+    weights.csv       source, weight, the interval around it, how sure its sign is, its effect
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
     run.json          arguments, versions, seed, timings, checksums of the inputs
