@@ -7,7 +7,7 @@ SITE   := docs/_build/html
 DATA   ?= embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format docs bench examples accuracy reproduce clean
+.PHONY: help install demo test test-slow check format docs bench examples accuracy reproduce metrics clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -61,6 +61,9 @@ accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)
+
+metrics: $(STAMP) ## sizes, helpers, importers and repeated names in src/; the files that a call passes
+	$(BIN)/python tools/code_metrics.py
 
 clean:         ## remove the environment, the site and caches
 	rm -rf $(VENV) docs/_build docs/api/generated docs/worked/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ from metricmix.kernels.threads import effective_threads
 from metricmix.metric import metric_violations
 from metricmix.mixture import edge_lengths
 from metricmix.objectives import LabelContrast
-from metricmix.paths import all_pairs, ordering
+from metricmix.paths import all_pairs
 from metricmix.solvers import minimize
 
 TITLE = "All shortest paths and the metric check, n = 2000"
@@ -125,7 +125,7 @@ def left_out() -> str:
         minplus.update(*before, np.full_like(highs, np.inf), *args[6:])
 
     def share(order: np.ndarray) -> str:
-        return f"{100 * ordering._share_done(W, order):.0f} %"
+        return f"{100 * all_pairs._share_done(W, order):.0f} %"
 
     def in_leaf_order() -> np.ndarray:
         order = leaf_order(W)
@@ -134,14 +134,14 @@ def left_out() -> str:
         back = np.argsort(order)
         return d[np.ix_(back, back)]
 
-    given, walk = np.arange(n), ordering._walk(W)
+    given, walk = np.arange(n), all_pairs._walk(W)
     started = time.perf_counter()
     leaves = leaf_order(W)
     linking = time.perf_counter() - started
     close = closing(W)
     expected = close().copy()
     rows = []
-    with mock.patch.object(ordering, "WORTHWHILE", np.inf):  # the order stays as it is
+    with mock.patch.object(all_pairs, "WORTHWHILE", np.inf):  # the order stays as it is
         with mock.patch.object(all_pairs, "update", unbounded):
             everything = best_time(close)
         rows.append(["everything computed", "100 %", everything])
@@ -149,7 +149,7 @@ def left_out() -> str:
         rows.append(
             ["bounds, leaf order of average linkage", share(leaves), best_time(in_leaf_order)]
         )
-    with mock.patch.object(ordering, "WORTHWHILE", -np.inf):
+    with mock.patch.object(all_pairs, "WORTHWHILE", -np.inf):
         rows.append(["bounds, walk to the nearest item", share(walk), best_time(close)])
     rows.append(["`close_in_place` as it decides", "", best_time(close)])
     if not np.allclose(in_leaf_order(), expected, rtol=1e-5):

@@ -27,7 +27,7 @@ JOBS = {
 }
 SETUP = """
 import warnings, numpy as np, metricmix as mm
-from metricmix.paths import pair, nearest
+from metricmix.paths import pair, neighbours
 from metricmix.solvers import minimize
 warnings.simplefilter("ignore")
 X = np.random.default_rng(0).normal(size=(40, 3))

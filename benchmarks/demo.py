@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.measure import table
-from metricmix.cli.demo import draw_demo
-from metricmix.demo import run_demo
+from metricmix.app.cli.demo import draw_demo
+from metricmix.app.demo import run_demo
 
 TITLE = "The demo: 1-NN accuracy on embedded digits"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.measure import headline, table
 from metricmix.datasets import make_attributed_graph
-from metricmix.report.style import PALETTE, figure, save_figure
+from metricmix.plots.style import PALETTE, figure, save_figure
 
 TITLE = "From CSV files to a page"
 SIZES = (500, 1000, 2000, 3000, 5000)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metricmix.experiments.provenance import cpu_name
-from metricmix.experiments.provenance import provenance as computed_with
-from metricmix.report.markdown import table
+from metricmix.paper.comparison_page import table
+from metricmix.paper.results import cpu_name
+from metricmix.paper.results import provenance as computed_with
 
 __all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "provenance", "real_data", "table"]
 

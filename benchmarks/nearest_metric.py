@@ -15,8 +15,8 @@ from benchmarks.measure import headline, real_data, table
 from benchmarks.peers.hlwb import hlwb
 from benchmarks.peers.triangle_fixing import triangle_fixing
 from metricmix.nearness import NearnessResult
-from metricmix.report import PALETTE, figure, save_figure
-from metricmix.solvers.triangle_rows import constraint_matrix
+from metricmix.plots import PALETTE, figure, save_figure
+from metricmix.solvers.linear_model import constraint_matrix
 
 TITLE = "Nearest metric"
 SIZES = (250, 500, 1000, 2000)

@@ -13,7 +13,7 @@ import numpy as np
 import metricmix as mm
 from benchmarks.measure import headline, table
 from metricmix.nearness import Relaxation
-from metricmix.report import PALETTE, figure, save_figure
+from metricmix.plots import PALETTE, figure, save_figure
 
 TITLE = "Relaxations over metrics: correlation clustering, sparsest cut, maximum cut"
 AUTHORS = 4158

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import best_time, headline, table
-from metricmix.experiments.step_cost import WEIGHTS, R, growing_problem
+from metricmix.paper.descent import WEIGHTS, R, growing_problem
 from metricmix.paths.pair import bundle_paths
-from metricmix.report import PALETTE, figure, save_figure
+from metricmix.plots import PALETTE, figure, save_figure
 from metricmix.solvers.problem import Problem
 
 TITLE = "One step of Algorithm 1, R = 4, n = 500 … 8000"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.report import PALETTE, figure
+from metricmix.plots import PALETTE, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

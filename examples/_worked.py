@@ -16,7 +16,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from metricmix.cli import main
+from metricmix.app.cli import main
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)

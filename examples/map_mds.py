@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import MDS
 
 import metricmix as mm
-from metricmix.report import PALETTE, figure
+from metricmix.plots import PALETTE, figure
 
 X, y = (part[1000:1300] for part in load_digits(return_X_y=True))
 row, column = np.divmod(np.arange(64), 8)

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 import metricmix as mm
-from metricmix.report.reliability import plot_reliability
-from metricmix.report.style import figure
+from metricmix.plots.reliability import plot_reliability
+from metricmix.plots.style import figure
 
 X, y = (part[:1000] for part in load_digits(return_X_y=True))
 known = np.random.default_rng(0).permutation(1000) < 50

@@ -34,14 +34,15 @@ PUBLIC = (
     "metricmix.datasets",
     "metricmix.dissimilarity",
     "metricmix.estimators",
-    "metricmix.experiments",
-    "metricmix.gathering",
+    "metricmix.paper",
+    "metricmix.app.ingest",
+    "metricmix.app.pipeline",
     "metricmix.mixture",
     "metricmix.nearness",
     "metricmix.objectives",
     "metricmix.paths",
-    "metricmix.report",
-    "metricmix.runs",
+    "metricmix.plots",
+    "metricmix.relaxations",
     "metricmix.solvers",
 )
 
@@ -121,6 +122,8 @@ def test_links_lead_somewhere(path: Path) -> None:
             continue
         place, _, anchor = target.partition("#")
         file = (path.parent / place) if place else path
+        if file.parent == DOCS / "worked" / "pages":  # made by `make docs`, one for each example
+            file = DOCS / "worked" / f"{file.stem}.md"
         assert file.exists(), f"{name_of(path)}: {target}"
         if anchor:
             assert anchor in anchors(file.read_text()), f"{name_of(path)}: {target}"
@@ -192,7 +195,7 @@ def test_every_room_is_looked_into() -> None:
     rooms = {path.stem for path in (DOCS / "api" / "inside").glob("*.rst")} - {"index"}
     source = Path(mm.__file__).parent
     packages = {path.parent.name for path in source.glob("*/__init__.py")}
-    assert rooms == (packages - {"cli"}) | {"metric"}
+    assert rooms == packages | {"metric"}
 
 
 # -- extensions --------------------------------------------------------------------------------

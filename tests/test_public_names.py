@@ -82,7 +82,7 @@ def test_every_exported_name_resolves_and_is_documented() -> None:
 
 
 def test_lazy_table_matches_the_exports() -> None:
-    assert sorted([*mm._HOME, *mm._ROOMS]) == sorted(mm.__all__)
+    assert sorted([*mm._HOME, *mm._PACKAGES]) == sorted(mm.__all__)
     assert set(mm.__all__) <= set(dir(mm))
 
 
@@ -100,7 +100,7 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("statement", ["import metricmix", "import metricmix.cli"])
+@pytest.mark.parametrize("statement", ["import metricmix", "import metricmix.app.cli"])
 def test_import_is_light(statement: str) -> None:
     heavy = "{'numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'rich', 'pandas', 'pooch'}"
     assert run_python(f"import sys; {statement}; print(sorted({heavy} & set(sys.modules)))") == "[]"

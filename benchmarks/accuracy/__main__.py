@@ -20,7 +20,7 @@ from benchmarks.accuracy.data import Network, load, random_split
 from benchmarks.accuracy.methods import LARGE, METHODS, Outcome, Trial, evaluate
 from benchmarks.measure import provenance, table
 from metricmix import DissimilarityStack, Mixture, metric_violations, sources_for
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.all_pairs import close_in_place
 
 ROOT = Path(__file__).parent.parent.parent

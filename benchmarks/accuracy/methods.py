@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.data import Network
 from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives
 from metricmix.estimators.base import START
-from metricmix.estimators.probabilities import judge
-from metricmix.estimators.rules import Spreading
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.estimators.rules import Spreading, judge
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 
 Floats = NDArray[np.float64]

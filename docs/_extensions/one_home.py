@@ -1,8 +1,8 @@
 """An object has one page, under its shortest public name; references by its other names find it.
 
-``metricmix.nearness.nearest_metric`` and ``metricmix.nearness.nearest.nearest_metric`` lead to
-``metricmix.nearest_metric``, the name that the reference lists. A name that exists but has no page,
-being of use inside only, is set in type without a link; a name that does not exist is an error.
+``metricmix.nearness.nearest_metric`` and ``metricmix.nearness.nearest_metric.nearest_metric``
+lead to ``metricmix.nearest_metric``, the name that the reference lists. A name that exists but has
+no page is set in type without a link; a name that does not exist is an error.
 """
 
 from __future__ import annotations

@@ -2,16 +2,20 @@
 
 >>> import metricmix as mm
 
-The parts, in the order the data takes: :mod:`~metricmix.metric` (what a metric is),
+The method, in the order of the data flow: :mod:`~metricmix.metric` (checking a metric),
 :mod:`~metricmix.dissimilarity` (raw data to sources, and the stack of them),
 :mod:`~metricmix.mixture` (weights to edge lengths), :mod:`~metricmix.paths` (edge lengths to the
-metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how),
-:mod:`~metricmix.nearness` (the metric nearest to a dissimilarity) and
-:mod:`~metricmix.estimators` (all of it as scikit-learn knows it). People's files come in through
-:mod:`~metricmix.gathering`, and :mod:`~metricmix.runs` makes a folder of them. Data to try it on
-come from :mod:`~metricmix.datasets`.
+metric), :mod:`~metricmix.objectives` (what to minimise), :mod:`~metricmix.solvers` (how) and
+:mod:`~metricmix.estimators` (scikit-learn estimators).
 
-Importing it is cheap: a name's module is loaded when the name is first used.
+Metric-constrained optimisation: :mod:`~metricmix.nearness` (nearest metrics, any objective over
+metrics) and :mod:`~metricmix.relaxations` (correlation clustering, sparsest and maximum cut).
+
+The application, from user files to labels and a page: :mod:`~metricmix.app`. The paper's
+experiments: :mod:`~metricmix.paper`. Beside these, :mod:`~metricmix.datasets` and
+:mod:`~metricmix.plots`.
+
+Importing the package is cheap: a name's module is loaded when the name is first used.
 """
 
 from __future__ import annotations
@@ -21,26 +25,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metricmix import (
+        app,
         datasets,
         dissimilarity,
         estimators,
-        gathering,
         mixture,
         nearness,
         objectives,
+        paper,
         paths,
-        report,
-        runs,
+        plots,
+        relaxations,
         solvers,
     )
-    from metricmix.dissimilarity.attributed_graph import sources_for
+    from metricmix.dissimilarity.default_sources import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
-    from metricmix.estimators.labelled_kfold import LabelledKFold
-    from metricmix.estimators.mixture import MetricMixture
-    from metricmix.estimators.persistence import load, save
-    from metricmix.estimators.repair import MetricRepair
-    from metricmix.estimators.selection import MetricMixtureClassifierCV
+    from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
+    from metricmix.estimators.labels import LabelledKFold
+    from metricmix.estimators.metric_mixture import MetricMixture
+    from metricmix.estimators.metric_repair import MetricRepair
+    from metricmix.estimators.model_files import load, save
     from metricmix.exceptions import (
         CheckpointError,
         ConvergenceWarning,
@@ -59,28 +64,27 @@ if TYPE_CHECKING:
     )
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
-    from metricmix.nearness.any_objective import minimize_metric
-    from metricmix.nearness.nearest import nearest_metric
+    from metricmix.nearness.minimize_metric import minimize_metric
+    from metricmix.nearness.nearest_metric import nearest_metric
     from metricmix.nearness.result import NearnessResult
     from metricmix.paths.all_pairs import path_metric, project
-    from metricmix.paths.nearest import nearest_labelled
-    from metricmix.paths.neighbours import kneighbors, kneighbors_graph
+    from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
     from metricmix.solvers.minimize import minimize
     from metricmix.solvers.result import SolveResult, Status
 
-_ROOMS = (
+_PACKAGES = (
+    "app",
     "datasets",
     "dissimilarity",
     "estimators",
-    "experiments",
-    "gathering",
     "mixture",
     "nearness",
     "objectives",
+    "paper",
     "paths",
-    "report",
-    "runs",
+    "plots",
+    "relaxations",
     "solvers",
 )
 _HOME = {
@@ -90,13 +94,13 @@ _HOME = {
     "DatasetNotFoundError": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
-    "LabelledKFold": "estimators.labelled_kfold",
+    "LabelledKFold": "estimators.labels",
     "MatrixFileError": "exceptions",
     "MetricMixError": "exceptions",
-    "MetricMixture": "estimators.mixture",
+    "MetricMixture": "estimators.metric_mixture",
     "MetricMixtureClassifier": "estimators.classifier",
-    "MetricMixtureClassifierCV": "estimators.selection",
-    "MetricRepair": "estimators.repair",
+    "MetricMixtureClassifierCV": "estimators.classifier_cv",
+    "MetricRepair": "estimators.metric_repair",
     "MissingPackageError": "exceptions",
     "Mixture": "mixture.linear",
     "ModelFileError": "exceptions",
@@ -113,17 +117,17 @@ _HOME = {
     "is_metric": "metric",
     "kneighbors": "paths.neighbours",
     "kneighbors_graph": "paths.neighbours",
-    "load": "estimators.persistence",
+    "load": "estimators.model_files",
     "metric_violations": "metric",
     "minimize": "solvers.minimize",
-    "minimize_metric": "nearness.any_objective",
-    "nearest_labelled": "paths.nearest",
-    "nearest_metric": "nearness.nearest",
+    "minimize_metric": "nearness.minimize_metric",
+    "nearest_labelled": "paths.neighbours",
+    "nearest_metric": "nearness.nearest_metric",
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
-    "save": "estimators.persistence",
+    "save": "estimators.model_files",
     "shortest_path": "paths.pair",
-    "sources_for": "dissimilarity.attributed_graph",
+    "sources_for": "dissimilarity.default_sources",
 }
 
 __all__ = [
@@ -152,12 +156,11 @@ __all__ = [
     "TableFileError",
     "TooLargeError",
     "UnreachableWarning",
+    "app",
     "check_metric",
     "datasets",
     "dissimilarity",
     "estimators",
-    "experiments",
-    "gathering",
     "is_metric",
     "kneighbors",
     "kneighbors_graph",
@@ -170,11 +173,12 @@ __all__ = [
     "nearest_metric",
     "nearness",
     "objectives",
+    "paper",
     "path_metric",
     "paths",
+    "plots",
     "project",
-    "report",
-    "runs",
+    "relaxations",
     "save",
     "shortest_path",
     "solvers",
@@ -183,7 +187,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         value: Any = import_module(f"metricmix.{name}")
     elif name in _HOME:
         value = getattr(import_module(f"metricmix.{_HOME[name]}"), name)

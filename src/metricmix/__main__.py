@@ -1,5 +1,5 @@
 """Run the command line as ``python -m metricmix``."""
 
-from metricmix.cli import main
+from metricmix.app.cli import main
 
 main()

@@ -28,7 +28,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metricmix.metric import MetricViolations
@@ -61,13 +61,56 @@ class MetricMixError(Exception):
 
 
 class InputError(MetricMixError, ValueError):
-    """An argument is not what it should be; the message names it and the remedy."""
+    """An argument is not valid.
+
+    The message is put together from the parts, which stay available as attributes:
+    ``"{argument}: expected {expected}, got {found}; {remedy}"``, or
+    ``"{argument}: {problem}; {remedy}"``. Parts that are not given are left out.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, where "expected … got …" does not fit.
+    argument : object
+        Whose value is wrong: the name of a parameter, a file, a source.
+    expected, found : object
+        What would have been accepted, and what was given instead.
+    remedy : object
+        What to do about it.
+
+    Examples
+    --------
+    >>> print(InputError(argument="k", expected="at least 1", found=0, remedy="pass k=5"))
+    k: expected at least 1, got 0; pass k=5
+    """
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        argument: object = "",
+        expected: object = "",
+        found: object = "",
+        remedy: object = "",
+    ) -> None:
+        self.problem, self.remedy = problem, str(remedy)
+        self.argument, self.expected, self.found = str(argument), str(expected), str(found)
+        if self.expected:
+            problem = f"expected {self.expected}" + (f", got {self.found}" if self.found else "")
+        message = f"{self.argument}: {problem}" if self.argument else problem
+        super().__init__(f"{message}; {self.remedy}" if self.remedy else message)
+
+    def replace(self, **parts: object) -> InputError:
+        """Return the same error with some parts replaced, as in ``replace(argument="X")``."""
+        names = ("problem", "argument", "expected", "found", "remedy")
+        changed: dict[str, Any] = {name: getattr(self, name) for name in names} | parts
+        return InputError(changed.pop("problem"), **changed)
 
 
 class NotAMetricError(InputError):
     """A matrix is not a metric; `violations` is the full report."""
 
-    def __init__(self, message: str, violations: MetricViolations) -> None:
+    def __init__(self, message: str, violations: MetricViolations | None = None) -> None:
         super().__init__(message)
         self.violations = violations
 

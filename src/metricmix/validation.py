@@ -47,10 +47,12 @@ def check_square(
     """
     array = as_float_array(matrix, name=name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
-        raise InputError(f"{name}: expected a square matrix (n, n), got shape {array.shape}")
+        raise InputError(
+            argument=name, expected="a square matrix (n, n)", found=f"shape {array.shape}"
+        )
     n = array.shape[0]
     if n == 0:
-        raise InputError(f"{name}: expected at least one item, got an empty matrix")
+        raise InputError(argument=name, expected="at least one item", found="an empty matrix")
     # Row blocks keep the temporaries small when the array is a memory map of many gigabytes.
     block = max(1, (1 << 22) // n)
     largest, worst, worst_pair = 0.0, 0.0, (0, 0)
@@ -62,13 +64,15 @@ def check_square(
             if bad.any():
                 i, j = _first(bad, start)
                 raise InputError(
-                    f"{name}: expected finite entries, found {array[i, j]} at ({i}, {j}); "
-                    "decide what missing or unreachable pairs are worth and fill them in"
+                    argument=name,
+                    expected=f"finite entries, found {array[i, j]} at ({i}, {j})",
+                    remedy="decide what missing or unreachable pairs are worth and fill them in",
                 )
         if not allow_negative and rows.min() < 0:
             i, j = _first(rows < 0, start)
             raise InputError(
-                f"{name}: expected non-negative entries, found {array[i, j]:.6g} at ({i}, {j})"
+                argument=name,
+                expected=f"non-negative entries, found {array[i, j]:.6g} at ({i}, {j})",
             )
         largest = max(largest, float(np.max(np.abs(rows), where=finite, initial=0.0)))
         if not directed:
@@ -85,15 +89,19 @@ def check_square(
         if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):
             i = int(np.argmax(np.abs(diagonal)))
             raise InputError(
-                f"{name}: expected a zero diagonal, found {diagonal[i]:.6g} at ({i}, {i}); "
-                "set it to 0 (a similarity must first be turned into a dissimilarity)"
+                argument=name,
+                expected=f"a zero diagonal, found {diagonal[i]:.6g} at ({i}, {i})",
+                remedy="set it to 0 (a similarity must first be turned into a dissimilarity)",
             )
     rounding = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(array.dtype).eps))
     if worst > rounding * largest:
         i, j = worst_pair
         raise InputError(
-            f"{name}: expected symmetric, largest asymmetry {worst:.6g} at ({i}, {j}); "
-            f"{'pass directed=True or ' * offer_directed}symmetrise it, e.g. (M + M.T) / 2"
+            argument=name,
+            expected=f"symmetric, largest asymmetry {worst:.6g} at ({i}, {j})",
+            remedy=(
+                f"{'pass directed=True or ' * offer_directed}symmetrise it, e.g. (M + M.T) / 2"
+            ),
         )
     return array
 
@@ -110,13 +118,17 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
     """Return `values` as float32 or float64, uncopied where it is one of these already."""
     if hasattr(values, "toarray"):  # scipy sparse: a zero may mean "no edge" or "distance 0"
         raise InputError(
-            f"{name}: expected a dense array, got a sparse {type(values).__name__}; "
-            "a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"
+            argument=name,
+            expected="a dense array",
+            found=f"a sparse {type(values).__name__}",
+            remedy=("a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"),
         )
     try:
         array = np.asarray(values)
     except ValueError:
-        raise InputError(f"{name}: expected rows of equal length, got ragged ones") from None
+        raise InputError(
+            argument=name, expected="rows of equal length", found="ragged ones"
+        ) from None
     if array.dtype in (np.float32, np.float64):
         return array
     try:
@@ -124,7 +136,9 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: expected real numbers, got dtype {array.dtype}") from None
+        raise InputError(
+            argument=name, expected="real numbers", found=f"dtype {array.dtype}"
+        ) from None
 
 
 def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDArray[np.int64]:
@@ -135,22 +149,28 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
     """
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise InputError(f"{name}: expected one label per item, got shape {labels.shape}")
+        raise InputError(
+            argument=name, expected="one label per item", found=f"shape {labels.shape}"
+        )
     if n is not None and len(labels) != n:
-        raise InputError(f"{name}: expected {n} labels, one per item, got {len(labels)}")
+        raise InputError(argument=name, expected=f"{n} labels, one per item", found=len(labels))
     if labels.dtype.kind == "f":
         if not np.all(labels == np.round(labels)):
             raise InputError(
-                f"{name}: expected classes, found continuous or missing values; "
-                "mark unlabelled items with -1"
+                argument=name,
+                expected="classes, found continuous or missing values",
+                remedy="mark unlabelled items with -1",
             )
         labels = labels.astype(np.int64)
     if labels.dtype.kind in "OUS":
         missing = [k for k, label in enumerate(labels.tolist()) if label is None or label != label]
         if missing:
             raise InputError(
-                f"{name}: expected a label for every item, found {labels[missing[0]]!r} at item "
-                f"{missing[0]}; mark unlabelled items with -1 or an empty text"
+                argument=name,
+                expected=(
+                    f"a label for every item, found {labels[missing[0]]!r} at item {missing[0]}"
+                ),
+                remedy="mark unlabelled items with -1 or an empty text",
             )
         text = labels.astype(str)
         unlabelled = (text == "-1") | (text == "")
@@ -160,7 +180,7 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
     classes, codes = np.unique(labels[~unlabelled], return_inverse=True)
     if len(classes) < 2:
         found = f"only {classes[0].item()!r}" if len(classes) else "no labelled item"
-        raise InputError(f"{name}: expected at least two different labels, found {found}")
+        raise InputError(argument=name, expected=f"at least two different labels, found {found}")
     coded = np.full(len(labels), -1, dtype=np.int64)
     coded[~unlabelled] = codes
     return coded
@@ -172,17 +192,22 @@ def check_indices(indices: ArrayLike, n: int, *, name: str = "indices") -> NDArr
     if array.dtype == bool and array.shape == (n,):
         return np.flatnonzero(array).astype(np.int64)
     if array.dtype == bool:
-        raise InputError(f"{name}: expected a mask of {n} items, got shape {array.shape}")
+        raise InputError(
+            argument=name, expected=f"a mask of {n} items", found=f"shape {array.shape}"
+        )
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputError(
-            f"{name}: expected item numbers, got dtype {array.dtype} with shape {array.shape}"
+            argument=name,
+            expected="item numbers",
+            found=f"dtype {array.dtype} with shape {array.shape}",
         )
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= n:
         raise InputError(
-            f"{name}: expected item numbers in 0 .. {n - 1}, found {low if low < 0 else high}"
+            argument=name,
+            expected=f"item numbers in 0 .. {n - 1}, found {low if low < 0 else high}",
         )
     return array.astype(np.int64)
 
@@ -191,14 +216,16 @@ def check_index(index: Any, n: int, *, name: str = "index") -> int:
     """Return one item number in 0 .. n-1."""
     checked = check_indices(index, n, name=name)
     if len(checked) != 1:
-        raise InputError(f"{name}: expected one item number, got {index!r}")
+        raise InputError(argument=name, expected="one item number", found=f"{index!r}")
     return int(checked[0])
 
 
 def check_choice(value: str, choices: tuple[str, ...], *, name: str) -> str:
     """Return `value` if it is among `choices`."""
     if value not in choices:
-        raise InputError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise InputError(
+            argument=name, expected=f"one of {', '.join(map(repr, choices))}", found=f"{value!r}"
+        )
     return value
 
 
@@ -211,12 +238,12 @@ def check_number(
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: expected a number, got {value!r}") from None
+        raise InputError(argument=name, expected="a number", found=f"{value!r}") from None
     if not np.isfinite(number) or number < low or number > high or (open_low and number == low):
         bounds = f"{'> ' if open_low else '>= '}{low:g}" if low > -np.inf else "finite"
         if high < np.inf:
             bounds += f" and <= {high:g}"
-        raise InputError(f"{name}: expected a number {bounds}, got {value!r}")
+        raise InputError(argument=name, expected=f"a number {bounds}", found=f"{value!r}")
     return number
 
 
@@ -226,7 +253,9 @@ def check_random_state(random_state: Any) -> tuple[np.random.Generator, int | No
         rng = np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise InputError(
-            f"random_state: expected None, a whole number >= 0 or a Generator, got {random_state!r}"
+            argument="random_state",
+            expected="None, a whole number >= 0 or a Generator",
+            found=f"{random_state!r}",
         ) from None
     whole = isinstance(random_state, int | np.integer)
     return rng, int(random_state) if whole else None
@@ -235,7 +264,7 @@ def check_random_state(random_state: Any) -> tuple[np.random.Generator, int | No
 def check_integer(value: Any, *, name: str, low: int = 0) -> int:
     """Return a whole number >= low."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InputError(f"{name}: expected a whole number >= {low}, got {value!r}")
+        raise InputError(argument=name, expected=f"a whole number >= {low}", found=f"{value!r}")
     return int(value)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.report.page import Accuracy, Confusion, PageData, gather, write_page
+from metricmix.app.page import Accuracy, Confusion, PageData, gather, write_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 INSTALL = "no Chromium found; install it by: apt-get install chromium"

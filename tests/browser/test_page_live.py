@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from browser.shown import check_shown, far_pair
-from metricmix.report.serve import PageServer
+from metricmix.app.server import PageServer
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.report.page import Items, PageData, View, write_page
+from metricmix.app.page import Items, PageData, View, write_page
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.estimators.compared import KINDS
-from metricmix.report.page import Confusion, write_page
+from metricmix.app.page import Confusion, write_page
+from metricmix.estimators.comparison import KINDS
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 from metricmix import datasets
 from metricmix.datasets import citations
-from metricmix.datasets.network import content_sum, read_plain, read_planetoid
-from metricmix.datasets.registry import CONTENT, NETWORKS, PARTS, PLAIN, RAW
+from metricmix.datasets.fetch import CONTENT, NETWORKS, PARTS, PLAIN, RAW
+from metricmix.datasets.planetoid import content_sum, read_plain, read_planetoid
 from metricmix.exceptions import DatasetError, DatasetNotFoundError
 from reference import planetoid_files as py2
 
@@ -44,7 +44,7 @@ def small_files(**changed: bytes) -> dict[str, bytes]:
 
 @pytest.fixture
 def few_validation(monkeypatch):
-    monkeypatch.setattr("metricmix.datasets.network.N_VALIDATION", 2)
+    monkeypatch.setattr("metricmix.datasets.planetoid.N_VALIDATION", 2)
 
 
 class TestAssembly:

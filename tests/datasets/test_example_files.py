@@ -14,13 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 import metricmix as mm
-from metricmix.datasets.example_files import EXAMPLES
-from metricmix.datasets.example_files.content import NOTES
-from metricmix.datasets.example_files.gestures import time_warping
-from metricmix.datasets.example_files.roads import COLUMNS, DEPOTS
-from metricmix.dissimilarity.matrix_files import read_matrix
-from metricmix.exceptions import DatasetError
-from metricmix.gathering import (
+from metricmix.app.ingest import (
     Gathered,
     SourceSpec,
     parse_edges,
@@ -29,6 +23,12 @@ from metricmix.gathering import (
     read_edge_file,
     read_items,
 )
+from metricmix.app.matrix_files import read_matrix
+from metricmix.datasets.example_files import EXAMPLES
+from metricmix.datasets.example_files.gestures import time_warping
+from metricmix.datasets.example_files.roads import COLUMNS, DEPOTS
+from metricmix.datasets.example_files.tables import NOTES
+from metricmix.exceptions import DatasetError
 from metricmix.nearness import blame
 
 TABLES = {

@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from metricmix.datasets.idx import read_idx
+from metricmix.datasets.mnist import read_idx
 from metricmix.exceptions import DatasetError
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

@@ -23,8 +23,8 @@ from metricmix.dissimilarity import (
     mahalanobis,
 )
 from metricmix.dissimilarity.features import ALIASES, BY_PRODUCT, BY_SCIPY, BY_SKLEARN, ON_SETS
-from metricmix.dissimilarity.gram import SquaredDistances
 from metricmix.dissimilarity.recipes import FeatureRecipe, KnnPathLengthRecipe, MahalanobisRecipe
+from metricmix.dissimilarity.squared_euclidean import SquaredDistances
 from metricmix.exceptions import InputError
 
 RNG = np.random.default_rng(0)

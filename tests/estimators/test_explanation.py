@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import metricmix as mm
-from metricmix.estimators import MetricMixtureClassifierCV, ways
+from metricmix.estimators import MetricMixtureClassifierCV, attribution
 from metricmix.estimators.attribution import chord_slope, contributions
 from metricmix.estimators.explanation import explain
 from metricmix.exceptions import InputError
@@ -180,7 +180,7 @@ def test_explains_every_item(rule, directed):
 @pytest.mark.parametrize("most", [500, 5])
 @pytest.mark.parametrize("directed", [False, True])
 def test_class_scores_add_up(monkeypatch, directed, most):
-    monkeypatch.setattr(ways, "LABELS_TAKEN_APART", most)
+    monkeypatch.setattr(attribution, "LABELS_TAKEN_APART", most)
     model = fitted(make_stack(2, directed=directed))
     expected = model._rule.scores(model._rule.to_labelled)
     for i in range(N):

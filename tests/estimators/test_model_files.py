@@ -19,7 +19,7 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity import features, knn_path_length
 from metricmix.estimators import MetricMixtureClassifierCV
-from metricmix.estimators.stored.writing import as_text, npy_header, seal
+from metricmix.estimators.stored.container import as_text, npy_header, seal
 
 N = 8
 TABLE = np.random.default_rng(0).normal(size=(N, 2)) + 2 * (np.arange(N) % 2)[:, None]

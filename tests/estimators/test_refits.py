@@ -12,7 +12,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.estimators.rules import Nearest
-from metricmix.mixture.lengths import edge_lengths
+from metricmix.mixture.edge_lengths import edge_lengths
 from reference.instances import random_sources
 
 RNG = np.random.default_rng(0)

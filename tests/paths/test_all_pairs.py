@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse.csgraph import floyd_warshall
 
 from metricmix.exceptions import InputError
-from metricmix.paths import all_pairs, ordering
+from metricmix.paths import all_pairs
 from metricmix.paths.all_pairs import close_in_place, project
 from reference.closure import closure, closure_by_rows
 
@@ -82,9 +82,9 @@ def test_agrees_with_networkx_where_edges_are_missing(directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("saving", [True, False])
 def test_the_order_of_the_items_changes_nothing(saving, directed, monkeypatch):
-    monkeypatch.setattr(ordering, "WORTHWHILE", -np.inf if saving else np.inf)
+    monkeypatch.setattr(all_pairs, "WORTHWHILE", -np.inf if saving else np.inf)
     taken = []
-    order_of = ordering.saving_order
+    order_of = all_pairs.saving_order
     monkeypatch.setattr(
         all_pairs, "saving_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
     )
@@ -100,8 +100,8 @@ def test_an_order_is_found_for_clusters_and_not_for_noise():
     X = rng.normal(size=(1200, 3)) + 20 * rng.normal(size=(12, 3))[rng.integers(0, 12, 1200)]
     near = np.sqrt(((X[:, None] - X) ** 2).sum(axis=-1))
     noise = lengths(1200, "dense", False)
-    assert ordering.saving_order(near) is not None
-    assert ordering.saving_order(noise) is None
+    assert all_pairs.saving_order(near) is not None
+    assert all_pairs.saving_order(noise) is None
 
 
 def test_zero_is_an_edge_and_infinity_is_none():

@@ -8,7 +8,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.mixture import edge_lengths
-from metricmix.mixture.lengths import lengths_of
+from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.paths import shortest_path_trees
 from metricmix.paths.trees import ROOTS_PER_CLOSURE, _search, trees_from_closure
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths

@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 import metricmix as mm
 from metricmix.solvers import Status
 from metricmix.solvers.cutting_plane import CuttingPlane
-from metricmix.solvers.interior import widest
-from metricmix.solvers.least_distance import nearest_point
-from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.oracle import Oracle
-from metricmix.solvers.quadratic import quadratic_of
-from metricmix.solvers.triangle_rows import constraint_matrix, pair_positions
+from metricmix.solvers.linear_model import LinearModel, constraint_matrix, pair_positions
+from metricmix.solvers.metric_cone import Oracle, widest
+from metricmix.solvers.quadratic_program import nearest_point, quadratic_of
 from reference.instances import on_demand
 from reference.metric_cones import KINDS, cone_instance
 

@@ -14,8 +14,7 @@ from metricmix import memory
 from metricmix.exceptions import MissingPackageError
 from metricmix.solvers import Status
 from metricmix.solvers.direct import constraint_matrix, dense_bytes, direct_bytes
-from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.triangle_rows import n_constraints, pair_positions, sparse_bytes
+from metricmix.solvers.linear_model import LinearModel, n_constraints, pair_positions, sparse_bytes
 from reference.metric_cones import KINDS, cone_instance, label_instance
 
 CONSTRAINTS = (None, "nonnegative", "simplex")

@@ -7,8 +7,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.solvers import problem as problems
-from metricmix.solvers.problem import Problem
-from metricmix.solvers.unprojected import UnprojectedProblem
+from metricmix.solvers.problem import Problem, UnprojectedProblem
 from reference.instances import on_demand, random_sources
 
 N, R = 260, 3

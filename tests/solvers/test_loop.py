@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.kernels.edges import move_edges
 from metricmix.mixture import edge_lengths
 from metricmix.solvers import Status
 from metricmix.solvers.checkpoint import FORMAT
+from metricmix.solvers.matrix_descent import move_edges
 from metricmix.solvers.problem import Problem
 from reference.instances import random_sources
 from reference.paths import all_distances
@@ -368,7 +368,7 @@ def test_interrupt_while_entries_are_moved_loses_nothing(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("metricmix.solvers.whole_matrix.move_edges", move_and_interrupt)
+        patch.setattr("metricmix.solvers.matrix_descent.move_edges", move_and_interrupt)
         solver(least_squares(), checkpoint=tmp_path / "run.npz")
     assert len(moved) == 17
     assert_same_run(whole, solver(least_squares(), checkpoint=tmp_path / "run.npz"))

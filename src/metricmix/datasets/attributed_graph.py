@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import Bunch
 
-from metricmix.datasets.network import adjacency
+from metricmix.datasets.planetoid import adjacency
 from metricmix.exceptions import InputError
+from metricmix.typing import Indices
 from metricmix.validation import check_integer, check_number, check_random_state
 
 __all__ = ["make_attributed_graph"]
 
-Integers = NDArray[np.int64]
 FULLEST = 0.5
 """Share of the possible links that may be asked for: drawing different ones gets slow beyond."""
 ROUNDS = 200
@@ -117,7 +117,7 @@ def make_attributed_graph(
     n = check_integer(n_items, name="n_items", low=2)
     n_classes = check_integer(n_classes, name="n_classes", low=2)
     if n_classes > n:
-        raise InputError(f"n_classes: expected at most n_items = {n}, got {n_classes}")
+        raise InputError(argument="n_classes", expected=f"at most n_items = {n}", found=n_classes)
     n_words = check_integer(n_words, name="n_words", low=n_classes)
     degree = check_number(degree, name="degree", low=0)
     spread = check_number(degree_spread, name="degree_spread", low=0)
@@ -154,7 +154,7 @@ def make_attributed_graph(
 
 
 def _propensity(
-    rng: np.random.Generator, target: Integers, spread: float, n_isolated: int
+    rng: np.random.Generator, target: Indices, spread: float, n_isolated: int
 ) -> NDArray[np.float64]:
     """Return how much an item takes part in links: mean 1 over the others of its class, or 0."""
     n = len(target)
@@ -171,12 +171,12 @@ def _propensity(
 
 def _draw_links(
     rng: np.random.Generator,
-    target: Integers,
+    target: Indices,
     theta: NDArray[np.float64],
     m: int,
     *,
     within: bool,
-) -> Integers:
+) -> Indices:
     """Return m different pairs i < j as i n + j, drawn by θ_i θ_j within or across classes."""
     n = len(target)
     count = np.bincount(target, theta > 0)
@@ -184,18 +184,22 @@ def _draw_links(
     possible = inside if within else float(count.sum() * (count.sum() - 1) / 2) - inside
     if m > FULLEST * possible:
         raise InputError(
-            f"degree: expected at most {FULLEST:.0%} of the {possible:.0f} pairs "
-            f"{'within classes' if within else 'across classes'} to be linked, got {m} links; "
-            "lower degree or isolated, change homophily, or take more items"
+            argument="degree",
+            expected=(
+                f"at most {FULLEST:.0%} of the {possible:.0f} pairs "
+                f"{'within classes' if within else 'across classes'} to be linked"
+            ),
+            found=f"{m} links",
+            remedy="lower degree or isolated, change homophily, or take more items",
         )
     order = np.argsort(target, kind="stable")
     heights = np.concatenate([[0.0], np.cumsum(theta[order])])
     starts = heights[np.searchsorted(target[order], np.arange(len(count) + 1))]
     squared = np.cumsum(np.diff(starts) ** 2)
 
-    def ends(low: Any, high: Any, k: int) -> Integers:
+    def ends(low: Any, high: Any, k: int) -> Indices:
         found = np.searchsorted(heights, low + rng.random(k) * (high - low), side="right") - 1
-        drawn: Integers = order[np.minimum(found, n - 1)]
+        drawn: Indices = order[np.minimum(found, n - 1)]
         return drawn
 
     keys = np.empty(0, np.int64)
@@ -215,14 +219,16 @@ def _draw_links(
         keys = np.concatenate([keys, np.minimum(i, j) * n + np.maximum(i, j)])
         keys = keys[np.sort(np.unique(keys, return_index=True)[1])]  # in the order of drawing
     raise InputError(
-        f"degree_spread: expected a value that leaves room for {m} different links, got one that "
-        "gives nearly all of them to few items; lower it, or degree"
+        argument="degree_spread",
+        expected=f"a value that leaves room for {m} different links",
+        found="one that gives nearly all of them to few items",
+        remedy="lower it, or degree",
     )
 
 
 def _draw_words(
     rng: np.random.Generator,
-    target: Integers,
+    target: Indices,
     n_classes: int,
     n_words: int,
     length: float,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from metricmix.datasets.files import obtain
-from metricmix.datasets.network import Network, adjacency, content_sum, read_plain, read_planetoid
-from metricmix.datasets.registry import CONTENT, PARTS, PLAIN, RAW
+from metricmix.datasets.fetch import CONTENT, PARTS, PLAIN, RAW, obtain
+from metricmix.datasets.planetoid import Network, adjacency, content_sum, read_plain, read_planetoid
 from metricmix.exceptions import DatasetError
 
 __all__ = ["fetch_citeseer", "fetch_cora", "fetch_pubmed"]

@@ -1,18 +1,16 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
-from metricmix.dissimilarity.attributed_graph import sources_for
-from metricmix.dissimilarity.cross import CrossDissimilarities
+from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.knn_path_length import knn_path_length
 from metricmix.dissimilarity.mahalanobis import mahalanobis
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.neighbourhoods import jaccard, resource_allocation
-from metricmix.dissimilarity.path_length import path_length
+from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
+from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
-from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 
 __all__ = [

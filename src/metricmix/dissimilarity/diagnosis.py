@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.metric import metric_violations
+from metricmix.typing import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceDiagnosis", "StackDiagnosis", "diagnose"]
 
-Floats = NDArray[np.float64]
 PROPORTIONAL = 1e-9
 """Sources whose normalised entries differ by no more than this (or rounding) are one source."""
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.features import Metric, features
+from metricmix.dissimilarity.features import Metric, check_table, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.items import graph_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.table import check_table
 from metricmix.exceptions import InputError
 from metricmix.validation import check_number
 
@@ -84,7 +83,7 @@ def diffusion(
            [0.293, 0.293, 0.   , 0.   ]])
     """
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
-        raise InputError(f"steps: expected a whole number >= 0, got {steps!r}")
+        raise InputError(argument="steps", expected="a whole number >= 0", found=f"{steps!r}")
     if restart is not None:
         restart = check_number(restart, name="restart", low=0.0, high=1.0, open_low=True)
     lengths = as_graph(graph, nodes=nodes, weight=weight)
@@ -97,7 +96,9 @@ def diffusion(
     else:
         table = check_table(X)
     if table.shape[0] != n:
-        raise InputError(f"X: expected {n} rows, one per node of the graph, got {table.shape[0]}")
+        raise InputError(
+            argument="X", expected=f"{n} rows, one per node of the graph", found=table.shape[0]
+        )
     if restart is None:
         smoothed = _power(operator, table, int(steps))
         name = f"diffusion_{steps}"
@@ -128,8 +129,9 @@ def strengths_of(graph: Graph) -> csr_array[Any, Any]:
     lengths = graph.adjacency
     if graph.weighted and not lengths.data.all():
         raise InputError(
-            "graph: expected positive edge lengths, since an edge conducts 1 / length, found 0; "
-            "pass weight='ignore', or merge the nodes at distance zero"
+            argument="graph",
+            expected="positive edge lengths, since an edge conducts 1 / length, found 0",
+            remedy="pass weight='ignore', or merge the nodes at distance zero",
         )
     return csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
 

@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.gram import SquaredDistances
 from metricmix.dissimilarity.items import table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.table import check_table
+from metricmix.dissimilarity.squared_euclidean import SquaredDistances
 from metricmix.exceptions import InputError
+from metricmix.validation import as_float_array
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.recipes import FeatureRecipe
 
-__all__ = ["FeatureRows", "check_metric_name", "feature_rows", "features", "metric_name"]
+__all__ = [
+    "FeatureRows",
+    "check_metric_name",
+    "check_table",
+    "feature_rows",
+    "features",
+    "metric_name",
+]
+
 
 BY_PRODUCT = ("euclidean", "l2", "sqeuclidean", "cosine", "normalized-euclidean")
 BY_SKLEARN = ("haversine", "nan_euclidean")
@@ -81,7 +89,8 @@ def features(
     DissimilarityMatrix (n, n)
         float64, exactly symmetric with zero diagonal, named after the metric. Takes n^2 d / 2
         operations, at the speed of a matrix product for the first three lines, which are accurate
-        nevertheless: equal rows are at exactly 0 (:class:`~metricmix.dissimilarity.gram`).
+        nevertheless: equal rows are at exactly 0
+        (:mod:`~metricmix.dissimilarity.squared_euclidean`).
 
     Raises
     ------
@@ -120,7 +129,12 @@ def check_metric_name(metric: Metric) -> None:
     if not callable(metric) and not (isinstance(metric, str) and metric in known):
         close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
-        raise InputError(f"metric: expected a known name or a function, got {metric!r}; {hint}?")
+        raise InputError(
+            argument="metric",
+            expected="a known name or a function",
+            found=f"{metric!r}",
+            remedy=f"{hint}?",
+        )
 
 
 def metric_name(metric: Metric) -> str:
@@ -150,7 +164,9 @@ class FeatureRows:
             self._prepare_product(X)
             return
         if self.metric == "normalized-euclidean":
-            raise InputError(f"metric 'normalized-euclidean': got parameters {sorted(params)}")
+            raise InputError(
+                f"got parameters {sorted(params)}", argument="metric 'normalized-euclidean'"
+            )
         self._X = X if isinstance(X, np.ndarray) else X.toarray()
         self._X = self._as_sets(self._X)
         if callable(metric):
@@ -168,8 +184,10 @@ class FeatureRows:
             back = float(function(self._X[i + 1], self._X[i], **self._params))
             if abs(there - back) > ONE_WAY * max(abs(there), abs(back)):
                 raise InputError(
-                    f"metric {self.name!r}: expected the same distance both ways, got {there:g} "
-                    f"from row {i} to row {i + 1} and {back:g} back; symmetrise the function"
+                    argument=f"metric {self.name!r}",
+                    expected="the same distance both ways",
+                    found=f"{there:g} from row {i} to row {i + 1} and {back:g} back",
+                    remedy="symmetrise the function",
                 )
 
     def matrix(self) -> DissimilarityMatrix:
@@ -204,8 +222,10 @@ class FeatureRows:
         if not np.all(values >= 0) or np.isinf(values).any():
             k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
-                f"metric {self.name!r}: expected a finite distance >= 0 between rows {rows[k]} and "
-                f"{first + j}, got {values[k, j]:g}; leave these rows out or choose another metric"
+                argument=f"metric {self.name!r}",
+                expected=f"a finite distance >= 0 between rows {rows[k]} and {first + j}",
+                found=f"{values[k, j]:g}",
+                remedy="leave these rows out or choose another metric",
             )
         return values
 
@@ -229,8 +249,10 @@ class FeatureRows:
         if not np.all(values >= 0) or np.isinf(values).any():
             k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
-                f"metric {self.name!r}: expected a finite distance >= 0 from row {k} of Y to row "
-                f"{j} of X, got {values[k, j]:g}; leave these rows out or choose another metric"
+                argument=f"metric {self.name!r}",
+                expected=f"a finite distance >= 0 from row {k} of Y to row {j} of X",
+                found=f"{values[k, j]:g}",
+                remedy="leave these rows out or choose another metric",
             )
         return values
 
@@ -252,8 +274,9 @@ class FeatureRows:
         if not norms.all():
             i = int(np.argmin(norms))
             raise InputError(
-                f"{name}: 'normalized-euclidean' divides by the norm of a row, and row {i} is all "
-                "zeros; leave it out, or shift the features so that no row is zero"
+                (f"'normalized-euclidean' divides by the norm of a row, and row {i} is all zeros"),
+                argument=name,
+                remedy="leave it out, or shift the features so that no row is zero",
             )
         return X, norms
 
@@ -317,8 +340,64 @@ def _inverse_covariance(X: NDArray[np.float64]) -> NDArray[np.float64]:
     covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((1, 1))
     if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
         raise InputError(
-            f"metric 'mahalanobis': the covariance of X, shape {X.shape}, has no inverse; "
-            "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of your own"
+            f"the covariance of X, shape {X.shape}, has no inverse",
+            argument="metric 'mahalanobis'",
+            remedy=(
+                "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of your own"
+            ),
         )
     inverse: NDArray[np.float64] = np.linalg.inv(covariance).astype(np.float64)
     return inverse
+
+
+# -- what a feature table is --------------------------------------------------------------------
+
+
+def check_table(X: ArrayLike | Any, *, allow_nan: bool = False, name: str = "X") -> Any:
+    """Return a feature table as a float64 array, or CSR array, of finite numbers.
+
+    numpy arrays, lists, pandas tables and every scipy sparse format come in; an
+    :class:`~metricmix.exceptions.InputError` names the first row and column that holds NaN or inf
+    (inf only, when `allow_nan`).
+
+    >>> check_table([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    labels = [str(label) for label in getattr(X, "columns", ())]
+    if hasattr(X, "tocsr"):
+        table = X.tocsr().astype(np.float64)
+        table.sum_duplicates()
+        values = table.data
+    else:
+        if hasattr(X, "to_numpy") and labels:
+            try:  # pandas: its own missing value becomes NaN
+                X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise InputError(argument=name, expected=f"real numbers, {error}") from None
+        table = values = np.ascontiguousarray(as_float_array(X, name=name), dtype=np.float64)
+    if table.ndim != 2:
+        hint = "; one feature is a column: X.reshape(-1, 1)" if table.ndim == 1 else ""
+        raise InputError(
+            argument=name, expected="a table (n, d)", found=f"shape {table.shape}{hint}"
+        )
+    if 0 in table.shape:
+        raise InputError(
+            argument=name, expected="at least one row and column", found=f"shape {table.shape}"
+        )
+    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if bad.any():
+        if hasattr(table, "tocsr"):
+            place = int(np.argmax(bad))
+            row = int(np.searchsorted(table.indptr, place, side="right")) - 1
+            column, found = int(table.indices[place]), values[place]
+        else:
+            row, column = (int(k) for k in np.argwhere(bad)[0])
+            found = values[row, column]
+        label = f" ({labels[column]!r})" if labels else ""
+        raise InputError(
+            argument=name,
+            expected=f"finite numbers, found {found} in row {row}, column {column}{label}",
+            remedy="fill it in, or use metric='nan_euclidean' for missing values",
+        )
+    return table

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.node_ids import as_ids, plain_list
 from metricmix.exceptions import InputError
 
 __all__ = [
     "ItemIds",
+    "as_ids",
     "check_ids",
     "examples",
     "graph_items",
     "is_frame",
     "is_numbering",
+    "places",
+    "plain_list",
+    "sorted_ids",
     "table_items",
 ]
 
@@ -47,12 +52,15 @@ class ItemIds:
             try:
                 found = np.array([self._places.get(value, -1) for value in listed], dtype=np.int64)
             except TypeError:
-                raise InputError("items: expected hashable ids, such as numbers or text") from None
+                raise InputError(
+                    argument="items", expected="hashable ids, such as numbers or text"
+                ) from None
         missing = plain_list(dict.fromkeys(listed[k] for k in np.flatnonzero(found < 0)))
         if missing:
             raise InputError(
-                f"items: {len(missing)} ids are not in the stack, such as {examples(missing)}; "
-                f"those of the stack are like {examples(plain_list(self.ids[:2]))}"
+                (f"{len(missing)} ids are not in the stack, such as {examples(missing)}"),
+                argument="items",
+                remedy=f"those of the stack are like {examples(plain_list(self.ids[:2]))}",
             )
         return found
 
@@ -73,13 +81,15 @@ class ItemIds:
 def check_ids(ids: Any, n: int | None = None, *, name: str = "items") -> NDArray[Any]:
     """Return n different hashable ids as a new array (n,): of int or text, else of objects."""
     if np.isscalar(ids):
-        raise InputError(f"{name}: expected a sequence of ids, one per item, got {ids!r}")
+        raise InputError(
+            argument=name, expected="a sequence of ids, one per item", found=f"{ids!r}"
+        )
     try:
         checked = as_ids(ids)
     except InputError as error:
         raise InputError(f"{name}: {str(error).removeprefix('nodes: ')}") from None
     if n is not None and len(checked) != n:
-        raise InputError(f"{name}: expected {n} ids, one per item, got {len(checked)}")
+        raise InputError(argument=name, expected=f"{n} ids, one per item", found=len(checked))
     return checked
 
 
@@ -139,3 +149,126 @@ def _names_its_nodes(graph: Any) -> bool:
 def examples(ids: list[Any]) -> str:
     """Return the first three ids for an error message."""
     return ", ".join(map(repr, ids[:3]))
+
+
+# -- node ids: which node of a graph is which item ----------------------------------------------
+
+
+def as_ids(nodes: Any) -> NDArray[Any]:
+    """Return different ids as an array (n,): of int or text, else of Python objects.
+
+    >>> as_ids([(0, 1), "b"])
+    array([(0, 1), 'b'], dtype=object)
+    """
+    if _is_count(nodes):
+        return np.arange(_count(nodes))
+    if isinstance(nodes, (set, frozenset)):
+        raise InputError(
+            argument="nodes", expected="ids in the order of the items", found="an unordered set"
+        )
+    listed = plain_list(nodes)
+    if not listed:
+        raise InputError(argument="nodes", expected="at least one node", found="none")
+    try:
+        most, times = Counter(listed).most_common(1)[0]
+    except TypeError:
+        raise InputError(
+            argument="nodes", expected="one hashable id per node, such as a number"
+        ) from None
+    if times > 1:
+        raise InputError(argument="nodes", expected=f"different ids, found {most!r} {times} times")
+    if {type(node) for node in listed} in ({int}, {str}):
+        return np.array(listed)
+    ids = np.empty(len(listed), dtype=object)
+    for k, node in enumerate(listed):  # one by one: numpy would unpack tuples into a second axis
+        ids[k] = node
+    return ids
+
+
+def places(values: Any, nodes: Any) -> NDArray[np.int64]:
+    """Return the position of every id of `values` among `nodes` (ids, or their number n).
+
+    Numbers are compared by value, whatever their type, and never wrap around: ``2.0`` is node 2,
+    while ``-1``, ``2.5``, ``1e30`` and ``2**31`` are errors in a graph of five nodes.
+
+    >>> places(["b", "a", "b"], ["a", "b"])
+    array([1, 0, 1])
+    """
+    if _is_count(nodes):
+        return _numbers(values, _count(nodes))
+    listed = plain_list(values)
+    position = {node: k for k, node in enumerate(as_ids(nodes).tolist())}
+    try:
+        found = np.array([position.get(value, -1) for value in listed], dtype=np.int64)
+    except TypeError:
+        raise InputError(
+            argument="graph", expected="one hashable id per node, such as a number"
+        ) from None
+    missing = list(dict.fromkeys(listed[k] for k in np.flatnonzero(found < 0)))
+    if missing:
+        raise InputError(
+            (
+                f"{len(missing)} node ids are not in nodes, such as "
+                f"{', '.join(map(repr, missing[:3]))}"
+            ),
+            argument="graph",
+            remedy="add them to nodes, or leave their edges out",
+        )
+    return found
+
+
+def plain_list(values: Iterable[Any]) -> list[Any]:
+    """Return `values` as Python objects, so that ids of different number types compare."""
+    if hasattr(values, "tolist"):
+        return list(values.tolist())
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def sorted_ids(values: Iterable[Any]) -> list[Any]:
+    """Return the different ids, in order; ids that have no order stay in order of appearance."""
+    found = list(dict.fromkeys(values))
+    try:
+        return sorted(found)
+    except TypeError:
+        return found
+
+
+def _is_count(nodes: Any) -> bool:
+    """Tell whether `nodes` is one value, the number n of the nodes 0 .. n-1, and not their ids."""
+    return bool(np.isscalar(nodes)) or (isinstance(nodes, np.ndarray) and nodes.ndim == 0)
+
+
+def _count(nodes: Any) -> int:
+    """Return the number of nodes given as ``nodes=n``."""
+    nodes = nodes.item() if isinstance(nodes, np.ndarray) else nodes
+    if isinstance(nodes, bool) or not isinstance(nodes, (int, np.integer)) or not 0 < nodes < 2**31:
+        raise InputError(
+            argument="nodes", expected="ids, or a number of nodes from 1 up", found=f"{nodes!r}"
+        )
+    return int(nodes)
+
+
+def _numbers(values: Any, n: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        good = (array >= 0) & (array < n) & (array == np.floor(array))
+    elif array.dtype.kind in "iu":
+        good = (array >= 0) & (array < n)
+    else:
+        good = np.array([_is_number_below(value, n) for value in plain_list(values)], dtype=bool)
+    if not good.all():
+        found = plain_list(array[~good])
+        raise InputError(
+            argument="graph",
+            expected=(
+                f"whole node numbers 0 .. {n - 1}, since nodes={n}, found "
+                f"{found[0]!r} ({len(found)} such ends of edges)"
+            ),
+            remedy="pass nodes=[...] if these are ids",
+        )
+    return array.astype(np.int64)
+
+
+def _is_number_below(value: Any, n: int) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value < n and value == int(value)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import check_table, features
 from metricmix.dissimilarity.items import table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.table import check_table
 from metricmix.exceptions import InputError
 from metricmix.validation import as_float_array, check_choice
 
@@ -66,7 +65,12 @@ def mahalanobis(
     """
     check_choice(kind, ("auto", "metric", "map"), name="kind")
     if matrix is None:
-        raise InputError("matrix: expected a metric M or a linear map L, got None; pass matrix=")
+        raise InputError(
+            argument="matrix",
+            expected="a metric M or a linear map L",
+            found="None",
+            remedy="pass matrix=",
+        )
     if X is None:
         from metricmix.dissimilarity.recipes import MahalanobisRecipe
 
@@ -93,8 +97,9 @@ def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> NDArray[np.float64]:
     if kind == "metric" and not symmetric:
         found = f"largest asymmetry {asymmetry:.3g}" if square else f"shape {given.shape}"
         raise InputError(
-            f"matrix: kind='metric' expects a symmetric matrix ({d}, {d}), found {found}; "
-            "pass kind='map' for a linear map"
+            f"kind='metric' expects a symmetric matrix ({d}, {d}), found {found}",
+            argument="matrix",
+            remedy="pass kind='map' for a linear map",
         )
     return given if kind == "map" or not symmetric else _root(given)
 
@@ -105,8 +110,9 @@ def _root(metric: NDArray[np.float64]) -> NDArray[np.float64]:
     largest = float(np.abs(values).max())
     if values[0] < -ROUNDING * largest:
         raise InputError(
-            f"matrix: expected positive semi-definite, its smallest eigenvalue is {values[0]:.6g}; "
-            "pass kind='map' if it is a linear map"
+            argument="matrix",
+            expected=f"positive semi-definite, its smallest eigenvalue is {values[0]:.6g}",
+            remedy="pass kind='map' if it is a linear map",
         )
     used = values > ROUNDING * largest
     used[-1] = True  # the zero matrix keeps one (zero) row

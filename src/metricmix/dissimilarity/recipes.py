@@ -14,24 +14,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.applied import (
+from metricmix.dissimilarity.features import Metric, check_metric_name, features, metric_name
+from metricmix.dissimilarity.fitted_recipes import (
     AppliedFeatures,
     AppliedKnnPathLength,
     AppliedMahalanobis,
     AppliedRecipe,
 )
-from metricmix.dissimilarity.arguments import (
-    frozen_argument,
-    restored_argument,
-    shown_argument,
-    stored_argument,
-)
-from metricmix.dissimilarity.features import Metric, check_metric_name, features, metric_name
-from metricmix.dissimilarity.knn_path_length import knn_path_length
 from metricmix.dissimilarity.mahalanobis import mahalanobis
-from metricmix.dissimilarity.path_length import Unreachable, check_unreachable
+from metricmix.dissimilarity.path_length import Unreachable, check_unreachable, knn_path_length
 from metricmix.exceptions import InputError
 from metricmix.validation import as_float_array, check_choice, check_integer
 
@@ -42,6 +35,10 @@ __all__ = [
     "MahalanobisRecipe",
     "Recipe",
     "as_recipe",
+    "frozen_argument",
+    "restored_argument",
+    "shown_argument",
+    "stored_argument",
 ]
 
 
@@ -158,8 +155,12 @@ class Recipe(ABC):
         known = isinstance(kind, str) and kind in makers
         if not known or not isinstance(arguments, Mapping) or "X" in arguments:
             raise InputError(
-                f"recipe: expected a dictionary with 'kind', one of {', '.join(makers)}, and "
-                f"'arguments', as to_dict() returns it, got {stored!r}"
+                argument="recipe",
+                expected=(
+                    f"a dictionary with 'kind', one of {', '.join(makers)}, and "
+                    "'arguments', as to_dict() returns it"
+                ),
+                found=f"{stored!r}",
             )
         restored = {
             name: restored_argument(value, functions or {}) for name, value in arguments.items()
@@ -167,7 +168,9 @@ class Recipe(ABC):
         try:
             return makers[kind](**restored)
         except TypeError as error:
-            raise InputError(f"recipe: expected the arguments of {kind}, {error}") from None
+            raise InputError(
+                argument="recipe", expected=f"the arguments of {kind}, {error}"
+            ) from None
 
 
 class FeatureRecipe(Recipe):
@@ -268,11 +271,96 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
         return spec
     makers: tuple[Any, ...] = (features, knn_path_length, mahalanobis)
     if any(spec is maker for maker in makers):
-        raise InputError(f"{name}: expected a call, such as knn_path_length(k=10), got {spec!r}")
+        raise InputError(
+            argument=name, expected="a call, such as knn_path_length(k=10)", found=f"{spec!r}"
+        )
     if isinstance(spec, str) or callable(spec):
         return FeatureRecipe(spec)
     raise InputError(
-        f"{name}: expected the name of a metric, a function metric(x, y) or a recipe such as "
-        f"knn_path_length(k=10), got {type(spec).__name__}; matrices and graphs go into a "
-        "DissimilarityStack, which is X itself, or the whole of sources="
+        argument=name,
+        expected=(
+            "the name of a metric, a function metric(x, y) or a recipe such as "
+            "knn_path_length(k=10)"
+        ),
+        found=type(spec).__name__,
+        remedy=(
+            "matrices and graphs go into a DissimilarityStack, which is X "
+            "itself, or the whole of sources="
+        ),
     )
+
+
+# -- arguments of recipes: compared, written out, and stored as JSON ----------------------------
+
+SHOWN = 16
+"""Entries up to which an array is written out by `repr`."""
+
+
+def frozen_argument(value: Any) -> Any:
+    """Return the content of an argument in a form that compares and hashes."""
+    if isinstance(value, np.ndarray):
+        return frozen_argument(value.tolist())
+    if isinstance(value, list | tuple):
+        return tuple(frozen_argument(entry) for entry in value)
+    if isinstance(value, dict):
+        return frozenset((name, frozen_argument(entry)) for name, entry in value.items())
+    return value
+
+
+def shown_argument(value: Any) -> str:
+    """Return an argument as `repr` writes it."""
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist()) if value.size <= SHOWN else f"<array {value.shape}>"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return str(getattr(value, "__name__", repr(value))) if callable(value) else repr(value)
+
+
+def stored_argument(name: str, value: Any) -> Any:
+    """Return an argument in terms of JSON."""
+    if name == "metric" and callable(value):
+        own_name = getattr(value, "__name__", "<lambda>")
+        if own_name == "<lambda>":  # two of them could not be told apart again
+            raise InputError(
+                f"{value!r} cannot be stored since it has no name of its own",
+                argument="metric",
+                remedy="define it with def",
+            )
+        return {"function": own_name}
+    numbers = _as_numbers(value) if isinstance(value, np.ndarray | list | tuple) else None
+    if numbers is not None:
+        return numbers.tolist()
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, bool | int | float | str):
+        return plain
+    raise InputError(
+        argument=name,
+        expected="a number, text, None or an array of numbers",
+        found=f"{type(value).__name__}, which cannot be stored",
+    )
+
+
+def restored_argument(value: Any, functions: Mapping[str, Callable[..., float]]) -> Any:
+    """Return the argument that `stored_argument` stored."""
+    if isinstance(value, Mapping):
+        name = value.get("function")
+        if not callable(functions.get(str(name))):
+            raise InputError(
+                argument="functions",
+                expected=(
+                    f"the metric {name!r} that the stored recipe uses, found {sorted(functions)}"
+                ),
+                remedy=f"pass functions={{{name!r}: the function}}",
+            )
+        return functions[str(name)]
+    numbers = _as_numbers(value) if isinstance(value, list) else None
+    return value if numbers is None else numbers
+
+
+def _as_numbers(values: ArrayLike) -> NDArray[Any] | None:
+    """Return nested lists as an array of real numbers, None if they are not that."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return None
+    return array if array.dtype.kind in "biuf" else None

@@ -8,19 +8,32 @@ map, features with a distance, or a graph searched on demand can all answer that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.dissimilarity.items import check_ids, examples, is_frame, is_numbering
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_square
 
-__all__ = ["ComputedSource", "DenseSource", "FeatureSource", "GraphSource", "Source", "Subset"]
+__all__ = [
+    "SCALINGS",
+    "ComputedSource",
+    "DenseSource",
+    "FeatureSource",
+    "GraphSource",
+    "Source",
+    "Subset",
+    "as_list",
+    "line_up",
+    "scale_of",
+]
 
-Indices = NDArray[np.int64]
-Floats = NDArray[Any]
+
 SAMPLED_ROWS = 8
 """Rows of a computed source that are looked at before it is accepted."""
 
@@ -46,10 +59,10 @@ class Source(ABC):
     directed: bool = False
 
     @abstractmethod
-    def rows(self, indices: Indices) -> Floats:
+    def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]``, of shape (len(indices), n)."""
 
-    def columns(self, indices: Indices) -> Floats:
+    def columns(self, indices: Indices) -> AnyArray:
         """Return ``M[:, indices].T``, of shape (len(indices), n); the rows, when symmetric."""
         return self.rows(indices)
 
@@ -58,7 +71,7 @@ class Source(ABC):
         """Whether columns are only known as rows, so that the source must be symmetric."""
         return type(self).columns is Source.columns
 
-    def pairs(self, i: Indices, j: Indices) -> Floats:
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
         unique, where = np.unique(i, return_inverse=True)
         values = np.empty(len(i))
@@ -68,7 +81,7 @@ class Source(ABC):
             values[here] = rows[where[here] - start, j[here]]
         return values
 
-    def block(self, i: Indices, j: Indices) -> Floats:
+    def block(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
         return self.rows(i)[:, j]
 
@@ -83,21 +96,21 @@ class DenseSource(Source):
         self.n_unreachable = getattr(matrix, "n_unreachable", 0)
         self.directed = directed
 
-    def rows(self, indices: Indices) -> Floats:
+    def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]``."""
         return np.asarray(self.matrix[indices])
 
-    def columns(self, indices: Indices) -> Floats:
+    def columns(self, indices: Indices) -> AnyArray:
         """Return ``M[:, indices].T``."""
         if not self.directed:
             return self.rows(indices)
         return np.ascontiguousarray(np.asarray(self.matrix[:, indices]).T)
 
-    def pairs(self, i: Indices, j: Indices) -> Floats:
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise."""
         return np.asarray(self.matrix[i, j])
 
-    def block(self, i: Indices, j: Indices) -> Floats:
+    def block(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[np.ix_(i, j)]``."""
         return np.asarray(self.matrix[np.ix_(i, j)])
 
@@ -130,10 +143,10 @@ class ComputedSource(Source):
     def __init__(
         self,
         n: int,
-        rows: Callable[[Indices], Floats],
+        rows: Callable[[Indices], AnyArray],
         *,
-        columns: Callable[[Indices], Floats] | None = None,
-        pairs: Callable[[Indices, Indices], Floats] | None = None,
+        columns: Callable[[Indices], AnyArray] | None = None,
+        pairs: Callable[[Indices, Indices], AnyArray] | None = None,
         name: str | None = None,
     ) -> None:
         self.n = n
@@ -145,29 +158,31 @@ class ComputedSource(Source):
         """Whether no function for columns was given."""
         return self._columns is None
 
-    def rows(self, indices: Indices) -> Floats:
+    def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]``, checked for shape and sense."""
         return self._checked(self._rows(indices), "rows", (len(indices), self.n))
 
-    def columns(self, indices: Indices) -> Floats:
+    def columns(self, indices: Indices) -> AnyArray:
         """Return ``M[:, indices].T``, checked for shape and sense."""
         if self._columns is None:
             return self.rows(indices)
         return self._checked(self._columns(indices), "columns", (len(indices), self.n))
 
-    def pairs(self, i: Indices, j: Indices) -> Floats:
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise."""
         if self._pairs is None:
             return super().pairs(i, j)
         return self._checked(self._pairs(i, j), "values", (len(i),))
 
-    def _checked(self, values: Floats, what: str, shape: tuple[int, ...]) -> Floats:
+    def _checked(self, values: AnyArray, what: str, shape: tuple[int, ...]) -> AnyArray:
         values = np.asarray(values)
         label = f"source {self.name!r}" if self.name else "computed source"
         if values.shape != shape:
-            raise InputError(f"{label}: expected {what} of shape {shape}, got {values.shape}")
+            raise InputError(
+                argument=label, expected=f"{what} of shape {shape}", found=values.shape
+            )
         if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
-            raise InputError(f"{label}: expected finite, non-negative {what}, found others")
+            raise InputError(argument=label, expected=f"finite, non-negative {what}, found others")
         return values
 
 
@@ -219,16 +234,16 @@ class GraphSource(ComputedSource):
         directed: bool = False,
         name: str | None = None,
     ) -> None:
+        from metricmix.dissimilarity.breadth_first import breadth_first
         from metricmix.dissimilarity.graphs import as_graph
-        from metricmix.kernels.breadth_first import breadth_first
 
         forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
         backward = forward.T.tocsr() if directed else forward
 
-        def search(adjacency: Any) -> Callable[[Indices], Floats]:
+        def search(adjacency: Any) -> Callable[[Indices], AnyArray]:
             indptr, indices = adjacency.indptr, adjacency.indices
 
-            def rows(sources: Indices) -> Floats:
+            def rows(sources: Indices) -> AnyArray:
                 hops = breadth_first(indptr, indices, sources).astype(np.float64)
                 hops[hops < 0] = unreachable
                 return hops
@@ -249,15 +264,15 @@ class Subset(Source):
         self.n = len(items)
         self.name = source.name
 
-    def rows(self, indices: Indices) -> Floats:
+    def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]`` among these items."""
         return self.source.rows(self.items[indices])[:, self.items]
 
-    def columns(self, indices: Indices) -> Floats:
+    def columns(self, indices: Indices) -> AnyArray:
         """Return ``M[:, indices].T`` among these items."""
         return self.source.columns(self.items[indices])[:, self.items]
 
-    def pairs(self, i: Indices, j: Indices) -> Floats:
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise."""
         return self.source.pairs(self.items[i], self.items[j])
 
@@ -267,12 +282,18 @@ def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) 
     if isinstance(source, Source):
         if source.directed and not directed:
             raise InputError(
-                f"{name}: expected a symmetric source, got a directed one; pass directed=True"
+                argument=name,
+                expected="a symmetric source",
+                found="a directed one",
+                remedy="pass directed=True",
             )
         if directed and source.rows_only:
             raise InputError(
-                f"{name}: expected columns as well as rows in a directed stack; "
-                "pass columns= to the source (the same function as rows= if it is symmetric)"
+                argument=name,
+                expected="columns as well as rows in a directed stack",
+                remedy=(
+                    "pass columns= to the source (the same function as rows= if it is symmetric)"
+                ),
             )
         if validate:
             _check_sample(source, name=name, directed=directed)
@@ -297,3 +318,140 @@ def is_mapped(array: Any) -> bool:
             return True
         array = getattr(array, "base", None)
     return False
+
+
+# -- bringing sources to a common size ----------------------------------------------------------
+
+SCALINGS = ("none", "norm", "mean", "max")
+ROWS_FOR_SCALE = 2048
+"""Computed sources with more items than this are scaled by a random sample of as many rows."""
+
+
+def scale_of(source: Source, scaling: str) -> float:
+    """Return the number that brings `source` to unit root mean square, mean or maximum."""
+    n = source.n
+    chosen = np.arange(n)
+    if not isinstance(source, DenseSource) and n > ROWS_FOR_SCALE:
+        chosen = np.sort(np.random.default_rng(0).choice(n, ROWS_FOR_SCALE, replace=False))
+    total, largest = 0.0, 0.0
+    for start in range(0, len(chosen), 256):
+        rows = np.asarray(source.rows(chosen[start : start + 256]), dtype=np.float64)
+        total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
+        largest = max(largest, float(rows.max()))
+    pairs = len(chosen) * (n - 1)
+    scale = {"norm": np.sqrt(total / pairs), "mean": total / pairs, "max": largest}[scaling]
+    return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
+
+
+# -- the sources given to a stack: one by one, and lined up, the same item in the same row of each
+
+
+def as_list(sources: Any) -> list[Any]:
+    """Split whatever was given into a list of R sources."""
+    if isinstance(sources, Source) or is_frame(sources):
+        return [sources]
+    if sources is None or np.isscalar(sources):
+        raise InputError(
+            argument="stack",
+            expected="a list of matrices or an (n, n, R) array",
+            found=f"{sources!r}",
+        )
+    if isinstance(sources, np.ndarray):
+        if sources.ndim == 2:
+            return [sources]
+        if sources.ndim == 3 and sources.shape[0] == sources.shape[1]:
+            return [sources[:, :, r] for r in range(sources.shape[2])] or _refuse_empty()
+        raise InputError(
+            argument="stack",
+            expected="an (n, n, R) array",
+            found=f"shape {sources.shape}",
+            remedy="np.moveaxis(a, 0, -1) makes one of an (R, n, n) array",
+        )
+    listed = list(sources)
+    return listed or _refuse_empty()
+
+
+def _refuse_empty() -> list[Any]:
+    raise InputError(argument="stack", expected="at least one dissimilarity", found="none")
+
+
+def line_up(
+    sources: Sequence[Any], labels: Sequence[str], items: Any = None
+) -> tuple[list[Any], NDArray[Any] | None]:
+    """Return the sources with their rows and columns in the order of the items, and the ids.
+
+    Parameters
+    ----------
+    sources : sequence of arrays, DataFrames or Source
+        Those that know their ids (a square DataFrame with an index other than the default one, a
+        :class:`~metricmix.dissimilarity.DissimilarityMatrix` with `items`) are reordered, in a
+        copy, where their order is another. The others are left as they are.
+    labels : sequence of str
+        What error messages call the sources.
+    items : sequence of ids, optional
+        Default: the ids of the first source that knows them; None if no source does. Ids that are
+        the numbers 0 .. n - 1 in another order, as a networkx graph may have them, are taken for
+        the places of the items: their order is 0, 1, …
+
+    >>> M = as_dissimilarity(np.array([[0, 1], [2, 0]]), "steps", items=["b", "a"])
+    >>> line_up([M], ["stack[0]"], items=["a", "b"])
+    ([DissimilarityMatrix([[0, 2],
+                           [1, 0]])], array(['a', 'b'], dtype='<U1'))
+    """
+    read = [_labelled(source, label) for source, label in zip(sources, labels, strict=True)]
+    whose = "items"
+    ids = None if items is None else check_ids(items)
+    lined_up = []
+    for (source, own), label in zip(read, labels, strict=True):
+        if own is not None and ids is None:
+            numbers = own.dtype.kind == "i" and np.array_equal(np.sort(own), np.arange(len(own)))
+            ids, whose = np.arange(len(own)) if numbers else own, label
+        if own is not None and ids is not None and own.tolist() != ids.tolist():
+            order = _order(own, ids, f"{label}: expected the ids of {whose}")
+            source = _reordered(source, order)
+        lined_up.append(source)
+    return lined_up, ids
+
+
+def _labelled(source: Any, label: str) -> tuple[Any, NDArray[Any] | None]:
+    """Return a source and the ids of its rows and columns, if it knows them."""
+    if isinstance(source, DissimilarityMatrix):
+        return source, source.items
+    if not is_frame(source):
+        return source, None
+    matrix = np.asarray(source)
+    rows, columns = source.index, source.columns
+    if len(rows) != len(columns) or (is_numbering(rows) and is_numbering(columns)):
+        return matrix, None
+    ids, across = check_ids(rows, name=label), check_ids(columns, name=label)
+    if ids.tolist() != across.tolist():
+        order = _order(across, ids, f"{label}: expected columns labelled as its rows")
+        matrix = matrix[:, order]
+    return matrix, ids
+
+
+def _order(own: NDArray[Any], wanted: NDArray[Any], expected: str) -> NDArray[np.int64]:
+    """Return the places of the ids `wanted` among one's own, which must be the same ids."""
+    places = {label: k for k, label in enumerate(own.tolist())}
+    listed = wanted.tolist()
+    missing = [label for label in listed if label not in places]
+    known = set(listed)
+    surplus = [label for label in places if label not in known]
+    if missing or surplus:
+        found = [
+            f"{len(some)} {what}, such as {examples(some)}"
+            for some, what in ((missing, "missing"), (surplus, "more"))
+            if some
+        ]
+        raise InputError(
+            f"{expected}, found {' and '.join(found)}; keep the items that both have, or pass "
+            "np.asarray(source) to go by position"
+        )
+    return np.array([places[label] for label in listed], dtype=np.int64)
+
+
+def _reordered(source: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
+    matrix = np.asarray(source)[np.ix_(order, order)]
+    if isinstance(source, DissimilarityMatrix):
+        return as_dissimilarity(matrix, source.source_name, source.n_unreachable)
+    return matrix

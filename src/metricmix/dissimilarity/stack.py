@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricmix.dissimilarity.cross import CrossDissimilarities
 from metricmix.dissimilarity.items import ItemIds, check_ids
-from metricmix.dissimilarity.line_up import as_list, line_up
-from metricmix.dissimilarity.scaling import SCALINGS, scale_of
-from metricmix.dissimilarity.sources import DenseSource, Source, Subset, as_source, is_mapped
+from metricmix.dissimilarity.sources import (
+    SCALINGS,
+    DenseSource,
+    Source,
+    Subset,
+    as_list,
+    as_source,
+    is_mapped,
+    line_up,
+    scale_of,
+)
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import row_range
 from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_indices, symmetrized
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
 
-__all__ = ["DissimilarityStack"]
-
-Floats = NDArray[np.float64]
+__all__ = ["CrossDissimilarities", "DissimilarityStack"]
 
 
 class DissimilarityStack:
@@ -102,7 +108,7 @@ class DissimilarityStack:
         n = parts[0].n
         for part, label in zip(parts, labels, strict=True):
             if part.n != n:
-                raise InputError(f"{label}: expected {n} items as in stack[0], got {part.n}")
+                raise InputError(argument=label, expected=f"{n} items as in stack[0]", found=part.n)
         self._n = n
         self._items = ItemIds(n, None if ids is None else check_ids(ids, n))
         self._directed = bool(directed)
@@ -344,7 +350,9 @@ class DissimilarityStack:
     def _position(self, name: str | int) -> int:
         if isinstance(name, str):
             if name not in self._names:
-                raise InputError(f"source: expected one of {list(self._names)}, got {name!r}")
+                raise InputError(
+                    argument="source", expected=f"one of {list(self._names)}", found=f"{name!r}"
+                )
             return self._names.index(name)
         return int(check_indices(name, self.n_sources, name="source")[0])
 
@@ -357,8 +365,9 @@ class DissimilarityStack:
             rows = check_indices(key[0].ravel(), self._n, name="rows")
             return rows, check_indices(key[1].ravel(), self._n, name="columns")
         raise InputError(
-            "stack[...]: expected stack[np.ix_(rows, columns)]; "
-            "use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values"
+            argument="stack[...]",
+            expected="stack[np.ix_(rows, columns)]",
+            remedy=("use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values"),
         )
 
     def _derived(self, sources: Sequence[Source], positions: Sequence[int]) -> DissimilarityStack:
@@ -382,7 +391,9 @@ class DissimilarityStack:
             sound = np.isfinite(scales).all() and (scales > 0).all()
             if scales.shape != (self.n_sources,) or not sound:
                 raise InputError(
-                    f"scaling: expected {self.n_sources} positive numbers, got {scaling!r}"
+                    argument="scaling",
+                    expected=f"{self.n_sources} positive numbers",
+                    found=f"{scaling!r}",
                 )
             return "given", scales
         check_choice(scaling, SCALINGS, name="scaling")
@@ -409,11 +420,15 @@ def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str,
             )
         return tuple(unique)
     if isinstance(names, str) or np.isscalar(names) or len(names) != len(parts):
-        raise InputError(f"names: expected {len(parts)}, one per source, got {names!r}")
+        raise InputError(
+            argument="names", expected=f"{len(parts)}, one per source", found=f"{names!r}"
+        )
     checked = tuple(str(name) for name in names)
     repeated = sorted({name for name in checked if checked.count(name) > 1})
     if repeated:
-        raise InputError(f"names: expected different names, found {repeated[0]!r} more than once")
+        raise InputError(
+            argument="names", expected=f"different names, found {repeated[0]!r} more than once"
+        )
     return checked
 
 
@@ -428,3 +443,43 @@ def _as_block(parts: list[Source], directed: bool) -> NDArray[Any] | None:
         layer[...] = matrix if directed else symmetrized(matrix)
     block.flags.writeable = False
     return block
+
+
+# -- dissimilarities from some items to others --------------------------------------------------
+
+
+class CrossDissimilarities:
+    """R dissimilarities from some items (rows) to other items (columns).
+
+    What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
+    stack's `scales`. The ids of the items, ``stack.items[a]`` and ``stack.items[b]``, are in
+    `row_items` and `column_items`; `has_items` says whether they are more than numbers.
+    """
+
+    def __init__(
+        self,
+        raw: NDArray[Any],
+        names: tuple[str, ...],
+        scales: Floats,
+        row_items: NDArray[Any],
+        column_items: NDArray[Any],
+        has_items: bool = True,
+    ) -> None:
+        scaled = raw.astype(np.float64) / scales[:, None, None]
+        self.values = np.moveaxis(scaled, 0, -1)
+        self.names = names
+        self.scales = scales
+        self.row_items = row_items
+        self.column_items = column_items
+        self.has_items = has_items
+        self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
+        self.n_sources = raw.shape[0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CrossDissimilarities(shape={self.shape}, sources={list(self.names)})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.values if dtype is None else self.values.astype(dtype)

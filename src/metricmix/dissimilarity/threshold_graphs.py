@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.dissimilarity.breadth_first import adjacency_lists, breadth_first_all_pairs
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.path_length import Unreachable, check_unreachable, fill_unreachable
 from metricmix.exceptions import InputError
-from metricmix.kernels.breadth_first import adjacency_lists, breadth_first_all_pairs
 from metricmix.validation import check_square
 
 __all__ = ["threshold_graphs", "thresholds"]
@@ -62,7 +62,11 @@ def threshold_graphs(
     """
     check_unreachable(unreachable)
     if normalize and unreachable == "inf":
-        raise InputError("unreachable: 'inf' has no norm to scale; pass normalize=False with it")
+        raise InputError(
+            "'inf' has no norm to scale",
+            argument="unreachable",
+            remedy="pass normalize=False with it",
+        )
     matrix = np.asarray(check_square(D, name="D"), dtype=np.float64)
     bounds = thresholds(matrix, n_graphs)
     norm = float(np.linalg.norm(matrix))
@@ -88,8 +92,8 @@ def thresholds(D: NDArray[np.floating], n_graphs: int = 8) -> NDArray[np.float64
     array([0.25, 0.75, 1.25])
     """
     if isinstance(n_graphs, bool) or not isinstance(n_graphs, (int, np.integer)) or n_graphs < 1:
-        raise InputError(f"n_graphs: expected a whole number >= 1, got {n_graphs!r}")
+        raise InputError(argument="n_graphs", expected="a whole number >= 1", found=f"{n_graphs!r}")
     mean = float(np.mean(D, dtype=np.float64))
     if mean <= 0:
-        raise InputError("D: expected a positive entry somewhere, found zeros only")
+        raise InputError(argument="D", expected="a positive entry somewhere, found zeros only")
     return np.array([mean * (0.25 + r * 6 / (4 * n_graphs)) for r in range(n_graphs)])

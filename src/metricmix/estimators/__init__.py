@@ -3,14 +3,13 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.compared import Comparison, Method
-from metricmix.estimators.comparison import compare
+from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
+from metricmix.estimators.comparison import Comparison, Method, compare
 from metricmix.estimators.explanation import Explanation, explain
-from metricmix.estimators.labelled_kfold import LabelledKFold
-from metricmix.estimators.mixture import MetricMixture
-from metricmix.estimators.persistence import load, save
-from metricmix.estimators.repair import MetricRepair
-from metricmix.estimators.selection import MetricMixtureClassifierCV
+from metricmix.estimators.labels import LabelledKFold
+from metricmix.estimators.metric_mixture import MetricMixture
+from metricmix.estimators.metric_repair import MetricRepair
+from metricmix.estimators.model_files import load, save
 
 __all__ = [
     "Comparison",

@@ -16,14 +16,15 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import IdInput, Input, PrecomputedInput, kind_of, open_input
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import effective_threads
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
-from metricmix.paths.outside import NewItems
-from metricmix.solvers.constraint import CONSTRAINTS
+from metricmix.paths.out_of_sample import NewItems
 from metricmix.solvers.minimize import METHODS, minimize
+from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
+from metricmix.typing import Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective", "refuse_fixed_labels"]
 
-Indices = NDArray[np.int64]
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Weight of the ridge where none is given; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
@@ -98,8 +98,9 @@ class MixtureEstimator(BaseEstimator):
         opened = open_input(self, X, scaling)
         if y is not None and len(opened.samples) != _num_samples(y):
             raise InputError(
-                f"y: expected {len(opened.samples)} labels, one per item of X, "
-                f"got {_num_samples(y)}"
+                argument="y",
+                expected=f"{len(opened.samples)} labels, one per item of X",
+                found=_num_samples(y),
             )
         _refuse_other_order(X, y)
         return opened
@@ -112,9 +113,13 @@ class MixtureEstimator(BaseEstimator):
         check_choice(self.constraint or "none", CONSTRAINTS, name="constraint")
         for name in self.solver_options or {}:
             if name in OWN:
-                raise InputError(f"solver_options: {name!r} is a parameter of the estimator itself")
+                raise InputError(
+                    f"{name!r} is a parameter of the estimator itself", argument="solver_options"
+                )
             if name == "link":
-                raise InputError("solver_options: estimators use the softplus link, got 'link'")
+                raise InputError(
+                    "estimators use the softplus link, got 'link'", argument="solver_options"
+                )
 
     def _learn(self, opened: Input, objective: Objective | None, start: Any = None) -> None:
         """Learn the weights and remember what was learned."""
@@ -246,14 +251,17 @@ def make_objective(
     if callable(chosen):
         made = chosen(codes)
         if not isinstance(made, Objective):
-            raise InputError(f"objective: expected it to return an Objective, got {made!r}")
+            raise InputError(
+                argument="objective", expected="it to return an Objective", found=f"{made!r}"
+            )
         return made
     check_choice(chosen, OBJECTIVES, name="objective")
     sizes = np.bincount(codes[codes >= 0])
     if sizes.max() < 2:
         raise InputError(
-            "y: expected a class with two labelled items at least, to compare them; found one item "
-            f"in each of the {len(classes)} classes"
+            argument="y",
+            expected="a class with two labelled items at least, to compare them",
+            remedy=f"found one item in each of the {len(classes)} classes",
         )
     rho = RHO[chosen] if estimator.rho is None else estimator.rho
     if chosen == "label-contrast":
@@ -270,8 +278,12 @@ def refuse_fixed_labels(objective: Any) -> None:
     """Raise if an objective was made for fixed labels, where each fold has its own."""
     if isinstance(objective, Objective):
         raise InputError(
-            "objective: expected a name or a function of the class numbers, since each fold "
-            "has labels of its own, got an objective; pass lambda codes: ..."
+            argument="objective",
+            expected=(
+                "a name or a function of the class numbers, since each fold has labels of its own"
+            ),
+            found="an objective",
+            remedy="pass lambda codes: ...",
         )
 
 
@@ -284,8 +296,11 @@ def _refuse_other_order(X: Any, y: Any) -> None:
     theirs, mine = list(index), list(own)
     if theirs != mine and len(theirs) == len(mine) and set(theirs) == set(mine):
         raise InputError(
-            "y: expected labels in the order of X, found its index to hold the same ids in another "
-            "order; pass y.loc[ids]"
+            argument="y",
+            expected=(
+                "labels in the order of X, found its index to hold the same ids in another order"
+            ),
+            remedy="pass y.loc[ids]",
         )
 
 

@@ -34,17 +34,16 @@ from metricmix.estimators.base import (
     seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
-from metricmix.objectives.labels import LabelObjective
-from metricmix.solvers.progress import progress_bar
+from metricmix.objectives.base import LabelObjective
+from metricmix.solvers.loop import progress_bar
 from metricmix.solvers.result import Status
+from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number, check_random_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["bootstrap_weights", "weight_columns", "weights_table"]
-
-Floats = NDArray[np.float64]
 
 
 def weights_table(
@@ -144,8 +143,11 @@ def bootstrap_weights(
     n_bootstrap = check_integer(n_bootstrap, name="n_bootstrap", low=1)
     if not isinstance(model.objective, str):
         raise InputError(
-            "objective: the bootstrap weighs labelled items anew, which takes one of "
-            f"{', '.join(map(repr, OBJECTIVES))}, got {model.objective!r}"
+            (
+                "the bootstrap weighs labelled items anew, which takes one of "
+                f"{', '.join(map(repr, OBJECTIVES))}, got {model.objective!r}"
+            ),
+            argument="objective",
         )
     rng, _ = check_random_state(seed_of(random_state))
     stack, codes = _needed(model)

@@ -16,17 +16,17 @@ from metricmix.estimators.inputs import FeatureInput, Input
 from metricmix.estimators.labels import encode, is_unlabelled
 from metricmix.estimators.rules import Rule, check_rule, make_rule
 from metricmix.exceptions import InputError
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.objectives.base import Objective
+from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
-    from metricmix.estimators.compared import Comparison
+    from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
 
 __all__ = ["MetricMixtureClassifier"]
 
-Floats = NDArray[np.float64]
 NEW_ITEMS = ("attached", "augmented")
 
 
@@ -202,7 +202,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
         found, labels = self.predict(X), column_or_1d(y)
         known = ~is_unlabelled(labels)
         if not known.any():
-            raise InputError("y: expected labelled items to score, found every item unlabelled")
+            raise InputError(
+                argument="y", expected="labelled items to score, found every item unlabelled"
+            )
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels[known], found[known], sample_weight=weights))
 
@@ -221,8 +223,12 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
     def _augmented(self, X: Any) -> Floats:
         if not isinstance(self._input, FeatureInput):
             raise InputError(
-                "new_items: 'augmented' computes the sources anew, which takes a feature table and "
-                "sources=[...]; use 'attached' for precomputed dissimilarities"
+                (
+                    "'augmented' computes the sources anew, which takes a feature table "
+                    "and sources=[...]"
+                ),
+                argument="new_items",
+                remedy="use 'attached' for precomputed dissimilarities",
             )
         codes = np.append(self._codes, -1)
         rows = []

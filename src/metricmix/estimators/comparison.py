@@ -20,7 +20,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from copy import copy, deepcopy
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +29,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.base import ONE_RUN, make_objective, refuse_fixed_labels, seed_of
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.compared import KINDS, Comparison, Method
 from metricmix.estimators.held_out import HeldOut
-from metricmix.estimators.labelled_kfold import LabelledKFold
+from metricmix.estimators.labels import LabelledKFold
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.validation import check_integer
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_choice, check_integer
 
-__all__ = ["compare"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+__all__ = ["KINDS", "Comparison", "Method", "compare"]
+
+
 Fold = tuple[Indices, Indices]
 """Places of the training items and of those held out, among the labelled ones."""
 FEWEST = 3
@@ -109,8 +112,10 @@ def compare(
     """
     if not isinstance(model, MetricMixtureClassifier):
         raise InputError(
-            f"model: expected a MetricMixtureClassifier, got {type(model).__name__}; of a search "
-            "pass best_estimator_, whose settings are then not tested"
+            argument="model",
+            expected="a MetricMixtureClassifier",
+            found=type(model).__name__,
+            remedy="of a search pass best_estimator_, whose settings are then not tested",
         )
     check_is_fitted(model)
     refuse_fixed_labels(model.objective)
@@ -118,8 +123,11 @@ def compare(
     labelled = np.flatnonzero(model._codes >= 0)
     if len(labelled) < FEWEST:
         raise InputError(
-            f"model: expected {FEWEST} labelled items at least, to hold one out and learn from the "
-            f"others, found {len(labelled)}"
+            argument="model",
+            expected=(
+                f"{FEWEST} labelled items at least, to hold one out and learn from "
+                f"the others, found {len(labelled)}"
+            ),
         )
     n_splits = min(n_splits, len(labelled))
     splitter = LabelledKFold(n_splits, n_repeats=n_repeats, random_state=seed_of(random_state))
@@ -261,7 +269,9 @@ class _Trials:
         try:
             objective = make_objective(trial, known, self.model.classes_)
         except InputError as error:
-            raise InputError(f"model: one of the training sets will not do; {error}") from None
+            raise InputError(
+                "one of the training sets will not do", argument="model", remedy=error
+            ) from None
         return trial._solve(objective, self.stack, **options)
 
     # -- what came out ---------------------------------------------------------------------------
@@ -306,3 +316,102 @@ class _Trials:
                 "learn from, and weights stayed equal"
             )
         return "; ".join(parts)
+
+
+# -- what a comparison found: methods side by side, on labels that none of them saw -------------
+
+KINDS = {
+    "learned": "learned mixture",
+    "equal": "equal weights",
+    "best-single": "best single source",
+    "most-frequent": "most frequent class",
+}
+"""What is compared besides the sources, and its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """How well one way to label items does on items that it did not see the labels of.
+
+    Attributes
+    ----------
+    name : str
+        Of a source: that of the stack.
+    kind : {"learned", "equal", "best-single", "single", "most-frequent"}
+    accuracy : (F,) array
+        Share of the held-out items that got their label, by fold; all folds of a repeat together.
+    mean : float
+        The same over all held-out items, so that larger folds count more.
+    standard_error : float
+        Standard deviation of `accuracy` over folds (F - 1 in its denominator), divided by the
+        square root of the number of splits: repeats are not more data. Training sets overlap, so it
+        is a guide, and no test.
+    predictions : (n_repeats, L) array
+        The label of each labelled item while it was held out.
+    """
+
+    name: str
+    kind: str
+    accuracy: Floats
+    mean: float
+    standard_error: float
+    predictions: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Learned weights beside simpler choices, on labels that were held out.
+
+    Attributes
+    ----------
+    methods : tuple of Method
+        The learned mixture, equal weights, the best single source, each source, the most frequent
+        class.
+    how : str
+        One sentence that says how it was done.
+    classes : (C,) array
+    confusion : (C, C) array of int
+        How often held-out items of class a (row) got class b (column) from the learned mixture,
+        repeats counted each.
+    items, labels : (L,) arrays
+        The ids and the labels of the labelled items, in the order of the stack.
+    chosen : dict of str to int
+        In how many folds each source was the best single one on the training labels.
+    weights : (F, R) array
+        What was learned in each fold.
+    n_splits, n_repeats : int
+        As used: not more splits than labelled items.
+    """
+
+    methods: tuple[Method, ...]
+    how: str
+    classes: NDArray[Any]
+    confusion: Indices
+    items: NDArray[Any]
+    labels: NDArray[Any]
+    chosen: dict[str, int]
+    weights: Floats
+    n_splits: int
+    n_repeats: int
+
+    def __getitem__(self, kind: str) -> Method:
+        """Return the method of a kind of which there is one."""
+        check_choice(kind, tuple(KINDS), name="kind")
+        return next(method for method in self.methods if method.kind == kind)
+
+    @property
+    def sources(self) -> tuple[Method, ...]:
+        """The single sources, in the order of the stack."""
+        return tuple(method for method in self.methods if method.kind == "single")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per method: name, kind, mean, standard_error."""
+        import pandas as pd
+
+        columns = ("name", "kind", "mean", "standard_error")
+        return pd.DataFrame({c: [getattr(m, c) for m in self.methods] for c in columns})
+
+    def __str__(self) -> str:
+        width = max(len(method.name) for method in self.methods)
+        lines = [f"{m.name:<{width}}  {m.mean:.3f} ± {m.standard_error:.3f}" for m in self.methods]
+        return "\n".join([*lines, f"({self.how})"])

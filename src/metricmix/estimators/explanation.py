@@ -6,22 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.attribution import Contributions, column, in_order, place_of
-from metricmix.estimators.rules import ClassMean
-from metricmix.estimators.ways import (
+from metricmix.estimators.attribution import (
     NEW,
     ClassScores,
+    Contributions,
     Ways,
+    column,
     id_of,
+    in_order,
+    place_of,
     take_scores_apart,
     ways_from_member,
     ways_from_outside,
 )
+from metricmix.estimators.rules import ClassMean
 from metricmix.exceptions import InputError
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.typing import Floats
 from metricmix.validation import check_integer
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "Neighbour", "explain"]
 
-Floats = NDArray[np.float64]
 SHOWN = 5
 """Sources that a line of text names; the rest are put together."""
 
@@ -163,7 +165,7 @@ def explain(
     if hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     if not hasattr(model, "_rule"):
-        raise InputError(f"model: expected a classifier, got {type(model).__name__}")
+        raise InputError(argument="model", expected="a classifier", found=type(model).__name__)
     check_integer(k, name="k", low=1)
     if (i is None) == (X is None):
         raise InputError("i, X: expected an item of the stack, or one new row; pass one of them")
@@ -230,7 +232,7 @@ def _explanation(
 
 def _check_one(found: int) -> None:
     if found != 1:
-        raise InputError(f"X: expected one item to explain, got {found}")
+        raise InputError(argument="X", expected="one item to explain", found=found)
 
 
 def _described(neighbour: Neighbour) -> str:

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.estimators.labelled_kfold import LabelledKFold
-from metricmix.estimators.probabilities import judge
-from metricmix.estimators.rules import Spreading
-from metricmix.mixture.lengths import EdgeLengths
+from metricmix.estimators.labels import LabelledKFold
+from metricmix.estimators.rules import Spreading, judge
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
+from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from metricmix.estimators.classifier import MetricMixtureClassifier
 
 __all__ = ["HeldOut", "blind_members"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 ALONE_UP_TO = 400

@@ -17,26 +17,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from metricmix.dissimilarity.applied import AppliedRecipe
-from metricmix.dissimilarity.cross import CrossDissimilarities
-from metricmix.dissimilarity.items import is_frame, is_numbering, table_items
+from metricmix.dissimilarity.fitted_recipes import AppliedRecipe
+from metricmix.dissimilarity.items import is_frame, is_numbering, plain_list, table_items
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.node_ids import plain_list
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
-from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Indices
 from metricmix.validation import as_float_array
 
 __all__ = ["FeatureInput", "IdInput", "Input", "PrecomputedInput", "kind_of", "open_input"]
 
 VALUES_AT_ONCE = 1 << 24
 """Dissimilarities of new items that are computed at a time: 128 MiB."""
-Floats = NDArray[Any]
-Indices = NDArray[np.int64]
 
 
 class Input(ABC):
@@ -58,10 +54,10 @@ class Input(ABC):
         return None
 
     @abstractmethod
-    def rows(self, estimator: Any, X: Any) -> Floats:
+    def rows(self, estimator: Any, X: Any) -> AnyArray:
         """Return the raw dissimilarities from new items X to those of the stack: (M, n, R)."""
 
-    def blocks(self, estimator: Any, X: Any) -> Iterator[Floats]:
+    def blocks(self, estimator: Any, X: Any) -> Iterator[AnyArray]:
         """Yield the same, some new items at a time."""
         values = self.rows(estimator, X)
         for start in range(0, len(values), self._step):
@@ -86,12 +82,14 @@ class PrecomputedInput(Input):
                 wrapped = "wrap it, DissimilarityStack(X, directed=True),"
                 raise InputError(message.replace("pass directed=True", wrapped)) from None
         if len(X) < 2:
-            raise InputError("X: expected two items at least, got n_samples=1 (1 sample)")
+            raise InputError(
+                argument="X", expected="two items at least", found="n_samples=1 (1 sample)"
+            )
         self.stack = _scaled(X, scaling)
         self.samples = np.arange(self.stack.n_items)
         estimator.n_features_in_ = self.stack.n_items
 
-    def rows(self, estimator: Any, X: Any) -> Floats:
+    def rows(self, estimator: Any, X: Any) -> AnyArray:
         """Return X, in the order of the sources of the fit and not divided by their scales."""
         n, names = self.stack.n_items, self.stack.names
         if isinstance(X, DissimilarityStack):
@@ -114,12 +112,14 @@ class PrecomputedInput(Input):
             )
         if values.shape[2] != len(names):
             raise InputError(
-                f"X: expected the {len(names)} sources of the fit, {list(names)}, "
-                f"got {values.shape[2]}"
+                argument="X",
+                expected=f"the {len(names)} sources of the fit, {list(names)}",
+                found=values.shape[2],
             )
         if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
             raise InputError(
-                "X: expected finite dissimilarities >= 0, found NaN, infinity or negative ones"
+                argument="X",
+                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
             )
         return values
 
@@ -132,8 +132,11 @@ class PrecomputedInput(Input):
         missing = [label for label in wanted if label not in places]
         if missing:
             raise InputError(
-                f"X: expected a dissimilarity to each item of the fit, found none to "
-                f"{len(missing)} of them, such as {missing[0]!r}"
+                argument="X",
+                expected=(
+                    "a dissimilarity to each item of the fit, found none to "
+                    f"{len(missing)} of them, such as {missing[0]!r}"
+                ),
             )
         return [places[label] for label in wanted]
 
@@ -150,11 +153,11 @@ class FeatureInput(Input):
         self.stack = DissimilarityStack(matrices, names, items=table_items(X), scaling=scaling)
         self.samples = np.arange(self.stack.n_items)
 
-    def rows(self, estimator: Any, X: Any) -> Floats:
+    def rows(self, estimator: Any, X: Any) -> AnyArray:
         """Return the dissimilarities of new feature rows to those of the fit."""
         return np.concatenate(list(self.blocks(estimator, X)))
 
-    def blocks(self, estimator: Any, X: Any) -> Iterator[Floats]:
+    def blocks(self, estimator: Any, X: Any) -> Iterator[AnyArray]:
         """Yield the same, some new rows at a time."""
         table = self._checked(estimator, X, reset=False)
         for start in range(0, table.shape[0], self._step):
@@ -189,26 +192,30 @@ class IdInput(Input):
         self.stack = _scaled(estimator.sources, scaling)
         self.samples = self.members(X)
         if len(np.unique(self.samples)) < len(self.samples):
-            raise InputError("X: expected each item once, found some again")
+            raise InputError(argument="X", expected="each item once, found some again")
 
     def members(self, X: Any) -> Indices:
         """Return the places of the ids."""
         if X is None:
             return np.arange(self.stack.n_items)
         if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
-            raise InputError("X: expected ids of items of sources=, got dissimilarities")
+            raise InputError(
+                argument="X", expected="ids of items of sources=", found="dissimilarities"
+            )
         shape = getattr(X, "shape", ())
         if len(shape) > 1 and shape[1:] != (1,):
-            raise InputError(f"X: expected one item id per row, got shape {shape}")
+            raise InputError(argument="X", expected="one item id per row", found=f"shape {shape}")
         ids = np.asarray(X)[:, 0] if len(shape) == 2 else X
         try:
             return self.stack.positions(ids)
         except InputError as error:
             raise InputError(str(error).replace("items", "X", 1)) from None
 
-    def rows(self, estimator: Any, X: Any) -> Floats:
+    def rows(self, estimator: Any, X: Any) -> AnyArray:
         """Refuse: a stack has no other items than its own."""
-        raise InputError("X: expected ids of items of the stack")  # members() has answered before
+        raise InputError(
+            argument="X", expected="ids of items of the stack"
+        )  # members() has answered before
 
 
 def kind_of(sources: Any) -> type[Input]:
@@ -221,10 +228,14 @@ def kind_of(sources: Any) -> type[Input]:
     if several and len(sources) > 0:
         return FeatureInput
     if isinstance(sources, (str, Recipe)) or callable(sources):
-        raise InputError(f"sources: expected a list, as in sources=[{sources!r}]")
+        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
     raise InputError(
-        "sources: expected 'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
-        f"DissimilarityStack whose items X names, got {sources!r}"
+        argument="sources",
+        expected=(
+            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
+            "DissimilarityStack whose items X names"
+        ),
+        found=f"{sources!r}",
     )
 
 
@@ -245,7 +256,7 @@ def _scaled(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
     return stack.rescaled(scaling) if stack.scaling == "none" else stack
 
 
-def _as_array(estimator: Any, X: Any, *, square: bool = False) -> Floats:
+def _as_array(estimator: Any, X: Any, *, square: bool = False) -> AnyArray:
     if hasattr(X, "toarray"):
         raise TypeError(
             "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
@@ -253,16 +264,23 @@ def _as_array(estimator: Any, X: Any, *, square: bool = False) -> Floats:
         )
     if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
         raise InputError(
-            "X: expected one object, got a list of matrices; wrap it, DissimilarityStack([...]), "
-            "or stack them on the last axis, np.stack([...], axis=-1)"
+            argument="X",
+            expected="one object",
+            found="a list of matrices",
+            remedy=(
+                "wrap it, DissimilarityStack([...]), or stack them on the last axis, "
+                "np.stack([...], axis=-1)"
+            ),
         )
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return as_float_array(X, name="X")
-    array: Floats = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
+    array: AnyArray = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
     if square and array.shape[0] != array.shape[1]:
         raise InputError(
-            f"X: expected dissimilarities (n, n), got shape {array.shape}; "
-            "for a feature table pass sources=[...], as in sources=['cosine']"
+            argument="X",
+            expected="dissimilarities (n, n)",
+            found=f"shape {array.shape}",
+            remedy="for a feature table pass sources=[...], as in sources=['cosine']",
         )
     try:
         check_non_negative(array, type(estimator).__name__)
@@ -277,6 +295,6 @@ def _order(expected: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
     """Return where the sources of the fit stand among those found."""
     if set(expected) != set(found):
         raise InputError(
-            f"X: expected the sources of the fit, {list(expected)}, found {list(found)}"
+            argument="X", expected=f"the sources of the fit, {list(expected)}, found {list(found)}"
         )
     return [found.index(name) for name in expected]

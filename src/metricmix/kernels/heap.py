@@ -6,15 +6,10 @@ is (-1 if it is not). Nothing here depends on anything but the numbers given.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from metricmix.kernels.compile import kernel
+from metricmix.typing import Floats, Ints
 
 __all__ = ["lift", "take_first"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @kernel

@@ -41,7 +41,9 @@ def effective_threads(n_jobs: int | None = None) -> int:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
     if not isinstance(n_jobs, int) or n_jobs == 0:
-        raise InputError(f"n_jobs: expected None or a whole number other than 0, got {n_jobs!r}")
+        raise InputError(
+            argument="n_jobs", expected="None or a whole number other than 0", found=f"{n_jobs!r}"
+        )
     if n_jobs < 0:
         return max(1, _cores() + 1 + n_jobs)
     return max(1, n_jobs)

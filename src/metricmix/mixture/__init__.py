@@ -1,6 +1,6 @@
 """From weights to edge lengths: the link, the mixture, and the lengths by rows."""
 
-from metricmix.mixture.lengths import EdgeLengths, edge_lengths
+from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.link import inverse_link, link, link_derivative
 

@@ -64,7 +64,9 @@ class Mixture:
         set_field = object.__setattr__
         set_field(self, "weights", values)
         if isinstance(names, str):
-            raise InputError(f"names: expected a list of names, got the text {names!r}")
+            raise InputError(
+                argument="names", expected="a list of names", found=f"the text {names!r}"
+            )
         set_field(self, "names", None if names is None else tuple(str(name) for name in names))
         set_field(self, "link", link)
         set_field(self, "beta", check_number(beta, name="beta", low=0, open_low=True))
@@ -73,10 +75,10 @@ class Mixture:
             found = getattr(self, field)
             if found is not None and len(found) != len(values):
                 raise InputError(
-                    f"{field}: expected {len(values)}, one per weight, got {len(found)}"
+                    argument=field, expected=f"{len(values)}, one per weight", found=len(found)
                 )
         if self.scaling is not None and not (self.scaling > 0).all():
-            raise InputError(f"scaling: expected positive numbers, got {scaling!r}")
+            raise InputError(argument="scaling", expected="positive numbers", found=f"{scaling!r}")
 
     @property
     def n_sources(self) -> int:
@@ -88,15 +90,19 @@ class Mixture:
         weights, scales = self.weights, stack.scales
         if self.n_sources != stack.n_sources:
             raise InputError(
-                f"mixture: expected {stack.n_sources} weights, one per source of the stack, "
-                f"got {self.n_sources}"
+                argument="mixture",
+                expected=f"{stack.n_sources} weights, one per source of the stack",
+                found=self.n_sources,
             )
         own = self.scaling
         if self.names is not None and self.names != stack.names:
             if set(self.names) != set(stack.names):
                 raise InputError(
-                    f"mixture: its sources {list(self.names)} are not those of the stack, "
-                    f"{list(stack.names)}"
+                    (
+                        f"its sources {list(self.names)} are not those of the stack, "
+                        f"{list(stack.names)}"
+                    ),
+                    argument="mixture",
                 )
             order = [self.names.index(name) for name in stack.names]
             weights = weights[order]
@@ -146,6 +152,6 @@ def _vector(values: Any, name: str) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         vector = np.empty(0)
     if len(vector) == 0 or not np.isfinite(vector).all():
-        raise InputError(f"{name}: expected finite numbers, got {values!r}")
+        raise InputError(argument=name, expected="finite numbers", found=f"{values!r}")
     vector.flags.writeable = False
     return vector

@@ -1,9 +1,10 @@
 """The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
-from metricmix.nearness.any_objective import minimize_metric
-from metricmix.nearness.culprits import Blame, Triangle, blame, how_many_explain, worst_triangles
-from metricmix.nearness.nearest import nearest_metric
-from metricmix.nearness.relaxations import (
+from metricmix.nearness.minimize_metric import minimize_metric
+from metricmix.nearness.nearest_metric import nearest_metric
+from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
+from metricmix.nearness.violations import Blame, Triangle, blame, how_many_explain, worst_triangles
+from metricmix.relaxations import (
     CorrelationClustering,
     MaxCut,
     Relaxation,
@@ -14,7 +15,6 @@ from metricmix.nearness.relaxations import (
     max_cut,
     sparsest_cut,
 )
-from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
 
 __all__ = [
     "Blame",

@@ -1,8 +1,10 @@
 r"""Nearest metrics by dual ascent over the triangles that matter.
 
-A round: add rows of broken triangles (:mod:`~metricmix.nearness.oracle`), forget those whose dual
-is 0, sweep (:mod:`~metricmix.nearness.ascent`), look for broken triangles again. The duals give a
-lower bound; a metric near x (:mod:`~metricmix.nearness.feasible`) gives an upper one, and is what
+A round: add rows of broken triangles (:mod:`~metricmix.nearness.triangle_oracle`),
+forget those whose dual
+is 0, sweep (:mod:`~metricmix.nearness.momentum`), look for broken triangles again. The duals give a
+lower bound; a metric near x (:mod:`~metricmix.nearness.dual_ascent`)
+gives an upper one, and is what
 is returned, whenever the end comes.
 """
 
@@ -12,24 +14,20 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.kernels.broken import spread_pairs
+from metricmix.kernels.symmetric import mirror
 from metricmix.kernels.threads import Crew, row_ranges
-from metricmix.kernels.triangle import mirror
-from metricmix.nearness.ascent import Ascent
-from metricmix.nearness.feasible import metric_near
-from metricmix.nearness.keeping import Kept
-from metricmix.nearness.oracle import Broken, broken_rows
-from metricmix.nearness.result import relative_gap
-from metricmix.nearness.rows import Rows
-from metricmix.nearness.terms import Terms
-from metricmix.solvers.result import Status
+from metricmix.nearness.checkpoints import Kept
+from metricmix.nearness.constraints import Rows
+from metricmix.nearness.losses import Terms
+from metricmix.nearness.momentum import Ascent
+from metricmix.nearness.problem import Problem, closure_of
+from metricmix.nearness.triangle_oracle import Broken, broken_rows, spread_pairs
+from metricmix.solvers.result import Status, relative_gap
+from metricmix.typing import Floats, Ints
 
-__all__ = ["AscentState", "DualAscent"]
+__all__ = ["AscentState", "DualAscent", "metric_near"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
 """Of the items k that break a pair's triangles, up to MOST that save SHARE of the largest excess
@@ -263,3 +261,39 @@ class DualAscent:
         if self.metric is None or objective < self.upper:
             self.metric, self.upper = metric, objective
             self.unchanged = self.problem.is_unchanged(metric)
+
+
+# -- a metric near a point that is almost one ---------------------------------------------------
+
+
+HALVINGS = 6
+"""Steps of bisection: the smallest shift is met to a share of 1 / 64."""
+
+
+def metric_near(x: Floats, problem: Problem, n_jobs: int | None) -> Floats:
+    """Return a metric within the bounds, as pairs, near x."""
+    lower = problem.lower
+    base = np.maximum(x, 0.0 if lower is None else lower)
+
+    def shifted(by: float) -> Floats:
+        lengths = base + by if problem.upper is None else np.minimum(base + by, problem.upper)
+        return closure_of(lengths, problem.n, n_jobs)
+
+    metric = shifted(0.0)
+    if lower is None:
+        return metric
+    floor = lower - 8 * np.finfo(float).eps * max(problem.ceiling, float(np.max(base)))
+    below, above = 0.0, float(np.max(lower - metric))
+    if np.any(metric < floor):
+        metric = shifted(above)
+        while np.any(metric < floor):
+            below, above = above, 2.0 * above
+            metric = shifted(above)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (below + above)
+            tried = shifted(middle)
+            if np.any(tried < floor):
+                below = middle
+            else:
+                above, metric = middle, tried
+    return np.maximum(metric, lower)  # by a few roundings at most

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.solvers.result import Status, Trace
+from metricmix.typing import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NearnessProgress", "NearnessResult", "NearnessTrace", "in_words", "relative_gap"]
+__all__ = ["NearnessProgress", "NearnessResult", "NearnessTrace", "in_words"]
 
-Floats = NDArray[np.float64]
 
 ADVICE = {
     Status.CONVERGED: "converged: the gap is within tol",
@@ -29,12 +29,6 @@ ADVICE = {
     Status.INTERRUPTED: "interrupted; go on with start=result",
     Status.DIVERGED: "met values that are not finite; check weights of very different size",
 }
-
-
-def relative_gap(objective: float, lower_bound: float, rounding: float = 0.0) -> float:
-    """Return (objective - lower_bound) / objective; 0 if the objective itself is but rounding."""
-    room = max(0.0, objective - lower_bound)
-    return 0.0 if room == 0.0 or objective <= rounding else room / objective
 
 
 @dataclass

@@ -4,8 +4,8 @@ from metricmix.objectives.base import Objective
 from metricmix.objectives.class_means import ClassMeans, class_mean_scores, half_means
 from metricmix.objectives.label_contrast import LabelContrast
 from metricmix.objectives.least_squares import LeastSquares
-from metricmix.objectives.links import Links
 from metricmix.objectives.neighbourhood import Neighbourhood
+from metricmix.objectives.pair_constraints import Links
 from metricmix.objectives.separable import Separable
 from metricmix.objectives.triplets import Triplets
 

@@ -14,27 +14,29 @@ enough.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
+from types import CodeType, FunctionType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.fingerprint import describe
-from metricmix.validation import check_number
+from metricmix.typing import Floats, Indices
+from metricmix.validation import as_float_array, check_labels, check_number
 
-__all__ = ["Objective", "check_objective"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+__all__ = ["LabelObjective", "Objective", "check_objective", "describe"]
 
 
 def check_objective(objective: object) -> None:
     """Raise InputError unless it is an objective."""
     if not isinstance(objective, Objective):
         raise InputError(
-            f"objective: expected an Objective, got {type(objective).__name__}; "
-            "see metricmix.objectives"
+            argument="objective",
+            expected="an Objective",
+            found=type(objective).__name__,
+            remedy="see metricmix.objectives",
         )
 
 
@@ -110,3 +112,141 @@ class Objective(ABC):
         """
         public = {name: value for name, value in vars(self).items() if name[0] != "_"}
         return type(self).__qualname__.encode() + describe(public)
+
+
+# -- telling objectives apart: the same bytes for the same thing, also in another process -------
+
+MAX_DEPTH = 8
+"""Functions may hold themselves; nobody nests deeper than this."""
+
+
+def describe(value: Any, depth: int = 0) -> bytes:
+    """Return bytes made from arrays, numbers, text, containers, and the code of functions.
+
+    Addresses never enter. An object of another kind counts by its type and its attributes.
+
+    Examples
+    --------
+    >>> describe(lambda d: d + 1) == describe(lambda d: d + 1)
+    True
+    >>> describe(lambda d: d + 1) == describe(lambda d: d + 2)
+    False
+    """
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return repr(value).encode()
+    if isinstance(value, np.ndarray | np.generic):
+        return repr((value.dtype.str, np.shape(value))).encode() + value.tobytes()
+    if depth == MAX_DEPTH:
+        return b"..."
+    parts: Any
+    if isinstance(value, CodeType):
+        parts = (value.co_code, value.co_consts, value.co_names)
+    elif isinstance(value, FunctionType):
+        held = [cell.cell_contents for cell in value.__closure__ or ()]
+        used = [value.__globals__.get(name) for name in _names_in(value.__code__)]
+        kept = [x for x in used if isinstance(x, int | float | str | np.ndarray | FunctionType)]
+        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, held, kept)
+    elif isinstance(value, functools.partial):
+        parts = (value.func, value.args, value.keywords)
+    elif isinstance(value, dict):
+        parts = [part for item in sorted(value.items(), key=repr) for part in item]
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif isinstance(value, set | frozenset):
+        parts = sorted(describe(part, depth + 1) for part in value)
+    else:
+        name = getattr(value, "__qualname__", "")
+        parts = (type(value).__qualname__, name, getattr(value, "__dict__", {}))
+    return b"(" + b",".join(describe(part, depth + 1) for part in parts) + b")"
+
+
+def _names_in(code: CodeType) -> list[str]:
+    """Return the global names that a function, or one inside it, may refer to."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [*code.co_names, *(name for part in inner for name in _names_in(part))]
+
+
+# -- what objectives over labelled items share: who is labelled, as what, and with what weight --
+
+NEGLIGIBLE = 1e-12
+"""Item weights up to this share of the largest count as 0; their squares would be lost anyway."""
+
+
+class LabelObjective(Objective):
+    """Base of the objectives over labels.
+
+    Parameters
+    ----------
+    y : array of n labels
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+    rho : float
+        Weight of the ridge.
+    item_weights : array of n numbers >= 0, optional
+        How much each item counts, as in a Bayesian bootstrap; only their ratios matter, those of
+        unlabelled items not at all. Weight 0, or next to it, is the same as no label. Default: all
+        alike.
+
+    Attributes
+    ----------
+    y : (n,) array
+        Labels as 0, 1, ... and -1.
+    labelled : (L,) array
+        Items with a label and a weight.
+    codes : (L,) array
+        Their classes, 0 .. n_classes - 1: those of `y`, less the classes without any weight.
+    n_classes : int
+    item_weights : (n,) array or None
+    """
+
+    def __init__(self, y: ArrayLike, rho: float, *, item_weights: ArrayLike | None = None) -> None:
+        super().__init__(rho)
+        self.y = check_labels(y)
+        self.item_weights = None
+        counts = self.y >= 0
+        if item_weights is not None:
+            self.item_weights = _checked_weights(item_weights, len(self.y))
+            largest = self.item_weights.max(where=counts, initial=0.0)
+            counts &= self.item_weights > NEGLIGIBLE * largest
+        self.labelled = np.flatnonzero(counts)
+        classes, self.codes = np.unique(self.y[self.labelled], return_inverse=True)
+        self.n_classes = len(classes)
+        if self.n_classes < 2:
+            raise InputError(
+                argument="item_weights",
+                expected=(
+                    f"positive weights in at least two classes, found them in {self.n_classes}"
+                ),
+            )
+        # Per labelled item, with mean 1; exactly 1 if all are alike, so that equal weights give
+        # the same bits as none.
+        self._weights: Floats = np.ones(len(self.labelled))
+        self._alike = True
+        if self.item_weights is not None:
+            weights = self.item_weights[self.labelled]
+            self._alike = bool(weights.min() == weights.max())
+            if not self._alike:
+                weights = weights / weights.max()
+                self._weights = weights / weights.mean()
+
+    def check(self, n: int) -> None:
+        """Raise InputError unless there is a label for each of the n items."""
+        if len(self.y) != n:
+            raise InputError(argument="y", expected=f"{n} labels, one per item", found=len(self.y))
+
+
+def _checked_weights(item_weights: ArrayLike, n: int) -> Floats:
+    weights = as_float_array(item_weights, name="item_weights")
+    if weights.shape != (n,):
+        raise InputError(
+            argument="item_weights",
+            expected=f"{n} numbers, one per label",
+            found=f"shape {weights.shape}",
+        )
+    sound = np.isfinite(weights) & (weights >= 0)
+    if not sound.all():
+        k = int(np.argmin(sound))
+        raise InputError(
+            argument="item_weights",
+            expected=f"finite numbers >= 0, found {weights[k]:g} at item {k}",
+        )
+    return weights.astype(np.float64)

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices
-from metricmix.objectives.dealing import deal
-from metricmix.objectives.labels import LabelObjective
+from metricmix.objectives.base import LabelObjective
+from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
 
-__all__ = ["ClassMeans", "class_mean_scores", "half_means"]
+__all__ = ["ClassMeans", "class_mean_scores", "deal", "half_means"]
+
 
 ALONE = 1e-5
 """Where the others hold less than this share of a class, its mean without the item is rounding."""
@@ -90,7 +90,8 @@ class ClassMeans(LabelObjective):
         self.block_size = block_size
         if np.bincount(self.codes).max() < 2:
             raise InputError(
-                "y: expected two items of one class at least, found every class with a single item"
+                argument="y",
+                expected=("two items of one class at least, found every class with a single item"),
             )
         blocks = deal(self.codes, len(self.codes) if block_size is None else block_size)
         # Blocks are (n_blocks, B), short ones filled up with items that have no class or weight.
@@ -246,7 +247,9 @@ def half_means(
     ve = _class_shares(codes, n_classes, item_weights)
     d = _checked_distances(d_labelled, len(ve))
     if len(d) != len(ve):
-        raise InputError(f"d: expected {len(ve)} rows, one per labelled item, got {len(d)}")
+        raise InputError(
+            argument="d", expected=f"{len(ve)} rows, one per labelled item", found=len(d)
+        )
     halves: Floats = 0.5 * (ve * (d @ ve)).sum(axis=0)
     return halves
 
@@ -260,15 +263,17 @@ def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | No
         or not ((coded >= 0) & (coded < n_classes)).all()
     ):
         raise InputError(
-            f"codes: expected whole numbers in 0 .. {n_classes - 1}, one per labelled item"
+            argument="codes",
+            expected=f"whole numbers in 0 .. {n_classes - 1}, one per labelled item",
         )
     weights = np.ones(len(coded))
     if item_weights is not None:
         weights = as_float_array(item_weights, name="item_weights").astype(np.float64)
         if weights.shape != coded.shape:
             raise InputError(
-                f"item_weights: expected {len(coded)} numbers, one per labelled item, "
-                f"got shape {weights.shape}"
+                argument="item_weights",
+                expected=f"{len(coded)} numbers, one per labelled item",
+                found=f"shape {weights.shape}",
             )
     ve = weights[:, None] * (coded[:, None] == np.arange(n_classes))
     return np.asarray(ve * _one_by(ve.sum(axis=0)))
@@ -278,7 +283,9 @@ def _checked_distances(d: ArrayLike, count: int) -> Floats:
     array = as_float_array(d, name="d")
     if array.ndim != 2 or array.shape[1] != count:
         raise InputError(
-            f"d: expected distances to {count} labelled items in each row, got shape {array.shape}"
+            argument="d",
+            expected=f"distances to {count} labelled items in each row",
+            found=f"shape {array.shape}",
         )
     return array
 
@@ -291,3 +298,42 @@ def _own(of_class: Floats, values: Floats) -> Floats:
 def _one_by(x: Floats) -> Floats:
     """Return 1 / x, and 0 for 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
+
+
+# -- dealing labelled items into blocks that look alike -----------------------------------------
+
+
+def deal(codes: Indices, block_size: int) -> Indices:
+    """Deal items into blocks, class by class: (n_blocks, B) positions, -1 where a block is short.
+
+    A class of k items is spread over all blocks, or over k // 2 of them if there are more, so that
+    no item loses the others of its class. There are about ``len(codes) / block_size`` blocks, or
+    fewer where that is needed for each to hold two classes, one of them with two items.
+
+    Examples
+    --------
+    >>> deal(np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]), 4).shape
+    (2, 5)
+    """
+    sizes = np.bincount(codes)
+    n_blocks = max(1, round(len(codes) / block_size))
+    while True:
+        parts = np.minimum(n_blocks, np.maximum(1, sizes // 2))
+        if parts.sum() >= 2 * n_blocks and parts[sizes > 1].sum() >= n_blocks:
+            break
+        n_blocks -= 1
+    # Always the same deal, but not by the order of the items, which may mean something.
+    rng = np.random.default_rng(0)
+    held = np.zeros((2, n_blocks), dtype=np.int64)  # items and classes in each block
+    block_of = np.empty(len(codes), dtype=np.int64)
+    for c in np.argsort(-sizes, kind="stable"):
+        emptiest = np.lexsort(held)[: parts[c]]
+        members = rng.permutation(np.flatnonzero(codes == c))
+        block_of[members] = emptiest[np.arange(len(members)) % parts[c]]
+        held[0] += np.bincount(block_of[members], minlength=n_blocks)
+        held[1, emptiest] += 1
+    order = np.argsort(block_of, kind="stable")
+    starts = np.cumsum(held[0]) - held[0]
+    blocks = np.full((n_blocks, held[0].max()), -1)
+    blocks[block_of[order], np.arange(len(codes)) - starts[block_of[order]]] = order
+    return blocks

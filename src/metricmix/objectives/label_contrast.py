@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices
-from metricmix.objectives.labels import LabelObjective
+from metricmix.objectives.base import LabelObjective
+from metricmix.typing import Floats, Indices
 
 __all__ = ["LabelContrast"]
 
@@ -54,8 +54,10 @@ class LabelContrast(LabelObjective):
         super().__init__(y, rho, item_weights=item_weights)
         if self.rho == 0:
             raise InputError(
-                "rho: expected a positive ridge, got 0; "
-                "this objective is linear in the distances and unbounded without it"
+                argument="rho",
+                expected="a positive ridge",
+                found="0",
+                remedy="this objective is linear in the distances and unbounded without it",
             )
         self.balanced = bool(balanced)
         self._sizes = np.bincount(self.codes)
@@ -63,8 +65,11 @@ class LabelContrast(LabelObjective):
         different = len(self.codes) ** 2 - int((self._sizes**2).sum())
         if balanced and same == 0:
             raise InputError(
-                "y: expected two items of one class at least for balanced pairs, "
-                "found every class with a single item"
+                argument="y",
+                expected=(
+                    "two items of one class at least for balanced pairs, found every "
+                    "class with a single item"
+                ),
             )
         self._same, self._different = same, different
         self._members = np.argsort(self.codes, kind="stable")  # labelled items, class by class

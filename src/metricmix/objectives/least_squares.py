@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices, Objective
+from metricmix.objectives.base import Objective
+from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array
 
 __all__ = ["LeastSquares"]
@@ -41,12 +42,18 @@ class LeastSquares(Objective):
         super().__init__(rho)
         values = as_float_array(target, name="target")
         if values.ndim != 2 or values.shape[0] != values.shape[1]:
-            raise InputError(f"target: expected a square matrix (n, n), got shape {values.shape}")
+            raise InputError(
+                argument="target", expected="a square matrix (n, n)", found=f"shape {values.shape}"
+            )
         if np.isinf(values).any():
-            raise InputError("target: expected finite distances, found inf; NaN leaves a pair out")
+            raise InputError(
+                argument="target",
+                expected="finite distances, found inf",
+                remedy="NaN leaves a pair out",
+            )
         known = ~np.isnan(values.ravel())
         if not known.any():
-            raise InputError("target: expected some known distances, found only NaN")
+            raise InputError(argument="target", expected="some known distances, found only NaN")
         self.target = values.astype(np.float64).ravel()
         self.known = None if known.all() else np.flatnonzero(known)
         self._n = len(values)
@@ -54,7 +61,9 @@ class LeastSquares(Objective):
     def check(self, n: int) -> None:
         """Raise InputError unless there is a target for every pair of the n items."""
         if n != self._n:
-            raise InputError(f"target: expected shape ({n}, {n}), got ({self._n}, {self._n})")
+            raise InputError(
+                argument="target", expected=f"shape ({n}, {n})", found=f"({self._n}, {self._n})"
+            )
 
     def n_terms(self, n: int) -> int:
         """Return the number of known targets."""

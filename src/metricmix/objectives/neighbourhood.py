@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices
-from metricmix.objectives.labels import LabelObjective
+from metricmix.objectives.base import LabelObjective
+from metricmix.typing import Floats, Indices
 
 __all__ = ["Neighbourhood"]
 
@@ -68,7 +68,8 @@ class Neighbourhood(LabelObjective):
         self._seekers = np.flatnonzero(np.bincount(self.codes)[self.codes] > 1)
         if len(self._seekers) == 0:
             raise InputError(
-                "y: expected two items of one class at least, found every class with a single item"
+                argument="y",
+                expected=("two items of one class at least, found every class with a single item"),
             )
         sought = self._weights[self._seekers]
         self._shares: Floats = sought / sought.sum()

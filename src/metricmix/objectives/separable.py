@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices, Objective
+from metricmix.objectives.base import Objective
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_indices
 
 __all__ = ["Separable"]
@@ -62,7 +63,9 @@ class Separable(Objective):
         super().__init__(rho)
         for name, function in (("value", value), ("derivative", derivative)):
             if not callable(function):
-                raise InputError(f"{name}: expected a function of (d, i, j), got {function!r}")
+                raise InputError(
+                    argument=name, expected="a function of (d, i, j)", found=f"{function!r}"
+                )
         self.value, self.derivative = value, derivative
         self.items = None if items is None else np.asarray(items)
         self.convex = bool(convex)
@@ -71,7 +74,7 @@ class Separable(Objective):
     def check(self, n: int) -> None:
         """Raise InputError unless the items exist."""
         if self.items is not None and len(self._chosen(n)) == 0:
-            raise InputError("items: expected at least one, got none")
+            raise InputError(argument="items", expected="at least one", found="none")
 
     def n_terms(self, n: int) -> int:
         """Return L²: all ordered pairs of the items that count."""
@@ -110,8 +113,9 @@ class Separable(Objective):
         if result.shape != d.shape:
             if result.ndim:
                 raise InputError(
-                    f"{name}: expected an array of shape {d.shape}, one entry per pair, "
-                    f"got shape {result.shape}"
+                    argument=name,
+                    expected=f"an array of shape {d.shape}, one entry per pair",
+                    found=f"shape {result.shape}",
                 )
             return np.full(d.shape, float(result))
         return result.copy()

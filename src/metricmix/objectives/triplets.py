@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import Floats, Indices, Objective
+from metricmix.objectives.base import Objective
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_indices, check_number
 
 __all__ = ["Triplets"]
@@ -43,8 +44,9 @@ class Triplets(Objective):
         rows = np.asarray(triples)
         if rows.ndim != 2 or rows.shape[1] != 3 or len(rows) == 0 or rows.dtype.kind not in "iu":
             raise InputError(
-                "triples: expected an integer array (T, 3) of rows (item, nearer, farther), "
-                f"got shape {rows.shape} and dtype {rows.dtype}"
+                argument="triples",
+                expected="an integer array (T, 3) of rows (item, nearer, farther)",
+                found=f"shape {rows.shape} and dtype {rows.dtype}",
             )
         self.triples = rows.astype(np.int64)
         self.margin = check_number(margin, name="margin", low=0)

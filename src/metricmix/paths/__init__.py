@@ -1,8 +1,7 @@
 """Shortest paths over edge lengths: one pair, nearest, from some, all pairs; soft paths."""
 
 from metricmix.paths.all_pairs import path_metric, project
-from metricmix.paths.nearest import nearest_labelled
-from metricmix.paths.neighbours import kneighbors, kneighbors_graph
+from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
 from metricmix.paths.pair import Path, PathBundle, shortest_path, shortest_paths
 from metricmix.paths.soft import SoftPaths, soft_paths
 from metricmix.paths.trees import PathTrees, shortest_path_trees

@@ -24,7 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
+    CHUNK,
+    STRIP,
     Packed,
     pack_columns,
     pack_rows,
@@ -32,14 +35,86 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
+from metricmix.kernels.symmetric import close_block, fold, mirror, take_columns, take_rows
 from metricmix.kernels.threads import Crew, effective_threads, in_threads, row_ranges
-from metricmix.kernels.tile import STRIP
-from metricmix.kernels.triangle import close_block, fold, mirror, take_columns, take_rows
-from metricmix.mixture.lengths import edge_lengths
-from metricmix.paths.ordering import reorder, saving_order
+from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.validation import check_square
 
-__all__ = ["close_in_place", "path_metric", "project"]
+__all__ = [
+    "close_in_place",
+    "fill_along_paths",
+    "path_metric",
+    "project",
+    "reorder",
+    "saving_order",
+]
+
+
+WORTHWHILE = 250
+"""Items times the share of the work saved from which another order pays.
+
+The saving grows with n^3, walking and moving with n^2; measured where the two meet.
+"""
+
+
+def saving_order(matrix: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return an order of the items in which the closure takes less time, if that pays."""
+    n = len(matrix)
+    as_given = _share_done(matrix, np.arange(n))
+    if n * as_given < WORTHWHILE:
+        return None
+    order: NDArray[np.int64] = _walk(matrix)
+    return order if n * (as_given - _share_done(matrix, order)) > WORTHWHILE else None
+
+
+def _share_done(matrix: NDArray[Any], order: NDArray[np.int64]) -> float:
+    """Estimate from a few tiles which share of the product cannot be left out in this order."""
+    n, width = len(matrix), panel_width(matrix.dtype)
+    strips = np.linspace(0, n - STRIP, 8).astype(int)[:, None] + np.arange(STRIP)
+    panels = np.linspace(0, n - width, 2).astype(int)[:, None] + np.arange(width)
+    chosen = order[np.concatenate([strips.ravel(), panels.ravel()])]
+    rows = np.take(matrix[chosen], order, axis=1)
+    lows = np.minimum.reduceat(rows, np.arange(0, n, CHUNK), axis=1)
+    strip_lows = lows[: strips.size].reshape(*strips.shape, -1).min(axis=1)
+    panel_lows = lows[strips.size :].reshape(*panels.shape, -1).min(axis=1)
+    tiles = rows[: strips.size, panels.ravel()].reshape(*strips.shape, *panels.shape)
+    highs = tiles.max(axis=(1, 3))
+    return float(np.mean(strip_lows[:, None] + panel_lows[None] < highs[:, :, None]))
+
+
+@kernel
+def _walk(matrix: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the items as met on a walk to the nearest item not yet seen."""
+    n = matrix.shape[0]
+    order = np.empty(n, np.int64)
+    left = np.arange(n)
+    current = 0
+    for step in range(n):
+        order[step] = left[current]
+        row = matrix[left[current]]
+        last = n - 1 - step
+        left[current] = left[last]
+        current, nearest = 0, np.inf
+        for place in range(last):
+            length = row[left[place]]
+            if length < nearest:
+                current, nearest = place, length
+    return order
+
+
+@kernel
+def reorder(
+    matrix: NDArray[Any], order: NDArray[np.int64], low: int, high: int, out: NDArray[Any]
+) -> None:
+    """Fill rows low .. high - 1 of out with the matrix in the given order of items."""
+    for i in range(low, high):
+        row = matrix[order[i]]
+        target = out[i]
+        for j in range(len(order)):
+            target[j] = row[order[j]]
+
+
+# -- shortest paths between all pairs: the largest metric below given lengths -------------------
 
 Range = tuple[int, int]
 Task = Callable[[Range], None]
@@ -232,3 +307,32 @@ class _Closure:
         highs = self.highs[r[0] // STRIP : -(-r[1] // STRIP)]
         diagonal = r[0] if self.symmetric else None
         update(self.matrix, *r, self.strips.between(*r), self.panels, highs, diagonal)
+
+
+# -- unknown dissimilarities, filled along shortest ways over known ones ------------------------
+
+
+def fill_along_paths(
+    D: ArrayLike, directed: bool = False, *, n_jobs: int | None = None
+) -> NDArray[np.float64]:
+    """Return `D` with shortest ways over its known entries in place of NaN.
+
+    Items without a way between them get the longest of all ways, which breaks no triangle. Entries
+    below 0 are ways of length 0 and stay what they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricmix.paths.all_pairs import fill_along_paths
+    >>> fill_along_paths([[0, 1, np.nan], [1, 0, 4], [np.nan, 4, 0]])
+    array([[0., 1., 5.],
+           [1., 0., 4.],
+           [5., 4., 0.]])
+    """
+    given = np.array(D, np.float64)
+    unknown = np.isnan(given)
+    lengths = np.where(unknown, np.inf, np.maximum(given, 0.0))
+    np.fill_diagonal(lengths, 0.0)
+    ways = project(lengths, directed, n_jobs=n_jobs)
+    longest = float(np.max(ways, where=np.isfinite(ways), initial=0.0))
+    return np.where(unknown, np.minimum(ways, longest), given)

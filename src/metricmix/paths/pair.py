@@ -3,7 +3,7 @@ r"""Shortest paths of given pairs, exactly, without forming the matrix of edge l
 .. math:: d_{ij} = \min_{\gamma : i \to j} \sum_{(u,v) \in \gamma} w_{uv}
 
 over all paths of the complete graph. The search runs from both ends and mixes a row of the
-sources only when it settles an item (:mod:`metricmix.kernels.bidirectional`): mostly the two ends
+sources only when it settles an item (:mod:`metricmix.paths.bidirectional`): mostly the two ends
 and little more, so a pair costs O(R n), not O(R n²).
 """
 
@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.bidirectional import expand, find_paths, next_item, start_pair, trace_path
-from metricmix.kernels.frontier import chunk_count
 from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.lengths import EdgeLengths, edge_lengths
+from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
+from metricmix.paths.bidirectional import expand, find_paths, next_item, start_pair, trace_path
+from metricmix.paths.forest import chunk_count
 from metricmix.validation import check_index, check_indices
 
 __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]

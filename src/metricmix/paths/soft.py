@@ -18,14 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError, TemperatureError
+from metricmix.typing import Floats
 from metricmix.validation import check_number, check_square
 
 __all__ = ["SoftPaths", "soft_paths"]
 
-Floats = NDArray[np.float64]
 MAX_DOUBLINGS = 50
 SMALLEST_SUM = 1e-280
 """Below this, reciprocals of sums over walks are no longer safe."""
@@ -55,7 +55,9 @@ class SoftPaths:
         coefficient = np.array(c, dtype=np.float64)
         if coefficient.shape != self.distances.shape:
             raise InputError(
-                f"c: expected shape {self.distances.shape}, got shape {coefficient.shape}"
+                argument="c",
+                expected=f"shape {self.distances.shape}",
+                found=f"shape {coefficient.shape}",
             )
         np.fill_diagonal(coefficient, 0.0)
         walks, T = self._walks, self.temperature
@@ -98,7 +100,7 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     lengths = check_square(w, name="w", directed=directed).astype(np.float64)
     off_diagonal = ~np.eye(len(lengths), dtype=bool)
     if (lengths[off_diagonal] == 0).any():
-        raise InputError("w: expected positive lengths off the diagonal, found 0")
+        raise InputError(argument="w", expected="positive lengths off the diagonal, found 0")
     K = np.exp(-T * lengths)
     np.fill_diagonal(K, 0.0)
     walks = _sum_over_walks(K, T)

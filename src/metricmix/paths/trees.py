@@ -1,8 +1,8 @@
 """Shortest paths from some items to all others, with their trees.
 
-Few roots are searched one by one (:mod:`metricmix.kernels.forest`), O(n²) each. From many roots on,
+Few roots are searched one by one (:mod:`metricmix.paths.forest`), O(n²) each. From many roots on,
 all distances by one closure are cheaper, and the trees are read off it
-(:mod:`metricmix.kernels.tight`).
+(:mod:`metricmix.paths.trees`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.kernels.tight import push_flow, tight_tree
-from metricmix.mixture.lengths import FORMED_UP_TO, EdgeLengths, edge_lengths, lengths_of
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths, lengths_of
 from metricmix.paths.all_pairs import close_in_place
-from metricmix.paths.forest import search_forest
+from metricmix.paths.forest import CHUNK, search_forest
+from metricmix.paths.min_plus import distances_by_rounds, distances_streamed
 from metricmix.paths.pair import Path
-from metricmix.paths.product import distances_by_rounds
-from metricmix.paths.streamed import distances_streamed
+from metricmix.typing import Floats, Ints
 from metricmix.validation import check_index, check_indices
 
-__all__ = ["PathTrees", "shortest_path_trees"]
+__all__ = ["PathTrees", "any_tight", "push_flow", "shortest_path_trees", "tight_tree"]
 
-Floats = NDArray[np.float64]
+
 ROOTS_PER_CLOSURE = 12
 """A closure is taken to cost n / 12 single searches: n / 4 … n / 40, depending on the lengths."""
 FEW_ROOTS = 2
@@ -182,3 +182,72 @@ def _search(lengths: EdgeLengths, roots: NDArray[np.int64], n_jobs: int | None) 
     dist = np.array([forest.distances for forest in forests]).reshape(len(roots), lengths.n)
     pred = np.array([forest.predecessors for forest in forests]).reshape(len(roots), lengths.n)
     return PathTrees(roots, dist, pred)
+
+
+# -- shortest-path trees read off a closure -----------------------------------------------------
+
+
+@kernel
+def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
+    """Fill pred with the tree of root i; return False if zero-length edges leave it in doubt.
+
+    d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
+    symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
+    following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
+    Lengths that differ by the share `tol` count as equal.
+    """
+    n = d.shape[0]
+    sound = True
+    for j in range(n):
+        pred[j] = i
+        if w_into[j, i] <= d[j]:
+            continue
+        row = w_into[j]
+        before = -1
+        for low in range(0, n, CHUNK):
+            high = min(low + CHUNK, n)
+            if any_tight(d[low:high], row[low:high], d[j], tol):
+                before = low
+                while not (d[before] < d[j] and d[before] + row[before] <= d[j] * (1.0 + tol)):
+                    before += 1
+                break
+        pred[j] = before
+        if before < 0:
+            sound = False
+    pred[i] = -1
+    return sound
+
+
+@kernel
+def any_tight(d: Floats, row: Floats, length: float, tol: float) -> bool:
+    """Return whether any item of a chunk is on a way of that length; vectorised."""
+    found = 0
+    bound = length * (1.0 + tol)
+    for k in range(d.shape[0]):
+        found += 1 if (d[k] < length) & (d[k] + row[k] <= bound) else 0
+    return found > 0
+
+
+@kernel
+def push_flow(root: int, pred: Ints, flow: Floats) -> None:
+    """Turn demands at the items into flow on the edges (pred[j], j) of the tree of `root`.
+
+    The flow of an item is added to that of its predecessor once all flows behind it are in. (The
+    order of distances would not do: with edges of length 0, a predecessor is no nearer.)
+    """
+    n = pred.shape[0]
+    waiting = np.zeros(n, np.int32)
+    for j in range(n):
+        if pred[j] >= 0:
+            waiting[pred[j]] += 1
+    for leaf in range(n):
+        j = leaf
+        while waiting[j] == 0 and pred[j] >= 0:
+            waiting[j] = -1  # done
+            before = pred[j]
+            waiting[before] -= 1
+            if before == root:
+                break
+            flow[before] += flow[j]
+            j = before
+    flow[root] = 0.0

@@ -1,14 +1,13 @@
 """How to minimise: solvers, the one loop that runs them, the one result they return."""
 
 from metricmix.solvers.cutting_plane import CuttingPlane
-from metricmix.solvers.direct import Direct
-from metricmix.solvers.full import Full
+from metricmix.solvers.direct import Direct, TrustConstr
+from metricmix.solvers.lbfgs import Full
 from metricmix.solvers.loop import Progress
+from metricmix.solvers.matrix_descent import descend_along_paths
 from metricmix.solvers.minimize import minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.solvers.trust_constr import TrustConstr
-from metricmix.solvers.whole_matrix import descend_along_paths
 
 __all__ = [
     "CuttingPlane",

@@ -23,17 +23,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.solvers.interior import Inner, InnerSearch
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.oracle import Broken, Oracle
-from metricmix.solvers.quadratic import Quadratic, quadratic_of
+from metricmix.solvers.metric_cone import Broken, Inner, InnerSearch, Oracle
+from metricmix.solvers.quadratic_program import Quadratic, WeightProgram, quadratic_of
 from metricmix.solvers.result import Status
-from metricmix.solvers.weight_program import WeightProgram
+from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 
 __all__ = ["CuttingPlane", "CuttingPlaneState"]
 
-Floats = NDArray[np.float64]
 NEARLY = 1e-9
 """Where there is no interior, laws broken by up to this share of the largest entry are kept."""
 GAP_FLOOR = 1e-8
@@ -48,7 +46,8 @@ MAX_STUCK = 3
 class CuttingPlaneState:
     """The relaxed optimum, the best metric, the bounds, the rows, and weights strictly inside.
 
-    `interior`, `margin`, `width` and `settled` are what :class:`~metricmix.solvers.interior.Inner`
+    `interior`, `margin`, `width` and `settled` are what
+    :class:`~metricmix.solvers.metric_cone.Inner`
     tells; `stuck` counts rounds that changed nothing.
     """
 

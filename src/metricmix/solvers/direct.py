@@ -20,23 +20,24 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.memory import check_fits
-from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.triangle_rows import (
+from metricmix.solvers.linear_model import (
+    LinearModel,
     constraint_matrix,
     dense_bytes,
     n_constraints,
     pair_positions,
 )
-from metricmix.validation import check_choice
+from metricmix.solvers.problem import project_weights
+from metricmix.solvers.result import SolveResult, Status
+from metricmix.typing import Floats
+from metricmix.validation import check_choice, check_number
 
-__all__ = ["Direct", "constraint_matrix", "dense_bytes", "direct_bytes"]
+__all__ = ["Direct", "TrustConstr", "constraint_matrix", "dense_bytes", "direct_bytes"]
 
-Floats = NDArray[np.float64]
+
 FORMS = ("weights", "matrix")
 BYTES_PER_ROW = {"weights": (430, 170), "matrix": (1150, 4)}
 """Peak memory of a solve by Clarabel, per row: a constant, and so much per source (measured)."""
@@ -98,15 +99,18 @@ class Direct:
                 problem.solve(solver=self.solver, **(self.solver_options or {}))
         except cp.error.SolverError as error:
             raise InputError(
-                f"solver: {self.solver} failed on these {model.n} items ({error}); try another one"
+                f"{self.solver} failed on these {model.n} items ({error})",
+                argument="solver",
+                remedy="try another one",
             ) from error
         solved = time.perf_counter()
         if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
             raise model.infeasible()
         if problem.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE) or alpha.value is None:
             raise InputError(
-                f"objective: expected one with a minimum, {self.solver} says "
-                f"{problem.status!r}; add a ridge rho"
+                argument="objective",
+                expected=f"one with a minimum, {self.solver} says {problem.status!r}",
+                remedy="add a ridge rho",
             )
         stats = problem.solver_stats
         return model.result(
@@ -169,3 +173,79 @@ def _import_cvxpy(solver: str) -> Any:
         ) from None
     check_choice(solver, tuple(cp.installed_solvers()), name="solver")
     return cp
+
+
+# -- any smooth objective of the mixture under all triangle inequalities, by scipy's trust region
+
+INFEASIBLE = 1e-6
+"""Violations beyond this mean that no weights were found that satisfy the constraints."""
+
+
+def trust_constr_bytes(n: int, *, directed: bool = False) -> int:
+    """Estimate the memory of scipy's factorisation: rows by rows, a few times."""
+    return 3 * 8 * n_constraints(n, directed=directed) ** 2
+
+
+@dataclass(frozen=True)
+class TrustConstr:
+    """All constraints at once, by a trust-region method.
+
+    Parameters
+    ----------
+    model : LinearModel
+    start : (R,) array
+    max_iter : int
+    tol : float
+        On the trust radius and the barrier: both have to fall below it.
+    """
+
+    model: LinearModel
+    start: Floats
+    max_iter: int = 1000
+    tol: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, name="tol", low=0)
+
+    def solve(self) -> SolveResult:
+        """Check that it fits, assemble, solve."""
+        from scipy.optimize import Bounds, LinearConstraint, minimize
+
+        model = self.model
+        check_fits(
+            lambda n: trust_constr_bytes(n, directed=model.stack.directed),
+            model.n,
+            what="method='trust-constr'",
+            instead="take fewer items, or method='full', which has no constraints to store",
+        )
+        started = time.perf_counter()
+        i, j, _ = pair_positions(model.n, directed=model.stack.directed)
+        rows = model.all_rows(model.sources_at(i, j))
+        constraints: list[Any] = [LinearConstraint(rows, 0.0, np.inf)] if len(rows) else []
+        if model.constraint == "simplex":
+            constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
+        assembled = time.perf_counter()
+        with warnings.catch_warnings():  # where a step changes nothing, its Hessian stays as it is
+            warnings.filterwarnings("ignore", message="delta_grad == 0.0")
+            found = minimize(
+                model.value_and_gradient,
+                project_weights(self.start, model.constraint),
+                jac=True,
+                method="trust-constr",
+                constraints=constraints,
+                bounds=None if model.constraint == "none" else Bounds(0.0, np.inf),
+                options={
+                    "maxiter": self.max_iter,
+                    # Its test of the gradient forgets complementarity, and ends far off.
+                    "gtol": 0.0,
+                    "xtol": self.tol,
+                    "barrier_tol": self.tol,
+                },
+            )
+        status = Status.CONVERGED if found.status in (1, 2) else Status.MAX_ITER
+        return model.result(
+            np.asarray(found.x, dtype=np.float64),
+            Status.INACCURATE if found.constr_violation > INFEASIBLE else status,
+            n_iter=int(found.nit),
+            seconds={"assembly": assembled - started, "solve": time.perf_counter() - assembled},
+        )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,54 @@ from metricmix.exceptions import (
     warn_caller,
 )
 from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
-from metricmix.solvers.progress import progress_bar
 from metricmix.solvers.result import Status, Trace
+from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 
-__all__ = ["Limits", "Outcome", "Progress", "Solver", "run"]
+__all__ = ["Certificate", "Limits", "Outcome", "Progress", "Solver", "progress_bar", "run"]
 
-Floats = NDArray[np.float64]
+
+Show = Callable[[int, float], None]
+
+
+@contextmanager
+def progress_bar(verbose: bool, total: int) -> Iterator[Show]:
+    """Give a function to call with iteration and objective.
+
+    With rich a bar with the time left; without it, a line that is written over and over.
+    """
+    if not (verbose and sys.stderr.isatty()):
+        yield lambda iteration, objective: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
+        yield lambda iteration, objective: _write(f"\r{iteration}/{total}  {objective:.6g}   ")
+        _write("\n")
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    text = TextColumn("{task.description}")
+    with Progress(*columns, text, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda iteration, objective: bar.update(
+            task, completed=iteration, description=f"objective {objective:.6g}"
+        )
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+# -- the one loop that runs every solver --------------------------------------------------------
+
 State = TypeVar("State")
 STATES = ("state", "best", "last")
 """The states of a run that a checkpoint holds."""
@@ -40,8 +83,19 @@ KEYS = {"iteration", "seconds", "best_objective", "rng", "trace"}
 """What its header says beside that."""
 
 
+class Certificate(NamedTuple):
+    """A bound on the optimum, and the relative gap between it and the objective."""
+
+    bound: float
+    gap: float
+
+
 class Solver(Protocol[State]):
-    """What the loop needs of a solver. States are dataclasses of arrays and numbers."""
+    """What the loop needs of a solver. States are dataclasses of arrays and numbers.
+
+    Two methods are optional: ``certificate(state) -> Certificate``, for solvers that bound the
+    optimum, and ``details(state) -> dict[str, float]``, further columns of the trace.
+    """
 
     @property
     def state_type(self) -> type[State]:
@@ -109,12 +163,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told; it may return True to stop the solver."""
+    """What a callback receives at every check; it stops the solver by returning True.
+
+    `weights`, `bound` and `gap` are None where a solver has none.
+    """
 
     iteration: int
     objective: float
     weights: Floats | None
     seconds: float
+    bound: float | None = None
+    gap: float | None = None
 
 
 @dataclass
@@ -169,7 +228,9 @@ def run(
         Whether to warn where the solver was not done; otherwise that is left to the caller.
     """
     if callback is not None and not callable(callback):
-        raise InputError(f"callback: expected a function of one argument, got {callback!r}")
+        raise InputError(
+            argument="callback", expected="a function of one argument", found=f"{callback!r}"
+        )
     trace = Trace()
     # Digesting a large stack takes a while: once per run, and only if it will be needed.
     fingerprint = f"{solver.fingerprint()} {seed}" if checkpoint is not None else ""
@@ -247,6 +308,10 @@ def _look(
     trace.time.append(current.seconds)
     if weights is not None:
         trace.weights.append(weights.copy())
+    certificate: Callable[[Any], Certificate] | None = getattr(solver, "certificate", None)
+    certified = certificate(current.state) if certificate is not None else None
+    if certified is not None:
+        trace.bound.append(certified.bound)
     details: Callable[[Any], dict[str, float]] | None = getattr(solver, "details", None)
     if details is not None:
         for name, amount in details(current.state).items():
@@ -258,7 +323,9 @@ def _look(
         current.last = _copy(current.state)
     elif objective < current.best_objective:
         current.best, current.best_objective = _copy(current.state), objective
-    progress = Progress(current.iteration, objective, weights, current.seconds)
+    progress = Progress(
+        current.iteration, objective, weights, current.seconds, *(certified or (None, None))
+    )
     if callback is not None and callback(progress):
         return Status.STOPPED
     return solver.status(current.state)
@@ -295,7 +362,7 @@ def _save(
         "seconds": current.seconds,
         "best_objective": current.best_objective,
         "rng": rng.bit_generator.state,
-        "trace": [trace.iteration, trace.objective, trace.time],
+        "trace": [trace.iteration, trace.objective, trace.time, trace.bound],
         "details": trace.details,
     }
     write_checkpoint(path, header, arrays)
@@ -327,7 +394,7 @@ def _restore(
         raise CheckpointError(
             f"{os.fspath(path)}: was written with another kind of random generator"
         ) from None
-    trace.iteration, trace.objective, trace.time = header["trace"]
+    trace.iteration, trace.objective, trace.time, trace.bound = header["trace"]
     trace.weights = list(arrays["trace.weights"])
     trace.details = header.get("details", {})
     return _Run(

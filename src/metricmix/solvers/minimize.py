@@ -15,17 +15,14 @@ from metricmix.exceptions import InputError
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.link import LINKS
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.constraint import CONSTRAINTS
 from metricmix.solvers.cutting_plane import CuttingPlane
-from metricmix.solvers.direct import Direct
-from metricmix.solvers.full import Full
+from metricmix.solvers.direct import Direct, TrustConstr
+from metricmix.solvers.lbfgs import Full
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import Limits, Progress, run
-from metricmix.solvers.problem import Problem
+from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.solvers.trust_constr import TrustConstr
-from metricmix.solvers.unprojected import UnprojectedProblem
 from metricmix.validation import (
     check_choice,
     check_integer,
@@ -103,7 +100,7 @@ def minimize(
     projection : bool
         Whether the objective is that of the metric d = P(w). If False it is that of the edge
         lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
-        many thousands of items take milliseconds; see :mod:`metricmix.solvers.unprojected`.
+        many thousands of items take milliseconds; see :mod:`metricmix.solvers.problem`.
     centre : Mixture or array of R weights, optional
         Where the ridge draws weights to, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in
         the paper. Equal weights are a good centre where there is little to learn from.
@@ -249,7 +246,8 @@ def _solve_at_once(
     for name, value in refused.items():
         if value is not None:
             raise InputError(
-                f"{name}: not an argument of method={method!r}, which is one call to a solver"
+                f"not an argument of method={method!r}, which is one call to a solver",
+                argument=name,
             )
     result: SolveResult = _make_solver(method, problem, options).solve()
     return result
@@ -272,8 +270,12 @@ def _identity(method: str, link: str | None, start: Mixture | ArrayLike | None) 
     asked = start.link if link is None and isinstance(start, Mixture) else link
     if asked not in (None, "identity"):
         raise InputError(
-            f"link: method={method!r} takes the mixture itself for the metric, link='identity', "
-            f"got {asked!r}; methods 'full' and 'stochastic' take it"
+            (
+                f"method={method!r} takes the mixture itself for the metric, "
+                f"link='identity', got {asked!r}"
+            ),
+            argument="link",
+            remedy="methods 'full' and 'stochastic' take it",
         )
     return "identity"
 
@@ -285,6 +287,6 @@ def _make_solver(method: str, problem: Problem, options: dict[str, Any]) -> Any:
         if name not in known:
             own = [name for name in known if name not in ("start", "max_iter")]
             raise InputError(
-                f"{name}: not an option of method={method!r}, which takes {', '.join(own)}"
+                f"not an option of method={method!r}, which takes {', '.join(own)}", argument=name
             )
     return kind(**{first: problem}, **options)

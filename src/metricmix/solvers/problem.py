@@ -17,25 +17,58 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.kernels.gradient import dense_edge_gradient
+from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import dense_edge_gradient
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.lengths import FORMED_UP_TO, EdgeLengths
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
 from metricmix.mixture.linear import Mixture
+from metricmix.mixture.link import link, link_derivative
 from metricmix.objectives.base import Objective
+from metricmix.paths.min_plus import distances_by_rounds, edges_back
 from metricmix.paths.pair import PathBundle, bundle_paths
-from metricmix.paths.product import distances_by_rounds, edges_back
 from metricmix.paths.soft import soft_paths
 from metricmix.paths.trees import ROOTS_PER_CLOSURE, distances_from, grow_trees
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_choice
 
-__all__ = ["Problem"]
+__all__ = ["CONSTRAINTS", "Problem", "UnprojectedProblem", "project_weights"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+
+CONSTRAINTS = ("none", "nonnegative", "simplex")
+
+
+def project_weights(weights: Floats, constraint: str) -> Floats:
+    r"""Return the nearest weights that satisfy the constraint.
+
+    .. math:: \arg\min_{x \in C} \lVert x - \alpha \rVert, \qquad
+              C = \mathbf R^R, \; \{x \ge 0\} \text{ or } \{x \ge 0, \sum_r x_r = 1\}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> project_weights(np.array([0.9, 0.4, -1.0]), "simplex")
+    array([0.75, 0.25, 0.  ])
+    """
+    check_choice(constraint, CONSTRAINTS, name="constraint")
+    if constraint == "none" or not np.isfinite(weights).all():
+        return weights  # what is not finite is the business of the loop
+    if constraint == "nonnegative":
+        return np.maximum(weights, 0.0)
+    # The simplex: shift all weights by the same amount and cut at 0.
+    sorted_weights = np.sort(weights)[::-1]
+    excess = np.cumsum(sorted_weights) - 1.0
+    kept = np.flatnonzero(sorted_weights * np.arange(1, len(weights) + 1) > excess)[-1]
+    return np.asarray(np.maximum(weights - excess[kept] / (kept + 1), 0.0))
+
+
+# -- the problem all weight solvers share: an objective over the metric of a mixture ------------
+
 PAIRS_AT_ONCE = 1 << 22
 """Full evaluations go through the terms in pieces that look at this many pairs."""
 ROWS_PER_PAIR = 16
@@ -270,3 +303,80 @@ class Problem:
             some = np.unique(np.linspace(0, self.n - 1, 9).astype(np.int64))
             digest.update(np.ascontiguousarray(stack.raw_rows(some)).data)
         return digest.hexdigest()
+
+
+# -- the same problem without the projection: distances are the edge lengths themselves ---------
+
+KEPT_UP_TO = 1 << 26
+"""Values of the sources that are kept between evaluations: half a gigabyte."""
+
+
+@dataclass(frozen=True)
+class UnprojectedProblem(Problem):
+    """An objective over the edge lengths of a mixture."""
+
+    def sampled(self, weights: Floats, terms: Indices) -> tuple[float, Floats]:
+        """Return the mean of some terms and its gradient by the weights, without the ridge."""
+        value, gradient = self._evaluate(
+            weights, terms, self._values(terms), np.full(len(terms), 1.0 / len(terms))
+        )
+        return value, gradient
+
+    def estimate(self, weights: Floats, terms: Indices) -> float:
+        """Return the objective with only `terms` in the mean, each by its probability."""
+        p = self.objective.probabilities(terms, self.n)
+        value, _ = self._evaluate(weights, terms, self._values(terms), p / p.sum())
+        return value + self.ridge(weights)
+
+    def value(self, weights: Floats) -> float:
+        """Return the objective over all terms."""
+        return self.value_and_gradient(weights)[0]
+
+    def value_and_gradient(
+        self, weights: Floats, temperature: float | None = None
+    ) -> tuple[float, Floats]:
+        """Return the objective over all terms and its gradient."""
+        if temperature is not None:
+            raise InputError(
+                "soft paths are a projection", argument="temperature", remedy="pass projection=True"
+            )
+        value, gradient = self.ridge(weights), self.ridge_gradient(weights)
+        for terms, sources in self._everything if self._keeps else self._in_pieces():
+            p = self.objective.probabilities(terms, self.n)
+            part, slope = self._evaluate(weights, terms, sources, p)
+            value, gradient = value + part, gradient + slope
+        return value, gradient
+
+    def fingerprint(self) -> str:
+        """Return a digest that differs from that of the projected problem."""
+        return "unprojected " + super().fingerprint()
+
+    def _evaluate(
+        self, weights: Floats, terms: Indices, sources: NDArray[Any], p: Floats
+    ) -> tuple[float, Floats]:
+        """Return the sum of p times the terms, and its gradient; `sources` is (R, pairs)."""
+        i, j = self.objective.pairs(terms, self.n)
+        m = weights @ sources
+        w = np.where(i == j, 0.0, link(m, self.beta, self.link).reshape(i.shape))
+        values, slopes = self.objective.evaluate(terms, w, self.n)
+        flow = np.where(i == j, 0.0, slopes * p[:, None]).ravel()
+        slope = link_derivative(m, self.beta, self.link)
+        return float((values * p).sum()), sources @ (flow * slope)
+
+    def _values(self, terms: Indices) -> NDArray[Any]:
+        """Return the scaled sources at the pairs of the terms, (R, pairs)."""
+        i, j = self.objective.pairs(terms, self.n)
+        raw = self.stack.raw_pairs(i.ravel(), j.ravel())
+        return np.asarray(raw / self.stack.scales[:, None])
+
+    @cached_property
+    def _keeps(self) -> bool:
+        i, _ = self.objective.pairs(np.arange(1), self.n)
+        return bool(self.n_terms * i.shape[1] * self.stack.n_sources <= KEPT_UP_TO)
+
+    @cached_property
+    def _everything(self) -> list[tuple[Indices, NDArray[Any]]]:
+        return list(self._in_pieces())
+
+    def _in_pieces(self) -> Iterator[tuple[Indices, NDArray[Any]]]:
+        return ((terms, self._values(terms)) for terms in self.pieces())

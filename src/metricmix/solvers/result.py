@@ -14,7 +14,13 @@ from metricmix.mixture.linear import Mixture
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SolveResult", "Status", "Trace"]
+__all__ = ["SolveResult", "Status", "Trace", "relative_gap"]
+
+
+def relative_gap(objective: float, lower_bound: float, rounding: float = 0.0) -> float:
+    """Return (objective - lower_bound) / objective, and 0 if objective <= rounding."""
+    room = max(0.0, objective - lower_bound)
+    return 0.0 if room == 0.0 or objective <= rounding else room / objective
 
 
 class Status(Enum):
@@ -51,15 +57,26 @@ class Status(Enum):
 
 @dataclass
 class Trace:
-    """What happened, one entry per check: iteration, objective, seconds, weights.
+    """The history of a run, one entry per check.
 
-    `details` holds what a solver has to tell beside that, by name.
+    Attributes
+    ----------
+    iteration, objective, time : lists
+        Number of the iteration, objective, seconds since the start.
+    weights : list of (R,) arrays
+        Empty where the solver has no weights.
+    bound : list of float
+        The certified bound on the optimum (lower when minimising, upper when maximising); empty
+        where the solver certifies nothing.
+    details : dict of lists
+        Further quantities of a solver, by name.
     """
 
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     time: list[float] = field(default_factory=list)
     weights: list[NDArray[np.float64]] = field(default_factory=list)
+    bound: list[float] = field(default_factory=list)
     details: dict[str, list[float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -73,6 +90,7 @@ class Trace:
             "iteration": self.iteration,
             "objective": self.objective,
             "time": self.time,
+            **({"bound": self.bound} if self.bound else {}),
             **self.details,
         }
         if self.weights:

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.solvers.constraint import project_weights
-from metricmix.solvers.problem import Problem
+from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
+from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["Stochastic", "StochasticState", "step_size"]
 
-Floats = NDArray[np.float64]
 SCHEDULES = ("constant", "sqrt", "inverse")
 MAX_REDRAWS = 10_000
 
@@ -118,11 +117,14 @@ class Stochastic:
             check_number(self.tol, name="tol", low=0)
         if self.scaling == "paper" and self.optimizer == "adam":
             raise InputError(
-                "optimizer: scaling='paper' goes with 'sgd', got 'adam', which undoes any scaling"
+                ("scaling='paper' goes with 'sgd', got 'adam', which undoes any scaling"),
+                argument="optimizer",
             )
         if (self.checked or self.tol is not None) and self.n_validation == 0:
             which = "checked" if self.checked else "tol"
-            raise InputError(f"n_validation: {which} needs held-out terms, got 0; try 200")
+            raise InputError(
+                f"{which} needs held-out terms, got 0", argument="n_validation", remedy="try 200"
+            )
 
     def init(self, rng: np.random.Generator) -> StochasticState:
         """Hold some terms out and return the start."""
@@ -137,8 +139,9 @@ class Stochastic:
         problem, wanted = self.problem, self.n_validation
         if not 0 <= wanted < problem.n_terms:
             raise InputError(
-                f"n_validation: expected 0 .. {problem.n_terms - 1}, fewer than there are terms, "
-                f"got {wanted}"
+                argument="n_validation",
+                expected=f"0 .. {problem.n_terms - 1}, fewer than there are terms",
+                found=wanted,
             )
         if wanted == 0:
             return np.empty(0, np.int64)
@@ -205,8 +208,12 @@ class Stochastic:
                 return terms
             terms[clash] = objective.sample(rng, int(clash.sum()), n)
         raise InputError(
-            f"n_validation: {self.n_validation} of {self.problem.n_terms} terms are held out, "
-            "and hardly any are left to draw; hold out fewer"
+            (
+                f"{self.n_validation} of {self.problem.n_terms} terms are held out, "
+                "and hardly any are left to draw"
+            ),
+            argument="n_validation",
+            remedy="hold out fewer",
         )
 
     def _keys(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.datasets.example_files.content import ExampleFiles, Table
+from metricmix.datasets.example_files.tables import ExampleFiles, Table
+from metricmix.typing import Floats
 
 __all__ = ["GESTURES", "time_warping"]
 
-Floats = NDArray[np.float64]
 N_ITEMS = 200
 LABELLED_PER_GESTURE = 8
 PACE = {"circle": 1.0, "swipe": 1.0, "zigzag": 1.0, "wave": 0.75, "shake": 1.35}

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from metricmix.datasets.example_files.content import ExampleFiles, Table
+from metricmix.datasets.example_files.tables import ExampleFiles, Table
+from metricmix.typing import Floats
 
 __all__ = ["ROADS"]
 
-Floats = NDArray[np.float64]
 ROWS, COLUMNS = 15, 20
 SPACING, JITTER = 0.25, 0.06
 """Of the grid, in kilometres."""

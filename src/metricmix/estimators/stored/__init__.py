@@ -1,1 +1,1 @@
-"""How :mod:`metricmix.estimators.persistence` puts estimators into files, part by part."""
+"""How :mod:`metricmix.estimators.model_files` puts estimators into files, part by part."""

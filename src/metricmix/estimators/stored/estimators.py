@@ -9,35 +9,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.dissimilarity.sources import DenseSource
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import MixtureEstimator, make_objective
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
 from metricmix.estimators.inputs import FeatureInput, IdInput, kind_of
-from metricmix.estimators.mixture import MetricMixture
-from metricmix.estimators.repair import MetricRepair
-from metricmix.estimators.selection import MetricMixtureClassifierCV
+from metricmix.estimators.labels import LabelledKFold
+from metricmix.estimators.metric_mixture import MetricMixture
+from metricmix.estimators.metric_repair import MetricRepair
+from metricmix.estimators.stored.container import ModelFile, PendingArray, pending
 from metricmix.estimators.stored.inputs import (
     CHANGED,
     Functions,
     pack_input,
+    pack_sources,
     unpack_input,
     unpack_sources,
 )
-from metricmix.estimators.stored.parameters import pack_parameters, unpack_parameters
-from metricmix.estimators.stored.reading import ModelFile
-from metricmix.estimators.stored.results import (
-    pack_mixture,
-    pack_result,
-    unpack_mixture,
-    unpack_result,
+from metricmix.estimators.stored.values import (
+    entry,
+    from_json,
+    labels_entry,
+    numbers_entry,
+    to_json,
 )
-from metricmix.estimators.stored.values import entry, from_json, labels_entry, to_json
-from metricmix.estimators.stored.writing import PendingArray, pending
 from metricmix.exceptions import ModelFileError
 from metricmix.kernels.threads import effective_threads
 from metricmix.metric import MetricViolations
+from metricmix.mixture.linear import Mixture
+from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.validation import check_choice, check_square
 
-__all__ = ["CLASSES", "Given", "pack", "unpack"]
+__all__ = [
+    "CLASSES",
+    "Given",
+    "NotStored",
+    "pack",
+    "pack_mixture",
+    "pack_parameters",
+    "pack_result",
+    "unpack",
+    "unpack_mixture",
+    "unpack_parameters",
+    "unpack_result",
+]
+
 
 CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -255,3 +271,135 @@ def _check_lengths(estimator: MixtureEstimator) -> None:
         longest += abs(weight) * largest
     if not np.isfinite(stack.n_items * longest):
         raise ModelFileError("expected finite edge lengths")
+
+
+# -- parameters of constructors in terms of JSON ------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class NotStored:
+    """What stands for an objective of one's own in an estimator that was loaded.
+
+    Neither text nor a function: whoever needs the objective refuses it by this name.
+    """
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, which was not stored>"
+
+
+def pack_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator in terms of JSON."""
+    given = estimator.get_params(deep=False)
+    return {name: _pack(name, value) for name, value in given.items()}
+
+
+def unpack_parameters(stored: Any, kind: type[Any]) -> dict[str, Any]:
+    """Return the parameters for a class, less `sources`, which takes the stack of the fit."""
+    unknown = stored.keys() - kind._get_param_names()
+    if unknown:
+        raise ModelFileError(f"{kind.__name__} has no parameter {min(unknown)!r}")
+    return {name: _unpack(value) for name, value in stored.items() if name != "sources"}
+
+
+def _pack(name: str, value: Any) -> Any:
+    if name == "sources":
+        return pack_sources(value)
+    if name == "objective" and not (value is None or isinstance(value, str)):
+        if isinstance(value, NotStored):
+            return {"not_stored": value.name}
+        return {"not_stored": str(getattr(value, "__name__", type(value).__name__))}
+    try:
+        if isinstance(value, LabelledKFold):
+            return {"LabelledKFold": to_json(vars(value), name)}
+        return to_json(value, name)
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"{error}; predictions do not need it, set_params({name}=None) before saving"
+        ) from None
+
+
+def _unpack(value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"not_stored"}:
+        return NotStored(entry(value, "not_stored", str))
+    if isinstance(value, dict) and value.keys() == {"LabelledKFold"}:
+        return LabelledKFold(**from_json(value["LabelledKFold"]))
+    return from_json(value)
+
+
+# -- what was learned, in terms of JSON: the mixture, and what the solver said ------------------
+
+
+def pack_mixture(mixture: Mixture) -> dict[str, Any]:
+    """Return a mixture in terms of JSON."""
+    return {
+        "weights": mixture.weights.tolist(),
+        "names": None if mixture.names is None else list(mixture.names),
+        "link": mixture.link,
+        "beta": float(mixture.beta),
+        "scaling": None if mixture.scaling is None else mixture.scaling.tolist(),
+    }
+
+
+def unpack_mixture(stored: Any, stack: DissimilarityStack) -> Mixture:
+    """Return a mixture, if it is one of the sources of the stack."""
+    R = stack.n_sources
+    names, scaling = entry(stored, "names", list, type(None)), None
+    if names is not None and not all(type(name) is str for name in names):
+        raise ModelFileError("expected the names of a mixture to be text")
+    if entry(stored, "scaling", list, type(None)) is not None:
+        scaling = numbers_entry(stored, "scaling", R)
+    weights, link = numbers_entry(stored, "weights", R), entry(stored, "link", str)
+    mixture = Mixture(weights, names, link, entry(stored, "beta", float), scaling)
+    raw = mixture.raw_weights(stack)
+    if not np.isfinite(raw).all() or (link == "identity" and (raw < 0).any()):
+        raise ModelFileError("expected weights that give finite edge lengths >= 0")
+    return mixture
+
+
+def pack_result(result: SolveResult) -> dict[str, Any]:
+    """Return what a solver said in terms of JSON, less the mixture."""
+    trace = result.trace
+    return {
+        "objective": _floats([result.objective])[0],
+        "objective_kind": result.objective_kind,
+        "status": result.status.name,
+        "n_iter": int(result.n_iter),
+        "iteration": [int(number) for number in trace.iteration],
+        "values": _floats(trace.objective),
+        "time": _floats(trace.time),
+        "weights": [_floats(weights) for weights in trace.weights],
+    }
+
+
+def unpack_result(stored: Any, mixture: Mixture) -> SolveResult:
+    """Return what a solver said of this mixture."""
+    status = entry(stored, "status", str)
+    iteration = entry(stored, "iteration", list)
+    values, time = (from_json(entry(stored, key, list)) for key in ("values", "time"))
+    weights = [np.array(row, dtype=np.float64) for row in from_json(entry(stored, "weights", list))]
+    objective = from_json(entry(stored, "objective", float, dict))
+    sound = (
+        status in Status.__members__
+        and isinstance(objective, float)
+        and all(type(number) is int for number in iteration)
+        and len(values) == len(time) == len(iteration)
+        and all(type(value) is float for value in values + time)
+        and len(weights) in (0, len(iteration))
+        and all(row.shape == mixture.weights.shape for row in weights)
+    )
+    if not sound:
+        raise ModelFileError("expected the result of a solver, with its trace")
+    return SolveResult(
+        objective=objective,
+        objective_kind=entry(stored, "objective_kind", str),
+        status=Status[status],
+        n_iter=entry(stored, "n_iter", int),
+        trace=Trace(iteration, values, time, weights),
+        mixture=mixture,
+    )
+
+
+def _floats(values: Any) -> list[Any]:
+    return [to_json(float(value), "trace") for value in values]

@@ -1,0 +1,1 @@
+"""The application: user files in, a fitted model and a page out."""

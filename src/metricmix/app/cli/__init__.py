@@ -1,0 +1,69 @@
+"""The command line: parse, call, print. One file per group of commands."""
+
+from __future__ import annotations
+
+try:
+    import click
+except ImportError:  # an optional dependency
+    raise SystemExit(
+        "metricmix: the command line needs click and rich: pip install 'metricmix[cli,plot]'"
+    ) from None
+
+from metricmix.app.cli.check import check
+from metricmix.app.cli.demo import demo, example
+from metricmix.app.cli.explore import explore
+from metricmix.app.cli.fit import fit
+from metricmix.app.cli.predict import explain, predict
+from metricmix.app.cli.repair import repair
+from metricmix.app.cli.reproduce import reproduce
+
+__all__ = ["main"]
+
+
+ENABLE = {
+    "bash": 'eval "$(metricmix completion bash)"    in ~/.bashrc',
+    "zsh": 'eval "$(metricmix completion zsh)"    in ~/.zshrc',
+    "fish": "metricmix completion fish | source    in ~/.config/fish/config.fish",
+}
+
+
+@click.command(
+    short_help="Completion for bash, zsh and fish.",
+    epilog="\b\n" + "\n".join(["Put", *(f"  {line}" for line in ENABLE.values())]),
+)
+@click.argument("shell", type=click.Choice(list(ENABLE)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that makes a SHELL complete metricmix's commands, options and files."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = context.find_root()
+    click.echo(kind(root.command, {}, "metricmix", "_METRICMIX_COMPLETE").source())
+
+
+class InOrder(click.Group):
+    """Commands in the order in which one needs them, and not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=InOrder,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
+)
+@click.version_option(package_name="metricmix")
+def main() -> None:
+    """Learn one true metric from many dissimilarities."""
+
+
+COMMANDS = (
+    *(demo, example, fit, predict, explain, explore),
+    *(check, repair, reproduce, completion),
+)
+for command in COMMANDS:
+    main.add_command(command)

@@ -1,0 +1,402 @@
+"""``metricmix repair``: the metric nearest to the matrix in a file."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from metricmix.app.cli.check import known_both_ways, read, symmetrise_option
+from metricmix.app.cli.common import (
+    FILE,
+    Failure,
+    interruptible,
+    json_option,
+    one_sentence,
+    percent,
+    print_json,
+    quiet_option,
+    uninterrupted,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from metricmix.app.matrix_files import MatrixFile
+    from metricmix.nearness import NearnessProgress, NearnessResult
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Repair", "as_record", "print_repair", "repair"]
+
+
+NORMS = ("l2", "l1", "linf", "decrease", "increase")
+NOT_REACHED, STOPPED = 1, 3
+LITTLE = 1e-2
+"""How near to the least squared change, where the largest change matters."""
+
+
+@click.command(
+    short_help="The metric nearest to a matrix in a file.",
+    epilog="""\b
+Examples:
+  metricmix repair distances.csv -o metric.csv
+  metricmix repair distances.phy -o metric.phy --norm decrease
+  metricmix repair big.npy -o metric.npy --tol 1e-3 --time-limit 600
+  metricmix repair big.npy -o metric.npy --checkpoint run.npz""",
+)
+@click.argument("file", type=FILE)
+@click.option(
+    "-o", "--out", type=FILE, required=True, help="Where to write the metric; its ending says how."
+)
+@click.option(
+    "--norm",
+    type=click.Choice(NORMS, case_sensitive=False),
+    default="l2",
+    show_default=True,
+    help="What to keep small: squared changes, absolute ones, or the largest one (and of many such "
+    "metrics, one that changes little else); or squared ones where entries may only decrease, or "
+    "only increase.",
+)
+@click.option(
+    "--tol",
+    type=click.FloatRange(0),
+    default=1e-6,
+    show_default=True,
+    help="Stop when proven to be this close to the nearest metric, relative to the distance.",
+)
+@click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds.")
+@click.option(
+    "--start",
+    type=FILE,
+    help="An earlier metric: what is written will be no worse. The proof begins anew.",
+)
+@click.option(
+    "--checkpoint",
+    type=FILE,
+    help="Where to keep what was found so far; a killed run goes on from it when started again.",
+)
+@symmetrise_option
+@click.option("--force", is_flag=True, help="Overwrite the file to write.")
+@quiet_option
+@json_option
+def repair(
+    file: Path,
+    out: Path,
+    norm: str,
+    tol: float,
+    time_limit: float | None,
+    start: Path | None,
+    checkpoint: Path | None,
+    symmetrise: str | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the metric nearest to the matrix in FILE, with a proof of how near it is.
+
+    FILE is npy, npz, csv, tsv (with or without names) or a PHYLIP distance file. Unknown entries
+    (empty cells, NA) are filled. Ctrl-C writes the best metric reached so far.
+
+    Exit code 0: as near as asked; 1: a metric was written, but not proven to be so near; 2: nothing
+    was written; 3: interrupted, the best metric so far was written; 130: interrupted before there
+    was one.
+    """
+    with interruptible("nothing was written"):
+        from metricmix.app.matrix_files import check_target, write_matrix
+        from metricmix.validation import symmetrized
+
+        if out.exists() and not force:
+            raise Failure(f"{out}: there already; pass --force to overwrite it")
+        with one_sentence(file):
+            check_target(out)  # before reading, which may take long
+        matrix = known_both_ways(read(file, symmetrise))
+        with one_sentence(file):
+            check_target(out, matrix.items)
+        _check_repairable(file, matrix)
+        matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
+        settings = {
+            "tol": tol,
+            "time_limit": time_limit,
+            "start": None if start is None else _read_start(start, matrix),
+            "checkpoint": checkpoint,
+        }
+        resumed = checkpoint is not None and checkpoint.exists()
+        began = time.perf_counter()
+        result = _solve(file, matrix.values, norm, settings, quiet)
+        with uninterrupted(), one_sentence(out):
+            write_matrix(out, result.metric, matrix.items)
+    seconds = time.perf_counter() - began
+    done = Repair(file, out, norm, matrix, result, seconds, checkpoint, resumed)
+    if as_json:
+        print_json(as_record(done))
+    elif not quiet:
+        print_repair(done)
+    if done.interrupted and (quiet or as_json):
+        click.echo(f"interrupted; {out} holds the best metric so far", err=True)
+    raise SystemExit(0 if result.converged else STOPPED if done.interrupted else NOT_REACHED)
+
+
+# -- solving -------------------------------------------------------------------------------------
+
+
+def _check_repairable(file: Path, matrix: MatrixFile) -> None:
+    """Refuse what repairing would only hide, by the names of the items."""
+    import numpy as np
+
+    from metricmix.nearness.problem import LARGEST
+
+    values = matrix.values
+    scale = float(np.nanmax(np.abs(values)))
+    if scale > LARGEST:
+        i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
+        raise Failure(
+            f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
+        )
+    unknown = np.isnan(values)
+    apart = np.where(unknown, 0.0, np.abs(values - values.T))
+    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
+    if apart[i, j] > max(1e-9, matrix.rounding) * scale:
+        raise Failure(
+            f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
+            f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
+            f"{matrix.name(i)}; pass --symmetrise mean, min or max"
+        )
+    diagonal = np.abs(np.diagonal(values))
+    i = int(diagonal.argmax())
+    if diagonal[i] > 1e-9 * scale:
+        raise Failure(
+            f"{file}: expected 0 from every item to itself, found {values[i, i]:.6g} for "
+            f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
+            "into dissimilarities first"
+        )
+    _check_connected(file, matrix)
+    lowest = int(np.nanargmin(values))
+    i, j = divmod(lowest, len(values))
+    if values[i, j] < 0:
+        raise Failure(
+            f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
+        )
+
+
+def _check_connected(file: Path, matrix: MatrixFile) -> None:
+    """Refuse items that no known entries join: nothing says how far apart they are."""
+    import numpy as np
+    from scipy.sparse.csgraph import connected_components
+
+    _, part = connected_components(~np.isnan(matrix.values))
+    if part.any():
+        i, j = 0, int(part.argmax())
+        raise Failure(
+            f"{file}: expected a way over known entries between any two items, found none between "
+            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
+        )
+
+
+def _read_start(start: Path, matrix: MatrixFile) -> Floats:
+    import numpy as np
+
+    given = read(start)
+    n = len(matrix.values)
+    if len(given.values) != n:
+        raise Failure(f"{start}: expected {n} items, as in the matrix, found {len(given.values)}")
+    if np.isnan(given.values).any():
+        raise Failure(f"{start}: expected a metric to start from, found unknown entries")
+    if given.items is None or matrix.items is None or given.items == matrix.items:
+        return given.values
+    place = {name: k for k, name in enumerate(given.items)}
+    for name in matrix.items:
+        if name not in place:
+            raise Failure(f"{start}: expected the names of the matrix, found no {name!r}")
+    order = [place[name] for name in matrix.items]
+    return given.values[np.ix_(order, order)]
+
+
+def _solve(
+    file: Path, values: Floats, norm: str, settings: dict[str, Any], quiet: bool
+) -> NearnessResult:
+    from metricmix.exceptions import ConvergenceWarning
+    from metricmix.nearness import nearest_metric
+
+    with (
+        one_sentence(file),
+        warnings.catch_warnings(),
+        _gap_bar(settings["tol"], quiet) as on_round,
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
+        result = nearest_metric(values, norm, callback=on_round, **settings)
+        if norm != "linf" or not result.converged:
+            return result
+        # Of the many metrics with this largest change, one that changes little else.
+        most = result.objective * (1.0 + 1e-12)
+        little = nearest_metric(
+            values,
+            "l2",
+            lower=values - most,
+            upper=values + most,
+            tol=LITTLE,
+            start=result.metric,
+            time_limit=settings["time_limit"],
+        )
+        return replace(result, metric=little.metric)
+
+
+@contextmanager
+def _gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[NearnessProgress], None] | None]:
+    """Show how the gap closes, on a terminal: a bar from gap 1 to `tol` in powers of ten."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("round {task.fields[round]}, gap {task.fields[gap]:.1e}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        decades = max(1.0, -math.log10(max(tol, 1e-15)))
+        task = bar.add_task("", total=decades, round=0, gap=1.0)
+
+        def on_round(progress: NearnessProgress) -> None:
+            done = -math.log10(min(1.0, max(progress.gap, 1e-15)))
+            bar.update(task, completed=done, round=progress.iteration, gap=progress.gap)
+
+        yield on_round
+
+
+# -- what ``metricmix repair`` tells of its work ------------------------------------------------
+
+SEEN = 1e-6
+"""Changes up to this share of the largest entry are not counted."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What was done."""
+
+    file: Path
+    out: Path
+    norm: str
+    matrix: MatrixFile
+    result: NearnessResult
+    seconds: float
+    checkpoint: Path | None = None
+    resumed: bool = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was ended from outside."""
+        return self.result.status.name == "INTERRUPTED"
+
+
+def print_repair(done: Repair) -> None:
+    """Print what changed, how near the metric is, and what to try if it could be nearer."""
+    matrix, result, changes = done.matrix, done.result, _changes(done)
+    name, values = matrix.name, matrix.values
+    n = len(values)
+    click.echo(f"{done.out}: a metric of {n} item{'s' * (n != 1)}, {done.seconds:.1f} s")
+    if changes["changed"]:
+        click.echo(
+            f"  {changes['changed']:,} of {changes['known']:,} entries changed, by "
+            f"{changes['mean_change']:.3g} on average: {changes['lowered']:,} lowered, "
+            f"{changes['raised']:,} raised"
+        )
+        i, j = changes["most_changed"]
+        click.echo(
+            f"  most: {name(i)} – {name(j)} from {values[i, j]:.6g} to {result.metric[i, j]:.6g}"
+        )
+        # On average an item has its part in 2 / n of all changes.
+        striking = [(k, share) for k, share in changes["by_item"] if share >= 6 / n]
+        if striking:
+            listed = ", ".join(f"{name(k)} ({percent(share)})" for k, share in striking)
+            click.echo(f"  items with a large part in all changes: {listed}")
+    else:
+        click.echo(f"  none of {changes['known']:,} entries changed")
+    if changes["filled"]:
+        click.echo(f"  unknown entries filled: {changes['filled']:,}")
+    click.echo(
+        f"  {done.norm}: {result.objective:.6g}, and no metric has less than "
+        f"{result.lower_bound:.6g} (gap {result.gap:.1g})"
+    )
+    if done.resumed:
+        click.echo(f"  went on from {done.checkpoint}")
+    if matrix.items is not None and done.out.suffix.lower() == ".npy":
+        click.echo("  names are left out: npy has no place for them, npz has")
+    if not result.converged:
+        click.echo(f"  {_advice(done)}")
+
+
+def _advice(done: Repair) -> str:
+    again = (
+        f"with --start {done.out} another run will do no worse"
+        if done.checkpoint is None
+        else "the same command with --force goes on"
+    )
+    return {
+        "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
+        "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
+        "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
+        "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
+    }.get(done.result.status.name, done.result.message)
+
+
+def _changes(done: Repair) -> dict[str, Any]:
+    """Return what changed, in numbers; pairs and items by their places."""
+    import numpy as np
+
+    values, metric = done.matrix.values, done.result.metric
+    upper = np.triu(np.ones(values.shape, bool), 1)
+    known = upper & ~np.isnan(values)
+    change = np.where(known, metric - np.nan_to_num(values), 0.0)
+    apart = np.abs(change)
+    moved = apart > SEEN * float(np.nanmax(np.abs(values), initial=0.0))
+    i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
+    total = float(apart.sum())
+    by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
+    worst = [k for k in np.argsort(-by_item, kind="stable")[:3].tolist() if by_item[k] > 0]
+    return {
+        "known": int(known.sum()),
+        "changed": int(moved.sum()),
+        "lowered": int((moved & (change < 0)).sum()),
+        "raised": int((moved & (change > 0)).sum()),
+        "filled": int((upper & ~known).sum()),
+        "largest_change": float(apart.max()),
+        "mean_change": float(apart[moved].mean()) if moved.any() else 0.0,
+        "most_changed": (i, j) if moved.any() else None,
+        "by_item": [(k, float(by_item[k])) for k in worst],
+    }
+
+
+def as_record(done: Repair) -> dict[str, Any]:
+    """Return the same for JSON; items by their names."""
+    result, name, changes = done.result, done.matrix.key, _changes(done)
+    pair = changes["most_changed"]
+    changes["most_changed"] = None if pair is None else [name(k) for k in pair]
+    changes["by_item"] = [{"item": name(k), "share": share} for k, share in changes["by_item"]]
+    return {
+        "file": str(done.file),
+        "out": str(done.out),
+        "norm": done.norm,
+        "items": len(result.metric),
+        "objective": result.objective,
+        "lower_bound": result.lower_bound,
+        "gap": result.gap,
+        "status": result.status.name,
+        "rounds": result.n_iter,
+        "seconds": round(done.seconds, 3),
+        **changes,
+    }

@@ -1,0 +1,292 @@
+"""What a source is made of, as people state it: ``words=cosine:title,abstract``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from metricmix.app.ingest.column_types import Column
+from metricmix.app.ingest.item_tables import one_of
+from metricmix.dissimilarity.features import check_metric_name
+from metricmix.exceptions import InputError
+
+__all__ = ["SourceSpec", "default_specs", "parse_edges", "parse_matrix", "parse_source"]
+
+GRAPH_KINDS = ("paths", "smoothed", "pagerank", "jaccard")
+KINDS = ("metric", "knn", *GRAPH_KINDS, "matrix")
+WEIGHTS = ("length", "similarity", "ignore")
+ENDS = ("from", "to")
+OPTIONS = {
+    "metric": (),
+    "knn": ("k", "metric"),
+    "paths": ("directed", "undirected", *WEIGHTS, *ENDS),
+    "smoothed": ("restart", *WEIGHTS, *ENDS),
+    "pagerank": ("restart", *WEIGHTS, *ENDS),
+    "jaccard": ENDS,
+    "matrix": ("directed",),
+}
+WITH_VALUE = {"k": int, "restart": float, "metric": str}
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """One source: its name, its kind, and what it is made of.
+
+    ============  ===============================================================================
+    kind          the dissimilarity of two items is
+    ============  ===============================================================================
+    ``metric``    the distance `metric` of their `columns`
+    ``knn``       the length of the path over nearest neighbours, k each, by `columns`
+    ``paths``     the length of the path in the graph of `file`
+    ``smoothed``  the cosine distance of what is said around them in the graph of `file`: the
+                  attributes, averaged over walks of 1 / `restart` steps
+    ``pagerank``  the distance of where walks from them through the graph of `file` end
+    ``jaccard``   the share of their neighbours in the graph of `file` that they do not share
+    ``matrix``    their entry in the matrix of `file`
+    ============  ===============================================================================
+
+    No `columns` means all that say something. `weight`, `directed`, `weight_column` and `ends` are
+    those of :func:`~metricmix.app.ingest.read_edge_file`.
+    """
+
+    name: str
+    kind: str
+    file: str | None = None
+    columns: tuple[str, ...] = ()
+    metric: str = "euclidean"
+    k: int = 10
+    restart: float = 0.1
+    weight: str | None = None
+    directed: bool | None = None
+    weight_column: str | None = None
+    ends: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or not 0 < self.restart < 1:
+            raise InputError(
+                argument=f"source {self.name!r}",
+                expected="k >= 1 and restart between 0 and 1",
+                found=f"k={self.k}, restart={self.restart:g}",
+            )
+
+    def __str__(self) -> str:
+        """Return the specification as :func:`parse_source` reads it."""
+        kind = self.metric if self.kind == "metric" else self.kind
+        words = [kind, self.file if self.file is not None else ",".join(self.columns) or "*"]
+        if self.kind == "knn":
+            words += [f"k={self.k}", f"metric={self.metric}"]
+        if self.kind in ("smoothed", "pagerank"):
+            words.append(f"restart={self.restart:g}")
+        if self.weight:
+            of = f"={self.weight_column}" if self.weight_column else ""
+            words.append(f"{self.weight}{of}")
+        if self.ends:
+            words += [f"from={self.ends[0]}", f"to={self.ends[1]}"]
+        words += (
+            ["directed" if self.directed else "undirected"] if self.directed is not None else []
+        )
+        return f"{self.name}={':'.join(words)}"
+
+    @property
+    def of_graph(self) -> bool:
+        """Whether it is made of a graph."""
+        return self.kind in GRAPH_KINDS
+
+    @property
+    def of_table(self) -> bool:
+        """Whether it is made of columns of the table alone."""
+        return self.kind in ("metric", "knn")
+
+    def chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return the columns it is made of, as decided; InputError if one is not to be had."""
+        found: dict[str, Column] = {}
+        by_name = {column.name: column for column in columns}
+        for pattern in self.columns or ("*",):  # a name, else a pattern
+            hits = [by_name[pattern]] if pattern in by_name else []
+            hits = hits or [column for column in columns if fnmatchcase(column.name, pattern)]
+            if not hits:
+                names = [column.name for column in columns]
+                raise InputError(argument=f"source {self.name!r}", expected=one_of(names, pattern))
+            if hits[0].name == pattern and hits[0].kind == "ignore":
+                raise InputError(
+                    f"column {pattern!r} is ignored, since it has {hits[0].why}",
+                    argument=f"source {self.name!r}",
+                    remedy=f"state --kind {pattern}=text or another kind",
+                )
+            found |= {column.name: column for column in hits if column.kind != "ignore"}
+        if not found:
+            raise InputError(
+                argument=f"source {self.name!r}",
+                expected="columns that differ between items, found none",
+            )
+        return tuple(found.values())
+
+
+def parse_source(text: str) -> SourceSpec:
+    """Read ``NAME=KIND:WHAT[:OPTION...]``.
+
+    KIND is ``knn`` or a distance such as ``euclidean`` or ``cosine``, and WHAT columns with commas
+    between (``*`` for all, ``p*`` for those that begin with p); or KIND is ``paths``,
+    ``smoothed``, ``pagerank``, ``jaccard`` or ``matrix``, and WHAT a file. Options: ``directed``,
+    ``length``, ``similarity``, ``ignore``, ``k=10``, ``metric=cosine``, ``restart=0.1``; for lists
+    of edges whose columns have other names, ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
+
+    >>> words = parse_source("words=cosine:title,abstract")
+    >>> words.name, words.kind, words.columns, words.metric
+    ('words', 'metric', ('title', 'abstract'), 'cosine')
+    >>> str(parse_source("near=knn:x,y:k=5"))
+    'near=knn:x,y:k=5:metric=euclidean'
+    """
+    match = re.fullmatch(r"([^=]+)=([^:]+):(.+)", text, re.DOTALL)
+    if match is None:
+        raise InputError(
+            argument="source",
+            expected="NAME=KIND:WHAT, such as words=cosine:title or links=paths:links.csv",
+            found=f"{text!r}",
+        )
+    name, kind, rest = (part.strip() for part in match.groups())
+    if kind in KINDS and kind != "metric":
+        what, options = _split(rest, kind)
+    else:
+        try:
+            check_metric_name(kind)
+        except InputError:
+            raise InputError(
+                argument=f"source {name!r}",
+                expected=f"{', '.join(KINDS[1:])} or a distance such as euclidean or cosine",
+                found=f"{kind!r}",
+            ) from None
+        kind, metric = "metric", kind
+        what, options = _split(rest, kind)
+        options["metric"] = metric
+    if kind in ("metric", "knn"):
+        columns = tuple(part.strip() for part in what.split(",") if part.strip())
+        return SourceSpec(name, kind, columns=() if columns == ("*",) else columns, **options)
+    return SourceSpec(name, kind, what, **options)
+
+
+def parse_edges(text: str) -> SourceSpec:
+    """Read ``[NAME=]FILE[:OPTION...]``: path lengths in a graph, named after its file.
+
+    >>> str(parse_edges("data/roads.csv:directed"))
+    'roads=paths:data/roads.csv:directed'
+    """
+    return _parse_file(text, "paths")
+
+
+def parse_matrix(text: str) -> SourceSpec:
+    """Read ``[NAME=]FILE[:directed]``: a ready matrix, named after its file."""
+    return _parse_file(text, "matrix")
+
+
+def default_specs(
+    columns: Sequence[Column], graphs: Sequence[SourceSpec], *, alone: bool = False
+) -> list[SourceSpec]:
+    """Return what a table and graphs are worth by themselves.
+
+    - *numbers*, *counts*, *categories*: one source for all columns of a kind (numbers by Euclidean
+      distance, counts by the angle between them), so that a kind can count more than another;
+    - every column of text by itself, by the angle between its words;
+    - for every undirected graph, the attributes smoothed along it;
+    - where the table is `alone`, paths over nearest neighbours by all of its columns.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for column in columns:
+        group = "number" if column.kind in ("plain", "date") else column.kind
+        by_kind.setdefault(group, []).append(column.name)
+    plural = {"number": "numbers", "count": "counts", "category": "categories"}
+    specs = [
+        SourceSpec(plural[kind], "metric", columns=tuple(by_kind[kind]), metric=how)
+        for kind, how in (("number", "euclidean"), ("count", "cosine"), ("category", "euclidean"))
+        if kind in by_kind
+    ]
+    specs += [
+        SourceSpec(name, "metric", columns=(name,), metric="cosine")
+        for name in by_kind.get("text", [])
+    ]
+    if specs and alone:
+        metric = "cosine" if by_kind.keys() <= {"text", "count", "ignore"} else "euclidean"
+        specs.append(SourceSpec("neighbours", "knn", metric=metric))
+    if specs:
+        specs += [
+            replace(graph, name=f"{graph.name} smoothed", kind="smoothed", directed=None)
+            for graph in graphs
+            if not graph.directed
+        ]
+    return specs
+
+
+def _parse_file(text: str, kind: str) -> SourceSpec:
+    name, equals, rest = text.partition("=")
+    whole, _ = _split(text, kind)
+    if not equals or any(mark in name for mark in "/\\:.") or Path(whole).exists():
+        name, rest = "", text
+    what, options = _split(rest, kind)
+    if not what:
+        raise InputError(argument=kind, expected="a file", found=f"{text!r}")
+    return SourceSpec(name.strip() or Path(what).stem, kind, what, **options)
+
+
+def _split(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Take options off the end of a text, as long as they are known ones."""
+    words = text.split(":")
+    found: list[tuple[str, str]] = []
+    while len(words) > 1 and (option := _option(words[-1].strip(), kind)):
+        found.insert(0, option)
+        words.pop()
+    what = ":".join(words).strip()
+    if len(words) > 1 and kind not in ("metric", "knn") and not Path(what).exists():
+        file = ":".join(words[:-1]).strip()
+        if Path(file).exists():
+            raise InputError(
+                f"no option {words[-1]!r}",
+                argument=file,
+                remedy=f"there are {', '.join(OPTIONS[kind])}",
+            )
+    return what, _settled(what, found)
+
+
+def _option(word: str, kind: str) -> tuple[str, str] | None:
+    """Return an option and its value, '' if it has none; None if it is no option of this kind."""
+    key, equals, value = word.partition("=")
+    if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
+        return None
+    return key, value.strip()
+
+
+def _settled(what: str, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return what options mean; InputError if two of them contradict each other."""
+    options: dict[str, Any] = {}
+
+    def settle(name: str, value: Any) -> None:
+        if options.setdefault(name, value) != value:
+            raise InputError(
+                argument=what, expected=f"one {name}", found=f"{options[name]!r} and {value!r}"
+            )
+
+    ends: dict[str, str] = {}
+    for key, value in found:
+        if key in WEIGHTS:
+            settle("weight", key)
+            if value:
+                settle("weight_column", value)
+        elif key in ("directed", "undirected"):
+            settle("directed", key == "directed")
+        elif key in ENDS:
+            ends[key] = value
+        else:
+            try:
+                settle(key, WITH_VALUE[key](value))
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(argument=key, expected="a number", found=f"{value!r}") from None
+    if ends:
+        if len(ends) < 2:
+            raise InputError(argument=what, expected="both from=COLUMN and to=COLUMN", found=ends)
+        options["ends"] = (ends["from"], ends["to"])
+    return options

@@ -1,0 +1,16 @@
+"""From files to a folder, and on from there: what ``metricmix fit`` and ``predict`` do."""
+
+from metricmix.app.pipeline.fit_run import FitOutcome, fit_files
+from metricmix.app.pipeline.run_folder import NewLabel, RunFolder, open_run, predict_files
+from metricmix.app.pipeline.run_record import FitSettings, plan_files
+
+__all__ = [
+    "FitOutcome",
+    "FitSettings",
+    "NewLabel",
+    "RunFolder",
+    "fit_files",
+    "open_run",
+    "plan_files",
+    "predict_files",
+]

@@ -1,0 +1,283 @@
+"""The metric nearest to a dissimilarity, as a transformer."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+
+from metricmix.exceptions import InputError
+from metricmix.metric import MetricViolations, metric_violations
+from metricmix.nearness.nearest_metric import NORMS, nearest_metric
+from metricmix.paths.all_pairs import project
+from metricmix.paths.min_plus import min_plus
+from metricmix.typing import AnyArray
+from metricmix.validation import check_choice, check_square
+
+__all__ = ["NORMS", "MetricRepair"]
+
+
+class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Turn a dissimilarity into a metric.
+
+    .. math:: P(X) = \max \{ d : d_{ij} \le X_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
+
+    the largest metric below X: all shortest-path lengths; or the metric nearest to X in another
+    norm (:func:`metricmix.nearest_metric`). What is a metric already stays as it is. An item x that
+    was not in the fit comes in by the items of the fit,
+
+    .. math:: d(x, j) = \min_u \; X_{xu} + d_{uj}
+
+    whatever other new items come with it; the items of the fit keep their distances, also where the
+    new item would be a shorter way between them.
+
+    Parameters
+    ----------
+    norm : {"decrease", "l2", "l1", "linf", "increase"}
+        How to change the entries: "decrease" only lowers them, each as little as possible; "l2",
+        "l1" and "linf" make the sum of squared changes, the sum of changes or the largest change
+        as small as possible; "increase" only raises them, by the smallest sum of squares.
+    directed : bool
+        Whether ``X[i, j]`` and ``X[j, i]`` may differ; with "decrease" only.
+    tol : float
+        By which share that may be missed; "decrease" is exact.
+    n_jobs : int, optional
+        Threads; no result depends on it.
+
+    Attributes
+    ----------
+    metric_ : (n, n) array
+        The metric between the items of the fit.
+    violations_ : MetricViolations
+        What was broken before. Missing entries count as filled.
+    n_changed_ : int
+        Pairs that were changed, by more than ``violations_.tolerance``; ordered if `directed`.
+    largest_change_ : float
+        By how much, at most.
+    gap_ : float
+        By which share the change is at most larger than it need be.
+    n_filled_ : int
+        Pairs that were missing (inf) and were filled in.
+    n_features_in_ : int
+        Number of items of the fit.
+
+    Notes
+    -----
+    At most n³ / 2 pairs of operations (n³ if directed) for the metric below X, as many for the
+    report, and m n² for m new items. float32 stays float32.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> repair = mm.MetricRepair()
+    >>> repair.fit_transform([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    array([[0., 1., 2.],
+           [1., 0., 1.],
+           [2., 1., 0.]])
+    >>> repair.n_changed_, repair.largest_change_, repair.violations_.worst_triangle
+    (1, 3.0, (0, 1, 2))
+
+    A new item, known to be 1 away from the first one:
+
+    >>> repair.transform([[1, np.inf, np.inf]])
+    array([[1., 2., 3.]])
+
+    All three sides give way:
+
+    >>> mm.MetricRepair("l2").fit_transform([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    array([[0., 2., 4.],
+           [2., 0., 2.],
+           [4., 2., 0.]])
+    """
+
+    metric_: AnyArray
+    violations_: MetricViolations
+    n_changed_: int
+    largest_change_: float
+    n_filled_: int
+    gap_: float
+    _rows: NDArray[np.int64] | None
+
+    def __init__(
+        self,
+        norm: str = "decrease",
+        *,
+        directed: bool = False,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.norm = norm
+        self.directed = directed
+        self.tol = tol
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> MetricRepair:
+        """Find the metric.
+
+        Parameters
+        ----------
+        X : (n, n) array
+            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. inf is a missing
+            entry, to be filled along a path.
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            If X is not such a matrix, or missing entries leave two items without a path.
+        """
+        check_choice(self.norm, NORMS, name="norm")
+        if self.directed and self.norm != "decrease":
+            raise InputError(
+                argument="directed",
+                expected=f"False with norm={self.norm!r}",
+                remedy="only 'decrease' takes asymmetric dissimilarities",
+            )
+        given = self._checked(X)
+        if given.shape[0] != given.shape[1]:
+            raise InputError(
+                argument="X",
+                expected="a square matrix (n, n) of dissimilarities, inf where one is missing",
+                found=f"shape {given.shape}",
+            )
+        given = check_square(given, name="X", directed=self.directed, allow_infinite=True)
+        validate_data(self, X, skip_check_array=True)
+        metric = project(given, self.directed, n_jobs=self.n_jobs)
+        apart = np.isinf(metric)
+        if apart.any():
+            i, j = _first(apart)
+            raise InputError(
+                argument="X",
+                expected=(
+                    "a path of known dissimilarities between any two items, found none "
+                    f"from item {i} to item {j}"
+                ),
+                remedy="give a value to one of the missing entries (inf)",
+            )
+        self.gap_, self._rows = 0.0, None
+        if self.norm != "decrease":
+            known = np.where(np.isinf(given), np.nan, given)
+            result = nearest_metric(known, self.norm, tol=self.tol, n_jobs=self.n_jobs)
+            metric, self.gap_ = result.metric.astype(given.dtype), result.gap
+            self._rows = _digests(given)
+        self.metric_ = metric
+        self._report(given)
+        self._n_features_out = len(metric)
+        return self
+
+    def transform(self, X: Any) -> AnyArray:
+        """Return the distances from the items X to those of the fit.
+
+        Parameters
+        ----------
+        X : (m, n) array
+            Dissimilarities >= 0 from m items to the n items of the fit, inf where missing: rows of
+            the matrix that was fitted, or new items.
+
+        Returns
+        -------
+        (m, n) array
+            For the matrix that was fitted, `metric_`.
+        """
+        check_is_fitted(self)
+        rows = self._checked(X)
+        n = len(self.metric_)
+        if rows.shape[1] != n:
+            raise InputError(
+                f"X has {rows.shape[1]} features, but MetricRepair is expecting {n} features as "
+                "input: a dissimilarity to each of the items of the fit, inf where it is missing"
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+        unknown = np.isinf(rows).all(axis=1)
+        if unknown.any():
+            raise InputError(
+                argument="X",
+                expected=(
+                    "a known dissimilarity in every row, found only missing ones (inf) "
+                    f"in row {int(unknown.argmax())}"
+                ),
+            )
+        found, item = self._items_of_the_fit(rows)
+        d = np.empty(rows.shape, np.result_type(rows, self.metric_))
+        d[found] = self.metric_[item[found]]
+        if not found.all():
+            d[~found] = min_plus(rows[~found], self.metric_, n_jobs=self.n_jobs)
+        return d
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> AnyArray:
+        """Return the metric; it is kept as `metric_` too."""
+        return self.fit(X, y, **fit_params).metric_.copy()
+
+    def _items_of_the_fit(self, rows: AnyArray) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which rows belong to an item of the fit, and to which."""
+        if self._rows is not None:
+            order = np.argsort(self._rows, kind="stable")
+            digests = _digests(rows)
+            item = order[np.searchsorted(self._rows[order], digests) % len(order)]
+            return self._rows[item] == digests, item
+        # A row that is 0 at item u and nowhere below u's distances is that item: what the product
+        # would find too, up to rounding. So the matrix of the fit gives its metric, at no cost.
+        at_zero = rows == 0
+        item = at_zero.argmax(axis=1)
+        found = at_zero.any(axis=1)
+        found[found] = (rows[found] >= self.metric_[item[found]]).all(axis=1)
+        return found, item
+
+    def _checked(self, X: Any) -> AnyArray:
+        """Return X as a table of numbers >= 0, some perhaps infinite."""
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "pass a dense array with inf where an entry is missing"
+            )
+        floats = (np.float64, np.float32)
+        table: AnyArray = check_array(X, dtype=floats, ensure_all_finite=False, input_name="X")
+        unknown = np.isnan(table)
+        if unknown.any():
+            raise InputError(
+                argument="X",
+                expected=f"numbers, found NaN at {_first(unknown)}",
+                remedy="mark missing entries by inf",
+            )
+        check_non_negative(table, type(self).__name__)
+        return table
+
+    def _report(self, given: AnyArray) -> None:
+        """Remember what was broken and what was changed."""
+        known = np.isfinite(given)
+        whole = given if known.all() else np.where(known, given, self.metric_)
+        self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
+        change = np.abs(whole - self.metric_)
+        sides = 1 if self.directed else 2
+        self.n_changed_ = int((change > self.violations_.tolerance).sum()) // sides
+        self.largest_change_ = float(change.max())
+        self.n_filled_ = int((~known).sum()) // sides
+
+    @property
+    def metric(self) -> str:
+        """What X is, as scikit-learn's own estimators say it: "precomputed" dissimilarities."""
+        return "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _digests(rows: AnyArray) -> NDArray[np.int64]:
+    """Return a number for every row, by which to know it again."""
+    values = np.ascontiguousarray(rows, np.float64) + 0.0  # -0 becomes 0
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in values)
+    return np.frombuffer(b"".join(digests), np.dtype("<i8")).astype(np.int64)
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    i, j = np.unravel_index(int(mask.argmax()), mask.shape)
+    return int(i), int(j)

@@ -1,5 +1,0 @@
-"""The paper's three experiments and its figures, run by one command: ``metricmix reproduce``."""
-
-from metricmix.experiments.reproduce import Outcome, reproduce
-
-__all__ = ["Outcome", "reproduce"]

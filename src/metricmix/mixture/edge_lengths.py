@@ -1,0 +1,212 @@
+r"""Edge lengths: what shortest paths are searched on.
+
+.. math:: w_{uv} = \mathrm{link}_\beta\Big(\sum_r \alpha_r M_r[u, v]\Big), \qquad w_{uu} = 0
+
+:class:`EdgeLengths` gives them by rows, and never forms the matrix unless asked to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import floor_in_place, form_lengths, link_in_place
+from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.mixture.linear import Mixture, as_mixture
+from metricmix.mixture.link import link_code, link_derivative
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_square, symmetrized
+
+__all__ = ["EdgeLengths", "edge_lengths"]
+
+FORMED_UP_TO = 8000
+"""Items up to which all lengths are formed where that saves time: half a gigabyte."""
+ROWS_AT_ONCE = 256
+
+
+class EdgeLengths:
+    """Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
+
+    Attributes
+    ----------
+    stack : DissimilarityStack
+    mixture : Mixture
+    raw_weights : (R,) array
+        Weights of the raw sources, scales divided in.
+    block : (R, n, n) array or None
+        The raw sources, where the kernels can mix rows themselves.
+    """
+
+    def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
+        self.stack = stack
+        self.mixture = mixture
+        self.raw_weights = mixture.raw_weights(stack)
+        self.block = stack.block
+        self.n = stack.n_items
+        self.directed = stack.directed
+        self.beta = mixture.beta
+        self.link = link_code(mixture.link)
+        self.plain = False  # a matrix of lengths, perhaps for one query: not worth a look at it all
+
+    def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
+        """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
+        return self._mixed(self.stack.raw_rows(items, reverse=reverse))
+
+    def _mixed(self, raw: NDArray[Any]) -> Floats:
+        """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
+        m = np.zeros(raw.shape[1:])
+        for weight, values in zip(self.raw_weights, raw, strict=True):
+            m += weight * values.astype(np.float64, copy=False)
+        return m
+
+    def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
+        """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n)."""
+        w = self.mixed_rows(items, reverse=reverse)
+        link_in_place(w, self.beta, self.link)
+        w[np.arange(len(items)), items] = 0.0
+        return w
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return w[i, j] elementwise."""
+        w = self._mixed(self.stack.raw_pairs(i, j))
+        link_in_place(w, self.beta, self.link)
+        w[i == j] = 0.0
+        return w
+
+    def floors(self) -> Floats:
+        """Return lower bounds of the edges out of each item (row 0) and into it (row 1).
+
+        Shape (2, n); from the range of every row of the sources, which a stack in memory looks up
+        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known.
+        """
+        bounds = np.zeros((2, self.n))
+        for side, reverse in enumerate((False, True) if self.directed else (False,)):
+            known = None if self.plain else self.stack.raw_range(reverse=reverse)
+            if known is None:
+                return bounds
+            low, high = known
+            m = np.maximum(self.raw_weights, 0.0) @ low + np.minimum(self.raw_weights, 0.0) @ high
+            m -= 1e-12 * (np.abs(self.raw_weights) @ high)  # rounding must not lift a bound
+            floor_in_place(m, self.beta, self.link)
+            bounds[side:] = m
+        return bounds
+
+    def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
+        r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight."""
+        sources = self.stack.raw_pairs(u, v)
+        slope = link_derivative(self._mixed(sources), self.beta, self.mixture.link)
+        return self.in_mixture_order(sources @ (flow * slope) / self.stack.scales)
+
+    def in_mixture_order(self, gradient: Floats) -> Floats:
+        """Return derivatives by (scaled) source as derivatives by the mixture's own weights."""
+        mixture, stack = self.mixture, self.stack
+        scales = stack.scales
+        if mixture.names is not None and mixture.names != stack.names:
+            order = [stack.names.index(name) for name in mixture.names]
+            gradient, scales = gradient[order], scales[order]
+        return gradient if mixture.scaling is None else gradient * scales / mixture.scaling
+
+    def formed(self, *, n_jobs: int | None = None) -> EdgeLengths:
+        """Return the same lengths as a matrix, for those who go through rows more than once.
+
+        Returns itself where it is one already, where the sources are not in memory either, and
+        where it would take too much of it.
+        """
+        if self.plain or self.block is None or self.n > FORMED_UP_TO:
+            return self
+        return lengths_of(self.matrix(n_jobs=n_jobs), directed=self.directed)
+
+    def some_rows(self, start: int, stop: int, *, n_jobs: int | None = None) -> Floats:
+        """Return w[start:stop, :]; by the kernel, on threads, where the sources are in memory."""
+        if self.block is None:  # computed sources may not be safe to call from several threads
+            return self.rows(np.arange(start, stop))
+        w = np.empty((stop - start, self.n))
+        threads = threads_for(self.n, n_jobs)
+        step = max(1, -(-(stop - start) // (4 * threads)))
+
+        def fill(first: int) -> None:
+            part = w[first - start : first - start + step]
+            form_lengths(self.block, self.raw_weights, self.beta, self.link, first, part)
+
+        in_threads(fill, range(start, stop, step), threads)
+        return w
+
+    def matrix(self, *, n_jobs: int | None = None) -> Floats:
+        """Return all lengths as an (n, n) array; symmetric ones exactly so."""
+        if self.block is not None:
+            w = self.some_rows(0, self.n, n_jobs=n_jobs)
+        else:
+            w = np.empty((self.n, self.n))
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                stop = min(self.n, start + ROWS_AT_ONCE)
+                w[start:stop] = self.some_rows(start, stop)
+        if not self.directed:  # rows and columns of a source may differ by rounding
+            np.minimum(w, w.T, out=w)
+        return w
+
+
+def edge_lengths(
+    lengths: EdgeLengths | DissimilarityStack | ArrayLike,
+    mixture: Mixture | ArrayLike | None = None,
+    *,
+    directed: bool = False,
+) -> EdgeLengths:
+    """Return edge lengths from what people have: a stack with weights, or a matrix of lengths.
+
+    Parameters
+    ----------
+    lengths : DissimilarityStack, (n, n) array, or EdgeLengths
+    mixture : Mixture, solver result, array of R weights, or mapping of source names to weights
+        Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
+        entries are the lengths.
+    directed : bool
+        For a matrix only; a stack knows.
+    """
+    if isinstance(lengths, EdgeLengths):
+        return lengths
+    if isinstance(lengths, DissimilarityStack):
+        if mixture is None:
+            raise InputError(
+                argument="mixture", expected="a Mixture or weights for the stack", found="None"
+            )
+        return EdgeLengths(lengths, _checked(as_mixture(mixture), lengths))
+    if mixture is not None:
+        raise InputError(
+            "weights go with a DissimilarityStack",
+            argument="mixture",
+            remedy="a matrix of edge lengths takes none",
+        )
+    w = check_square(lengths, name="lengths", directed=directed)
+    return lengths_of(w if directed else symmetrized(w), directed=directed)
+
+
+def _checked(mixture: Mixture, stack: DissimilarityStack) -> Mixture:
+    """Refuse an identity link whose mixture is negative somewhere: that has no edge lengths."""
+    weights = mixture.raw_weights(stack)
+    if mixture.link == "identity" and (weights < 0).any():
+        for start in range(0, stack.n_items, 256):
+            items = np.arange(start, min(stack.n_items, start + 256))
+            m = np.tensordot(weights, stack.raw_rows(items), axes=1)
+            if m.min() < -1e-9 * np.abs(m).max():
+                i, j = np.unravel_index(int(m.argmin()), m.shape)
+                raise InputError(
+                    (
+                        "link='identity' needs a mixture that is nowhere negative, found "
+                        f"{m.min():.6g} at ({i + start}, {j})"
+                    ),
+                    argument="mixture",
+                    remedy="use link='softplus'",
+                )
+    return mixture
+
+
+def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:
+    """Return a matrix of lengths, known to be sound, as :class:`EdgeLengths`, uncopied."""
+    stack = DissimilarityStack.from_block(np.ascontiguousarray(w)[None], ["length"], directed)
+    lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
+    lengths.plain = True
+    return lengths

@@ -1,0 +1,210 @@
+"""The results file: every finished cell, what it was computed with, and nothing by halves.
+
+One JSON file is the state of a run and its outcome. It is rewritten beside itself and moved into
+place, so that an interruption or a full disk leaves the last good one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from metricmix.atomic import replacing
+from metricmix.exceptions import ResultsError
+from metricmix.paper.experiment import Cell, Experiment, Found
+
+__all__ = ["Results", "commit", "cpu_name", "provenance"]
+
+
+FORMAT = "metricmix results 1"
+MUST_AGREE = ("data", "seed", "metricmix")
+"""What a file must have in common with a run that is to go on from it."""
+
+
+class Results:
+    """Cells by experiment and key.
+
+    Parameters
+    ----------
+    path : Path
+        The file to keep them in.
+    head : dict
+        Data, seed, versions and machine that they were computed with.
+    """
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.path = path
+        self.head = head
+        self.settings: dict[str, Any] = {}
+        self._cells: dict[str, dict[str, dict[str, Any]]] = {}
+
+    @classmethod
+    def begin(cls, path: Path, data: str, seed: int, *, fresh: bool = False) -> Results:
+        """Return what is in the file if it belongs to such a run, else nothing, to be filled.
+
+        With `fresh`, what is there is left alone until the first write.
+
+        Raises
+        ------
+        ResultsError
+            If the file is damaged, or of other data, another seed or another version.
+        """
+        head = {"data": data, "seed": seed, **provenance()}
+        if fresh or not path.exists():
+            return cls(path, head)
+        results = cls.read(path)
+        for name in MUST_AGREE:
+            if results.head.get(name) != head[name]:
+                raise ResultsError(
+                    f"{path}: holds results with {name} {results.head.get(name)}, not "
+                    f"{head[name]}; choose another folder, or start afresh with --fresh"
+                )
+        commits = str(results.head.get("commit")).split(", ")
+        if head["commit"] is not None and head["commit"] not in commits:
+            results.head["commit"] = ", ".join([*commits, head["commit"]])
+        return results
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """Read a results file."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise KeyError("format")
+            results = cls(path, content["head"])
+            results.settings = content["settings"]
+            for name, records in content["cells"].items():
+                results._cells[name] = {_key(record["cell"]): record for record in records}
+        except FileNotFoundError:
+            raise ResultsError(f"{path}: no results yet; run `metricmix reproduce`") from None
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise ResultsError(
+                f"{path}: not a results file, or a damaged one; start afresh with --fresh"
+            ) from None
+        return results
+
+    def write(self) -> None:
+        """Write the file, whole or not at all."""
+        content = {
+            "format": FORMAT,
+            "head": self.head,
+            "settings": self.settings,
+            "cells": {
+                name: [records[key] for key in sorted(records)]
+                for name, records in sorted(self._cells.items())
+            },
+        }
+        text = json.dumps(content, separators=(",", ":"))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as file:
+            # A line per cell keeps differences readable.
+            file.write(text.replace('{"cell":', '\n{"cell":').encode())
+
+    def missing(self, experiment: Experiment) -> list[Cell]:
+        """Return the cells still to be run; those run with other settings are forgotten."""
+        settings = json.loads(json.dumps(experiment.depends_on, default=str))
+        if self.settings.get(experiment.name) != settings:
+            self._cells.pop(experiment.name, None)
+        self.settings[experiment.name] = settings
+        known = self._cells.setdefault(experiment.name, {})
+        return [cell for cell in experiment.cells() if _key(cell) not in known]
+
+    def add(self, experiment: Experiment, cell: Cell, found: Found) -> None:
+        """Keep what a cell found."""
+        record: dict[str, Any] = {"cell": dict(cell), "values": found.values}
+        if found.seconds:
+            record["seconds"] = found.seconds
+        self._cells.setdefault(experiment.name, {})[_key(cell)] = record
+
+    def has(self, name: str) -> bool:
+        """Return whether an experiment has any finished cell."""
+        return bool(self._cells.get(name))
+
+    def records(self, name: str, **where: int | str) -> Iterator[dict[str, Any]]:
+        """Yield the cells of an experiment that agree with `where`, in the order of their keys."""
+        for _, record in sorted(self._cells.get(name, {}).items()):
+            if all(record["cell"].get(key) == value for key, value in where.items()):
+                yield record
+
+    def sizes(self, name: str, **where: int | str) -> list[int]:
+        """Return the sizes D that there are cells of, smallest first."""
+        return sorted({int(record["cell"]["D"]) for record in self.records(name, **where)})
+
+
+def _key(cell: Cell) -> str:
+    """Return a cell's key as text; numbers are padded, so that it sorts as one expects."""
+    return ",".join(
+        f"{name}={value:06d}" if isinstance(value, int) else f"{name}={value}"
+        for name, value in cell.items()
+    )
+
+
+# -- what results were computed with: versions, machine, date -----------------------------------
+
+PACKAGES = ("metricmix", "numpy", "scipy", "numba", "scikit-learn", "cvxpy", "clarabel")
+
+
+def provenance() -> dict[str, Any]:
+    """Return versions of what matters, the machine, the commit and the date."""
+    found: dict[str, Any] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found | {
+        "python": platform.python_version(),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "memory_gib": memory_gib(),
+        "commit": commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def cpu_name() -> str:
+    """Return the processor's name."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def memory_gib() -> float | None:
+    """Return the machine's memory, where the system tells."""
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout that this runs from; None where there is none.
+
+    It is called dirty if the package itself was changed since.
+    """
+    name = _git("rev-parse", "--short", "HEAD")
+    return f"{name}-dirty" if name and _git("status", "--porcelain", "--", "..") else name
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        asked = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,350 @@
+r"""New items: paths that start outside a stack and go on through its items.
+
+.. math:: d(x, j) = \min_u \; w(x, u) + d(u, j)
+
+A new item x is joined to the n items of a stack by edges; what it needs to know of them is either a
+short search, a table that was made once, or one min-plus product. No all-pairs computation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.mixing import floor_of, length_of, link_in_place, mix_row, tangent_of
+from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.forest import chunk_count, forget, open_item, relax, take_nearest
+from metricmix.paths.min_plus import min_plus
+from metricmix.typing import Floats, Indices, Ints
+
+__all__ = ["NewItems", "are_items", "enter", "nearest_by_table", "nearest_wanted"]
+
+
+ROUNDING = 1e-12
+"""Dissimilarity, relative to the scale of its source, that is taken for 0."""
+ROW_ROUNDING = 1e-6
+"""Difference of two rows that is taken for rounding (float32 sources included)."""
+ROWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class NewItems:
+    """M new items, joined by edges to the n items of a stack.
+
+    Attributes
+    ----------
+    lengths : EdgeLengths
+        Of the edges between the items of the stack.
+    m : (M, n) array
+        Mixture values of the edges from the new items, before the link.
+    same : (M,) array
+        For a new item whose row is that of an item of the stack, 0 to itself included, that item:
+        it *is* that item, at distance 0 from it. -1 for all others.
+    n_jobs : int, optional
+        Threads.
+    """
+
+    lengths: EdgeLengths
+    m: Floats
+    same: Indices
+    n_jobs: int | None = None
+
+    @classmethod
+    def from_rows(
+        cls, lengths: EdgeLengths, raw: NDArray[Any], *, n_jobs: int | None = None
+    ) -> NewItems:
+        """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
+        m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
+        same = _find_same(lengths, raw, m)
+        return cls(lengths, np.ascontiguousarray(m), same, n_jobs)
+
+    def __len__(self) -> int:
+        return len(self.m)
+
+    def select(self, chosen: Any) -> NewItems:
+        """Return some of the new items, by a mask or by numbers."""
+        return replace(self, m=np.ascontiguousarray(self.m[chosen]), same=self.same[chosen])
+
+    def edges(self) -> Floats:
+        """Return the lengths of the edges to all items, (M, n)."""
+        w = self.m.copy()
+        parts = np.array_split(w, 4 * effective_threads(self.n_jobs))
+        in_threads(
+            lambda part: link_in_place(part, self.lengths.beta, self.lengths.link),
+            [part for part in parts if len(part)],
+            self.n_jobs,
+        )
+        w[self.same >= 0, self.same[self.same >= 0]] = 0.0
+        return w
+
+    def distances(self, d: Floats) -> Floats:
+        """Return the distances to some items, given those from all items to them.
+
+        Parameters
+        ----------
+        d : (n, T) array
+            Distances from every item of the stack to the T items.
+
+        Returns
+        -------
+        (M, T) array
+            One min-plus product, M n T pairs of operations at most.
+        """
+        return min_plus(self.edges(), d, n_jobs=self.n_jobs)
+
+    def nearest(
+        self, wanted: NDArray[np.bool_], k: int, table: tuple[Floats, Indices] | None = None
+    ) -> tuple[Floats, Indices]:
+        """Return the k nearest wanted items of every new item.
+
+        Parameters
+        ----------
+        wanted : (n,) mask
+            At least k items.
+        k : int
+        table : pair of (n, k) arrays, optional
+            Distances and numbers of the k nearest wanted items of every item of the stack, if known
+            (:func:`~metricmix.paths.nearest_labelled`): one pass over the edges is enough then.
+            Without it, a search per new item settles items until it has met k wanted ones.
+
+        Returns
+        -------
+        distances, items : (M, k) arrays
+            Nearest first.
+        """
+        m = self.m
+        if (self.same >= 0).any():  # such an item is entered at no cost at all
+            m = m.copy()
+            known = np.flatnonzero(self.same >= 0)
+            m[known, self.same[known]] = -np.inf
+        distances = np.empty((len(m), k))
+        items = np.empty((len(m), k), np.int64)
+        link = (self.lengths.beta, self.lengths.link)
+        threads = effective_threads(self.n_jobs)
+        ends = np.linspace(0, len(m), min(len(m), 4 * threads) + 1).astype(np.int64)
+        shares = list(pairwise(ends.tolist()))
+        if table is not None:
+
+            def look_up(share: tuple[int, int]) -> None:
+                nearest_by_table(m, *link, *share, *table, distances, items)
+
+            in_threads(look_up, shares, threads)
+        elif self.lengths.block is not None:
+
+            def search(share: tuple[int, int]) -> None:
+                rows = (self.lengths.block, self.lengths.raw_weights, *link)
+                state = _state(self.lengths.n)
+                nearest_wanted(
+                    *rows, m, *share, wanted, *state, np.empty(self.lengths.n), distances, items
+                )
+
+            in_threads(search, shares, threads)
+        else:
+            self._search_computed(m, wanted, distances, items)
+        entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
+        distances[entered] = 0.0  # the smallest length that the link gives is a hair more
+        return distances, items
+
+    def _search_computed(
+        self, m: Floats, wanted: NDArray[np.bool_], distances: Floats, items: Indices
+    ) -> None:
+        """Search likewise, where rows have to be asked for."""
+        lengths, k = self.lengths, distances.shape[1]
+        state = _state(lengths.n)
+        dist, key, least = state[:3]
+        for q in range(len(m)):
+            enter(m[q], lengths.beta, lengths.link, wanted, k, *state)
+            found = 0
+            while found < k:
+                u = take_nearest(key, least)
+                if wanted[u]:
+                    distances[q, found], items[q, found] = dist[u], u
+                    found += 1
+                if found < k:
+                    row = lengths.mixed_rows(np.array([u]))[0]
+                    relax(u, row, lengths.beta, lengths.link, *state)
+
+
+def are_items(stack: DissimilarityStack, raw: NDArray[Any], first: int) -> bool:
+    """Return whether `raw` (M, n, R) are the rows of the items first, first + 1, … of the stack."""
+    if first + len(raw) > stack.n_items:
+        return False
+    for start in range(0, len(raw), ROWS_AT_ONCE):
+        rows = raw[start : start + ROWS_AT_ONCE]
+        if not _same_rows(stack, rows, first + start + np.arange(len(rows))).all():
+            return False
+    return True
+
+
+def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
+    """Return which new items have the very row of an item of the stack; -1 for the others.
+
+    Of several such items, the first.
+    """
+    weights, scales = lengths.raw_weights, lengths.stack.scales
+    same = np.full(len(raw), -1)
+    # Where no source tells two items apart, neither does the mixture: few places to look at.
+    near = np.abs(m) <= ROUNDING * float(np.abs(weights) @ scales)
+    item, place = np.nonzero(near)
+    equal = (np.abs(raw[item, place]) <= ROUNDING * scales).all(axis=1)
+    item, place = item[equal], place[equal]
+    while len(item):  # the next place of each item that is still looking for one
+        known, first = np.unique(item, return_index=True)
+        for start in range(0, len(known), ROWS_AT_ONCE):
+            chunk = slice(start, start + ROWS_AT_ONCE)
+            some, at = known[chunk], place[first[chunk]]
+            same[some] = np.where(_same_rows(lengths.stack, raw[some], at), at, -1)
+        left = same[item] < 0
+        left[first] = False
+        item, place = item[left], place[left]
+    return same
+
+
+def _same_rows(stack: DissimilarityStack, raw: NDArray[Any], items: Indices) -> NDArray[np.bool_]:
+    """Return which of the rows `raw` (M, n, R) are those of the items, up to rounding."""
+    theirs = np.moveaxis(stack.raw_rows(items), 0, -1)
+    close = np.abs(raw - theirs) <= ROW_ROUNDING * (stack.scales + theirs)
+    return np.asarray(close.all(axis=(1, 2)))
+
+
+def _state(n: int) -> tuple[Any, ...]:
+    """Return the arrays of a search: distances, keys, chunk minima, predecessors, roots."""
+    return (
+        np.empty(n),
+        np.empty(n),
+        np.empty(chunk_count(n)),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+    )
+
+
+# -- searches that start outside: from new items, joined by edges to the items of a stack -------
+
+
+@kernel
+def enter(
+    m: Floats,
+    beta: float,
+    link: int,
+    wanted: NDArray[np.bool_],
+    k: int,
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    root: Ints,
+) -> None:
+    """Open the items that a new item, with mixture values `m` to all of them, may have to visit.
+
+    The link is increasing, so the k-th smallest value of a wanted item bounds all that matters:
+    items beyond it, and ways longer than its edge, are left out.
+    """
+    forget(dist, key, least, pred)
+    smallest = np.full(k, np.inf)
+    for v in range(m.shape[0]):
+        if wanted[v] and m[v] < smallest[k - 1]:
+            place = k - 1
+            while place > 0 and smallest[place - 1] > m[v]:
+                smallest[place] = smallest[place - 1]
+                place -= 1
+            smallest[place] = m[v]
+    cap = smallest[k - 1]
+    beyond = np.nextafter(length_of(cap, beta, link), np.inf)
+    for v in range(m.shape[0]):
+        root[v] = -1
+        if m[v] <= cap:
+            open_item(v, length_of(m[v], beta, link), dist, key, least)
+        else:
+            dist[v] = beyond
+
+
+@kernel
+def nearest_wanted(
+    block: NDArray[Any],
+    weights: Floats,
+    beta: float,
+    link: int,
+    m: Floats,
+    start: int,
+    stop: int,
+    wanted: NDArray[np.bool_],
+    dist: Floats,
+    key: Floats,
+    least: Floats,
+    pred: Ints,
+    root: Ints,
+    row: Floats,
+    distances: Floats,
+    items: NDArray[np.int64],
+) -> None:
+    """Find the k nearest wanted items of the new items start .. stop - 1, one search each.
+
+    `m` (M, n) holds their mixture values; `distances` and `items` (M, k) receive the answers.
+    """
+    k = distances.shape[1]
+    for q in range(start, stop):
+        enter(m[q], beta, link, wanted, k, dist, key, least, pred, root)
+        found = 0
+        while found < k:
+            u = take_nearest(key, least)
+            if wanted[u]:
+                distances[q, found] = dist[u]
+                items[q, found] = u
+                found += 1
+            if found < k:
+                mix_row(block, weights, u, False, row)
+                relax(u, row, beta, link, dist, key, least, pred, root)
+
+
+@kernel
+def nearest_by_table(
+    m: Floats,
+    beta: float,
+    link: int,
+    start: int,
+    stop: int,
+    table_distances: Floats,
+    table_items: NDArray[np.int64],
+    distances: Floats,
+    items: NDArray[np.int64],
+) -> None:
+    """Find the k nearest wanted items of new items from the k nearest of every item.
+
+    `table_distances` and `table_items` (n, k) are sorted by distance. Wherever a path enters, at
+    item u, the wanted items that it can lead to nearest are those of u.
+    """
+    k = distances.shape[1]
+    shift, slope = tangent_of(beta, link)
+    for q in range(start, stop):
+        best, who = distances[q], items[q]
+        for slot in range(k):
+            best[slot] = np.inf
+            who[slot] = -1
+        for u in range(m.shape[1]):
+            if floor_of(m[q, u], shift, slope) + table_distances[u, 0] >= best[k - 1]:
+                continue
+            edge = length_of(m[q, u], beta, link)
+            for t in range(k):
+                reached = edge + table_distances[u, t]
+                if reached >= best[k - 1]:
+                    break
+                place = k - 1
+                for slot in range(k):
+                    if who[slot] == table_items[u, t]:
+                        place = slot  # known already: only a shorter way counts
+                        break
+                if who[place] == table_items[u, t] and best[place] <= reached:
+                    continue
+                while place > 0 and best[place - 1] > reached:
+                    best[place] = best[place - 1]
+                    who[place] = who[place - 1]
+                    place -= 1
+                best[place] = reached
+                who[place] = table_items[u, t]

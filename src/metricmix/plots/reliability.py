@@ -1,0 +1,111 @@
+"""Whether probabilities can be taken at their word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.exceptions import InputError
+from metricmix.plots.style import PALETTE, figure
+from metricmix.typing import Floats
+from metricmix.validation import as_float_array, check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_reliability"]
+
+
+def plot_reliability(
+    y_true: ArrayLike, proba: ArrayLike, classes: ArrayLike, n_bins: int = 10
+) -> Figure:
+    r"""Return a reliability diagram: how often the predicted class is right, by its probability.
+
+    Items are sorted into bins by the probability of the class predicted for them. A bin whose dot
+    lies below the diagonal promises too much. The title has the expected calibration error,
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{|b|}{M} \,
+              \big| \mathrm{accuracy}(b) - \mathrm{confidence}(b) \big|
+
+    and bars the 95 % intervals of the accuracies (Wilson's).
+
+    Parameters
+    ----------
+    y_true : array of M labels
+    proba : (M, C) array
+        Class probabilities, as ``predict_proba`` gives them.
+    classes : array of C labels
+        Of the columns: ``model.classes_``.
+    n_bins : int
+        Bins of equal width between 1 / C, the least that a predicted class can have, and 1.
+    """
+    right, confidence, low = _judged(y_true, proba, classes)
+    edges = np.linspace(low, 1.0, check_integer(n_bins, name="n_bins", low=1) + 1)
+    bins = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    full = counts > 0
+    accuracy = np.bincount(bins, right, minlength=n_bins)[full] / counts[full]
+    promised = np.bincount(bins, confidence, minlength=n_bins)[full] / counts[full]
+    error = float(counts[full] @ np.abs(accuracy - promised) / len(right))
+
+    picture, axes = figure(width=5.0, height=5.4)
+    places = picture.add_gridspec(2, 1, height_ratios=[3, 1])
+    axes.set_subplotspec(places[0])
+    bars = picture.add_subplot(places[1], sharex=axes)
+    bars.spines[["top", "right"]].set_visible(False)
+    bars.grid(color="#dddddd", linewidth=0.6, axis="y")
+    bars.set_axisbelow(True)
+
+    axes.plot(
+        [low, 1.0], [low, 1.0], color="#555555", linestyle="--", linewidth=1.2, label="as promised"
+    )
+    span = _wilson(accuracy, counts[full])
+    axes.vlines(promised, *span, color=PALETTE[0], linewidth=1.4, alpha=0.6)
+    axes.plot(promised, accuracy, "o-", color=PALETTE[0], linewidth=1.6, label="found")
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.set_ylabel("share that is right")
+    axes.set_ylim(0.0, 1.03)
+    axes.tick_params(labelbottom=False)
+    axes.set_title(
+        f"expected calibration error {error:.3f}, accuracy {np.mean(right):.3f}",
+        loc="left",
+        fontsize=11,
+    )
+    width = np.diff(edges)
+    drawn = bars.bar(edges[:-1], counts, 0.92 * width, align="edge", color=PALETTE[5])
+    bars.bar_label(drawn, [str(c) if c else "" for c in counts], fontsize=8, padding=1)
+    bars.margins(y=0.25)
+    bars.set_xlim(low - 0.02 * (1.0 - low), 1.0 + 0.02 * (1.0 - low))
+    bars.set_xlabel("probability of the predicted class")
+    bars.set_ylabel("items")
+    return picture
+
+
+def _judged(
+    y_true: ArrayLike, proba: ArrayLike, classes: ArrayLike
+) -> tuple[NDArray[np.bool_], Floats, float]:
+    """Return which predictions are right, how sure they are, and the least they could be."""
+    labels, names = np.asarray(y_true), np.asarray(classes)
+    p = as_float_array(proba, name="proba").astype(np.float64)
+    if p.ndim != 2 or p.shape != (len(labels), len(names)) or p.size == 0:
+        raise InputError(
+            argument="proba",
+            expected=(
+                f"a row for each of the {len(labels)} labels and a column for each "
+                f"of the {len(names)} classes"
+            ),
+            found=f"shape {p.shape}",
+        )
+    if not np.allclose(p.sum(axis=1), 1.0, atol=1e-6) or p.min() < 0:
+        raise InputError(argument="proba", expected="probabilities, rows >= 0 that sum to 1")
+    return names[p.argmax(axis=1)] == labels, p.max(axis=1), 1.0 / len(names)
+
+
+def _wilson(share: Floats, count: NDArray[np.int64], z: float = 1.96) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's intervals for shares of `count` trials."""
+    total = count + z**2
+    centre = (share * count + z**2 / 2.0) / total
+    half = z / total * np.sqrt(share * (1.0 - share) * count + z**2 / 4.0)
+    return np.asarray(centre - half), np.asarray(centre + half)

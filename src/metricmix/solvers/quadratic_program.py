@@ -1,0 +1,289 @@
+r"""The quadratic program over the weights with some of the rows, and a bound from its multipliers.
+
+.. math:: \min_{\alpha \in C} \; f(\alpha) = \lVert F \alpha + h \rVert^2 + q^T \alpha + \kappa
+          \quad \text{s.t.} \quad A \alpha \ge 0
+
+With :math:`\alpha = \alpha_0 + B z`, such that f is :math:`\lVert z - p \rVert^2` plus a constant,
+it is a nearest point problem. Where the objective does not determine the weights (sources that
+coincide, and no ridge), directions in which F is flat get a proximal term :math:`\epsilon^2 \lVert
+\alpha - \alpha_{\text{previous}} \rVert^2`, which vanishes as the rounds go on. Weights
+are measured by the largest entries of their sources, so that the scale of a source does not matter.
+
+Any multipliers :math:`y \ge 0` give a lower bound of f over all metrics, however they were found:
+
+.. math:: f(\alpha + \delta) \ge f(\alpha) - y^T A \alpha
+          + \min_\delta \; (\nabla f(\alpha) - A^T y)^T \delta + \lVert F \delta \rVert^2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.solvers.linear_model import LinearModel
+from metricmix.typing import Floats, Indices
+
+__all__ = ["Quadratic", "WeightProgram", "nearest_point", "quadratic_of"]
+
+
+EPS = float(np.finfo(np.float64).eps)
+FLAT = 1e-8
+"""Singular values of F, relative to the largest, up to which a direction counts as flat."""
+PROXIMAL = 1e-2
+"""Curvature given to flat directions, as such a singular value."""
+PROXIMAL_STEPS = 30
+"""Steps along flat directions in one round: without any, the first is the last."""
+REACH = 1e3
+"""How far along a flat direction the lower bound holds, in lengths of the weights found, where
+nothing bounds them: weights of any sign, no ridge, and pairs without a target."""
+
+
+class WeightProgram:
+    """Minimise a quadratic function of the weights over given rows.
+
+    Parameters
+    ----------
+    quadratic : Quadratic
+    constraint : {"none", "nonnegative", "simplex"}
+    largest : (R,) array
+        Largest entry of every source.
+    """
+
+    def __init__(self, quadratic: Quadratic, constraint: str, largest: Floats) -> None:
+        R = len(quadratic.slope)
+        self.quadratic, self.constraint, self.largest = quadratic, constraint, largest
+        self.origin = np.full(R, 1.0 / R) if constraint == "simplex" else np.zeros(R)
+        basis = np.eye(R)
+        if constraint == "simplex":  # what leaves the sum of the weights alone
+            basis = np.linalg.svd(1.0 / largest[None])[2][1:].T
+        scaled = quadratic.factor / largest
+        _, values, directions = np.linalg.svd(scaled @ basis, full_matrices=True)
+        self.curvature = np.zeros(basis.shape[1])
+        self.curvature[: len(values)] = values[: len(self.curvature)]
+        self.directions = basis @ directions.T  # in weights times `largest`
+        steepest = float(self.curvature.max(initial=0.0)) or 1.0
+        self.flat = self.curvature <= FLAT * steepest
+        self.proximal = PROXIMAL * steepest
+        self.stiffness = np.where(
+            self.flat, np.hypot(self.curvature, self.proximal), self.curvature
+        )
+        self.into = self.directions / self.stiffness / largest[:, None]
+        self.signs = np.eye(R) if constraint != "none" else np.empty((0, R))
+
+    def solve(self, rows: Floats, previous: Floats) -> tuple[Floats, Floats] | None:
+        """Return the best weights under ``rows α >= 0`` and the multipliers, or None without any.
+
+        The multipliers are those of the constraint's own rows, α >= 0, and then of `rows`.
+        """
+        A = np.concatenate([self.signs, rows])
+        reduced = A @ self.into
+        norms = np.linalg.norm(reduced, axis=1)
+        # A row that is as good as 0 here is a constant, and has been looked at in phase 1.
+        matter = norms > 1e-13 * (np.abs(A) @ np.abs(self.into).sum(axis=1))
+        norms = norms[matter]
+        bounds = -(A[matter] @ self.origin) / norms
+        reduced = reduced[matter] / norms[:, None]
+        flat, stiffness = self.flat, self.stiffness[self.flat]
+        there = (((previous - self.origin) * self.largest) @ self.directions)[flat]
+        z, of_rows = np.zeros(len(self.curvature)), np.zeros(len(norms))
+        for _ in range(PROXIMAL_STEPS):
+            point = -0.5 * (self.quadratic.gradient(self.origin) @ self.into)
+            point[flat] += self.proximal**2 * there / stiffness
+            found = nearest_point(point, reduced, bounds)
+            if found is None:
+                return None
+            z, of_rows = found
+            before, there = there, z[flat] / stiffness
+            size = np.abs(there).max(initial=0.0)
+            if np.abs(there - before).max(initial=0.0) <= 1e-14 * size:
+                break
+        multipliers = np.zeros(len(A))
+        multipliers[matter] = 2.0 * of_rows / norms
+        return self._kept(self.origin + self.into @ z), multipliers
+
+    @cached_property
+    def free(self) -> Floats:
+        """The best weights without any row, and without α >= 0."""
+        step = self.into @ (self.quadratic.gradient(self.origin) @ self.into)
+        return np.asarray(self.origin - 0.5 * step)
+
+    def lower_bound(self, weights: Floats, rows: Floats, multipliers: Floats) -> float:
+        """Return a number that f is never below where all of the rows hold."""
+        quadratic = self.quadratic
+        A = np.concatenate([self.signs, rows])
+        slack = float(multipliers @ (A @ weights))
+        slope = ((quadratic.gradient(weights) - multipliers @ A) / self.largest) @ self.directions
+        reach = self._reach(weights)
+        steepness, square = np.abs(slope), self.curvature**2
+        steps = np.full(len(square), reach)
+        within = steepness < 2.0 * square * reach
+        steps[within] = steepness[within] / (2.0 * square[within])
+        lost = float((steepness * steps - square * steps**2).sum())
+        value = quadratic.value(weights)
+        size = abs(value) + abs(quadratic.constant) + abs(float(quadratic.slope @ weights))
+        bound = value - slack - lost - 32.0 * EPS * (size + abs(slack))
+        # Squares are not negative, which may say more where the objective is flat.
+        return bound if quadratic.slope.any() else max(bound, quadratic.constant)
+
+    def _reach(self, weights: Floats) -> float:
+        """Return how far from these weights the best may be; only matters where F is flat."""
+        if self.constraint == "simplex":
+            return float(np.sqrt(2.0) * self.largest.max())
+        columns = np.linalg.norm(self.quadratic.factor, axis=0)
+        if self.constraint == "nonnegative" and columns.all() and not self.quadratic.slope.any():
+            # Sources and weights are not negative, so |F α| >= α_r |F_r|; and weights 0 are not
+            # worse than the best, so |F α + h| <= |h|.
+            most = 2.0 * np.linalg.norm(self.quadratic.shift) / columns
+            return float(np.linalg.norm(most * self.largest))
+        sizes = [np.linalg.norm(at * self.largest) for at in (weights, self.free)]
+        return REACH * max(float(max(sizes)), EPS)
+
+    def _kept(self, weights: Floats) -> Floats:
+        """Return the weights with what rounding did to their own constraint undone."""
+        if self.constraint != "none":
+            weights = np.maximum(weights, 0.0)
+        return weights / weights.sum() if self.constraint == "simplex" else weights
+
+
+# -- the small quadratic program of a cutting-plane round, by non-negative least squares --------
+NOTHING = 1e-14
+"""Residuals below this mean that no point satisfies the rows."""
+
+
+def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, Floats] | None:
+    """Return the z nearest to `point` with ``rows z >= bounds``, and multipliers of the rows.
+
+    ``z - point`` is ``rows.T @ multipliers``, up to rounding; the rows should have norm 1. None if
+    no z satisfies them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z, multipliers = nearest_point(np.array([-1.0, 2.0]), np.eye(2), np.zeros(2))
+    >>> z, multipliers
+    (array([0., 2.]), array([1., 0.]))
+    """
+    ahead = bounds - rows @ point
+    if (ahead <= 0).all():
+        return point.copy(), np.zeros(len(rows))
+    if not bounds.any():
+        multipliers = _nonnegative_least_squares(rows.T, -point)
+    else:
+        size = float(np.abs(ahead).max())
+        system = np.concatenate([rows, ahead[:, None] / size], axis=1).T
+        unit = np.zeros(len(system))
+        unit[-1] = 1.0
+        found = _nonnegative_least_squares(system, unit)
+        left = unit - system @ found
+        if left[-1] <= NOTHING:
+            return None
+        multipliers = size * found / left[-1]
+    z = point + rows.T @ multipliers
+    return _polished(z, point, rows, bounds, multipliers > 0), multipliers
+
+
+def _polished(
+    z: Floats, point: Floats, rows: Floats, bounds: Floats, active: NDArray[np.bool_]
+) -> Floats:
+    """Return z with its tight rows met as exactly as its own size allows.
+
+    ``point + rows.T @ multipliers`` is off by rounding of the size of `point`, which may be far
+    away. What is orthogonal to the tight rows can be computed without leaving them.
+    """
+    slack = rows @ z - bounds
+    tight = active | (slack <= 64.0 * EPS * (1.0 + float(np.linalg.norm(point))))
+    _, values, directions = np.linalg.svd(rows[tight])
+    rank = int((values > 1e-10 * values[0]).sum())
+    along = directions[rank:].T
+    there = np.linalg.lstsq(rows[tight], bounds[tight], rcond=1e-10)[0]
+    better = there + along @ ((point - there) @ along)
+    rounding = 8.0 * EPS * (1.0 + float(np.linalg.norm(better)))
+    kept = (rows @ better - bounds).min() >= min(float(slack.min()), -rounding)
+    return better if kept else z
+
+
+def _nonnegative_least_squares(A: Floats, b: Floats) -> Floats:
+    from scipy.optimize import lsq_linear, nnls
+
+    A = np.ascontiguousarray(A)
+    try:
+        solution, _ = nnls(A, b, maxiter=30 * max(A.shape))
+    except RuntimeError:  # too many exchanges: rows that tie may go round in circles
+        solution = np.maximum(lsq_linear(A, b, bounds=(0.0, np.inf), tol=1e-14).x, 0.0)
+    return np.asarray(solution, dtype=np.float64)
+
+
+# -- an objective of the mixture as a quadratic function of the weights -------------------------
+
+VALUES_AT_ONCE = 1 << 16
+"""Values of sources that are decomposed at a time: they stay in the second cache."""
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``||factor α + shift||² + slope·α + constant``."""
+
+    factor: Floats
+    shift: Floats
+    slope: Floats
+    constant: float
+
+    def value(self, weights: Floats) -> float:
+        """Return f."""
+        residual = self.factor @ weights + self.shift
+        return float(residual @ residual + self.slope @ weights) + self.constant
+
+    def gradient(self, weights: Floats) -> Floats:
+        """Return the derivatives of f."""
+        residual = self.factor @ weights + self.shift
+        return np.asarray(2.0 * (residual @ self.factor) + self.slope)
+
+
+def quadratic_of(model: LinearModel) -> Quadratic:
+    """Return the objective of the model as a function of the weights, ridge and all.
+
+    One pass over the terms, O(R) memory beside the stack, O(R² T) operations for T terms.
+    """
+    R = model.stack.n_sources
+    step = max(4 * R, VALUES_AT_ONCE // (R + 1))
+    threads = 1 if model.stack.block is None else threads_for(model.n, model.n_jobs)
+    ridge = np.sqrt(model.objective.rho) * np.eye(R)
+    centre = np.zeros(R) if model.centre is None else model.centre
+    factor = np.column_stack([ridge, -(ridge @ centre)])
+    slope, constant = np.zeros(R), 0.0
+    for terms in model.pieces():
+        pieces = [terms[start : start + step] for start in range(0, len(terms), step)]
+        # Small decompositions, each on one thread: BLAS would get in its own way.
+        with threadpool_limits(1, user_api="blas"):
+            parts = in_threads(lambda piece: _decompose(model, piece), pieces, threads)
+        factor = _triangle(np.concatenate([factor, *(part[0] for part in parts)]))
+        slope += sum((part[1] for part in parts), np.zeros(R))
+        constant += float(np.sum([part[2] for part in parts]))
+    return Quadratic(factor[:, :-1].copy(), factor[:, -1].copy(), slope, constant)
+
+
+def _decompose(model: LinearModel, terms: Indices) -> tuple[Floats, Floats, float]:
+    """Return triangular [F, h], q and the constant of some terms."""
+    a, b, c = model.quadratic(terms)
+    i, j = (side[:, 0] for side in model.objective.pairs(terms, model.n))
+    S = model.sources_at(i, j)
+    S[i == j] = 0.0
+    curved = a > 0
+    root = np.sqrt(a[curved])
+    # a m² + b m = (√a m + b / 2√a)² - b² / 4a
+    shift = b[curved] / (2.0 * root)
+    triangle = _triangle(np.column_stack([root[:, None] * S[curved], shift]))
+    # What is left of c is 0 for squares, up to rounding of each: no sum of large terms cancels.
+    c[curved] -= shift**2
+    return triangle, np.asarray(b[~curved] @ S[~curved]), float(c.sum())
+
+
+def _triangle(rows: Floats) -> Floats:
+    """Return the triangular factor of a QR decomposition."""
+    factor: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
+    return factor

@@ -1,0 +1,271 @@
+"""New items, attached to those of a fit."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import shortest_path
+
+from metricmix import InputError, MatrixFileError, ModelFileError, TableFileError
+from metricmix.app.ingest import (
+    SourceSpec,
+    join,
+    keep_inputs,
+    load_inputs,
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    read_arrivals,
+    read_items,
+)
+
+N, M = 30, 4
+
+
+@pytest.fixture
+def world(write, tmp_path):
+    """Write all files of a fit to 30 items, and of 4 new ones; return all edges by number."""
+    rng = np.random.default_rng(3)
+    rows = [
+        f"i{k},{'xyz'[k % 3]},{rng.normal():.3f},{['red', '', 'blue'][k % 3]},"
+        f"word{k % 5} word{k % 7} again"
+        for k in range(N + M)
+    ]
+    header = "id,class,size,colour,note\n"
+    write("items.csv", header + "\n".join(rows[:N]))
+    write("new.csv", header + "\n".join(rows[N:]))
+    edges = {(k, (k + 1) % N) for k in range(N)} | {(k, k * 7 % N) for k in range(1, N)}
+    edges = sorted((u, v) for u, v in edges if u != v)
+    arriving = [(30, 2), (30, 17), (31, 30), (33, 31), (33, 5)]  # 32 has none
+    every = {pair: float(rng.integers(1, 9)) for pair in [*edges, *arriving]}
+
+    def lines(pairs):
+        return "\n".join(f"i{u},i{v},{every[u, v]:g}" for u, v in pairs)
+
+    write("links.csv", "source,target,length\n" + lines(edges))
+    write("new-links.csv", "source,target,length\n" + lines(arriving) + "\ni1,i2,1\nq,i33,1\n")
+    points = rng.normal(size=(N + M, 2))
+    far = np.linalg.norm(points[:, None] - points, axis=2)
+    np.save(tmp_path / "far.npy", far[:N, :N])
+    np.save(tmp_path / "new-far.npy", far[N:, :N])
+    return every, far
+
+
+def specs(folder, *more):
+    return [
+        parse_edges(f"{folder}/links.csv"),
+        parse_matrix(f"{folder}/far.npy"),
+        *(parse_source(text) for text in more),
+    ]
+
+
+def attach(folder, **options):
+    """Keep the inputs of a fit, load them, and return the rows of the new items by source."""
+    gathered = join(
+        read_items(folder / "items.csv", label="class"),
+        specs(folder, "near=knn:size,note:k=4"),
+    )
+    keep_inputs(folder / "inputs.json.gz", gathered)
+    kept = load_inputs(folder / "inputs.json.gz")
+    options.setdefault("edges", [parse_edges(f"links={folder}/new-links.csv")])
+    options.setdefault("matrices", [parse_matrix(f"far={folder}/new-far.npy")])
+    new, met = read_arrivals(kept, folder / "new.csv", **options)
+    stack = gathered.stack
+    rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in kept.sources}
+    return gathered, new, met, rows
+
+
+def test_every_source_of_new_items(world, tmp_path) -> None:
+    every, far = world
+    gathered, new, met, rows = attach(tmp_path)
+    assert set(rows) == set(gathered.stack.names)
+    assert all(values.shape == (M, N) for values in rows.values())
+    assert new.items.labels == ("x", "y", "z", "x")
+    np.testing.assert_allclose(rows["far"], far[N:, :N])
+
+    lengths = np.full((N + M, N + M), np.inf)
+    for (u, v), length in every.items():
+        lengths[u, v] = lengths[v, u] = min(length, lengths[u, v])
+    lengths[:N, :N] = gathered.stack.source("links")  # attached: old paths stay as they are
+    np.fill_diagonal(lengths, 0)
+    expected = shortest_path(np.where(np.isinf(lengths), 0, lengths), directed=False)[N:, :N]
+    connected = [0, 1, 3]
+    np.testing.assert_allclose(rows["links"][connected], expected[connected], rtol=1e-6)
+    longest = max(length for (u, v), length in every.items() if max(u, v) < N)
+    bridge = gathered.stack.source("links").max() + longest
+    np.testing.assert_allclose(rows["links"][2], bridge)
+    (how,) = met
+    assert (how.n_edges, how.n_left_out, how.foreign, how.n_without) == (5, 2, ("q",), 1)
+
+
+def test_an_old_item_that_comes_again_has_its_old_distances(world, tmp_path, write) -> None:
+    """Cells of an old item under a new name give the row of that item."""
+    header, *rows = (tmp_path / "items.csv").read_text().splitlines()
+    write(
+        "new.csv",
+        "\n".join([header, rows[6].replace("i6,", "twin,"), rows[7].replace("i7,", "t,")]),
+    )
+    gathered, _, _, rows_of = attach(tmp_path, edges=[], matrices=[_twin_rows(tmp_path)])
+    for name in ("numbers", "categories", "note", "near"):
+        np.testing.assert_allclose(
+            rows_of[name], gathered.stack.source(name)[[6, 7]], rtol=1e-5, atol=1e-6
+        )
+
+
+def _twin_rows(folder):
+    np.save(folder / "twin.npy", np.load(folder / "far.npy")[[6, 7]])
+    return parse_matrix(f"far={folder}/twin.npy")
+
+
+def test_smoothed_attributes_of_a_twin(world, tmp_path, write) -> None:
+    """A new item with the cells and edges of an old one is nearest to that one."""
+    header, *rows = (tmp_path / "items.csv").read_text().splitlines()
+    write("new.csv", "\n".join([header, rows[6].replace("i6,", "twin,")]))
+    edges = (tmp_path / "links.csv").read_text().splitlines()[1:]
+    mine = [line.replace("i6,", "twin,", 1) for line in edges if "i6" in line.split(",")[:2]]
+    write("twin-links.csv", "source,target,length\n" + "\n".join(mine))
+    np.save(tmp_path / "twin.npy", np.load(tmp_path / "far.npy")[[6]])
+    _, _, _, found = attach(
+        tmp_path,
+        edges=[parse_edges(f"links={tmp_path}/twin-links.csv")],
+        matrices=[parse_matrix(f"far={tmp_path}/twin.npy")],
+    )
+    assert found["links smoothed"].argmin() == 6
+    assert found["links smoothed"][0, 6] < 0.02
+
+
+def test_sources_that_new_items_cannot_have(world, tmp_path) -> None:
+    items = read_items(tmp_path / "items.csv", label="class")
+    file = str(tmp_path / "links.csv")
+    for kind in ("jaccard", "pagerank"):
+        gathered = join(items, [SourceSpec("around", kind, file)], defaults=False)
+        keep_inputs(tmp_path / "inputs.json.gz", gathered)
+        kept = load_inputs(tmp_path / "inputs.json.gz")
+        new, _ = read_arrivals(kept, tmp_path / "new.csv")
+        with pytest.raises(InputError, match=r"'around': .* put them into the table"):
+            kept.sources[0].cross(new, gathered.stack.source("around"))
+
+
+def test_rows_with_names(world, tmp_path, write) -> None:
+    far = np.load(tmp_path / "new-far.npy")
+    columns = ["i99", *(f"i{k}" for k in reversed(range(N)))]
+    lines = [",".join(["id", *columns])]
+    lines += [",".join([f"i{N + k}", "7", *map(repr, far[k, ::-1].tolist())]) for k in (3, 1, 2, 0)]
+    rows = write("rows.csv", "\n".join(lines))
+    found = attach(tmp_path, matrices=[parse_matrix(f"far={rows}")])[-1]["far"]
+    np.testing.assert_allclose(found, far)
+
+
+def test_bad_arrivals(world, tmp_path, write) -> None:
+    with pytest.raises(InputError, match="'far': expected the rows of the new items, found none"):
+        attach(tmp_path, matrices=[])
+    with pytest.raises(InputError, match=r"--matrix: .* among \['far'\], got 'near'"):
+        attach(tmp_path, matrices=[parse_matrix(f"near={tmp_path}/far.npy")])
+    with pytest.raises(MatrixFileError, match=r"expected shape \(4, 30\)"):
+        attach(tmp_path, matrices=[parse_matrix(f"{tmp_path}/far.npy")])
+    file = write("short.csv", "id,i0\ni30,1\n")
+    short = parse_matrix(f"far={file}")
+    with pytest.raises(MatrixFileError, match="found none for 29 of them, such as 'i1'"):
+        attach(tmp_path, matrices=[short])
+    write("new.csv", "id,size\nnew,3\ni3,4\n")
+    with pytest.raises(TableFileError, match="line 3, column 'id': expected new items, found 'i3'"):
+        attach(tmp_path)
+    write("new.csv", "id,size\nnew,3\n")
+    with pytest.raises(TableFileError, match=r"expected a column '(colour|note)', found none"):
+        attach(tmp_path, matrices=[_one_row(tmp_path)])
+
+
+def _one_row(folder):
+    np.save(folder / "one.npy", np.ones((1, N)))
+    return parse_matrix(f"far={folder}/one.npy")
+
+
+def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
+    file = tmp_path / "inputs.json.gz"
+    keep_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
+    whole = file.read_bytes()
+    content = json.loads(gzip.decompress(whole))
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelFileError, match="found it damaged"):
+        load_inputs(file)
+    for change in (
+        {"format": "x"},
+        {"ids": ["a"]},
+        {"sources": [{"name": "x"}]},
+        {"graphs": {"g": {"ends": [0, 99], "weights": None, "weight": None, "directed": False}}},
+        {"graphs": {}},
+        {"graphs": {g: {**content["graphs"][g], "weights": [1.0]} for g in content["graphs"]}},
+        {"graphs": {g: {**content["graphs"][g], "ends": []} for g in content["graphs"]}},
+        {"graphs": {g: {**content["graphs"][g], "ends": [2**70, 1]} for g in content["graphs"]}},
+        {"sources": []},
+        {"sources": [{**content["sources"][0], "kind": "spell"}]},
+    ):
+        file.write_bytes(gzip.compress(json.dumps({**content, **change}).encode()))
+        with pytest.raises(ModelFileError, match="found it damaged"):
+            load_inputs(file)
+    for k in range(20, len(whole), max(1, len(whole) // 40)):
+        file.write_bytes(whole[:k] + bytes([whole[k] ^ 0x55]) + whole[k + 1 :])
+        with contextlib.suppress(ModelFileError):  # or nothing that matters was hit
+            load_inputs(file)
+    file.write_bytes(gzip.compress(b"[" * 100_000))
+    with pytest.raises(ModelFileError, match="found it damaged"):
+        load_inputs(file)
+    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST", 1000)
+    file.write_bytes(whole)
+    with pytest.raises(ModelFileError, match="found it damaged"):
+        load_inputs(file)
+    monkeypatch.undo()
+    file.write_bytes(gzip.compress(json.dumps({**content, "version": 99}).encode()))
+    with pytest.raises(ModelFileError, match="newer version"):
+        load_inputs(file)
+    with pytest.raises(ModelFileError, match="No such file"):
+        load_inputs(tmp_path / "nothing")
+
+
+def test_several_files_of_one_graph(world, tmp_path, write) -> None:
+    lines = (tmp_path / "new-links.csv").read_text().splitlines()
+    parts = [
+        parse_edges(f"links={write(f'part{k}.csv', chr(10).join([lines[0], *some]))}")
+        for k, some in enumerate((lines[1:3], lines[3:6]))
+    ]
+    whole, split = attach(tmp_path)[-1], attach(tmp_path, edges=parts)[-1]
+    np.testing.assert_array_equal(whole["links"], split["links"])
+    np.testing.assert_allclose(whole["links smoothed"], split["links smoothed"])
+
+
+def test_long_ways_into_a_graph_of_parts(write, tmp_path) -> None:
+    items = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\n"))
+    edges = write("e.csv", "source,target,length\na,b,1\nc,d,1\n")
+    gathered = join(items, [parse_edges(str(edges))], defaults=False)
+    keep_inputs(tmp_path / "i.gz", gathered)
+    kept = load_inputs(tmp_path / "i.gz")
+    more = write("more.csv", "source,target,length\ng,a,100\n")
+    new = write("new.csv", "id,x\ng,1\nh,2\n")
+    found, _ = read_arrivals(kept, new, edges=[parse_edges(f"e={more}")])
+    rows = kept.sources[0].cross(found, gathered.stack.source("e"))
+    np.testing.assert_array_equal(rows, [[100, 101, 101, 101], [2, 2, 2, 2]])
+
+
+def test_ids_may_stand_anywhere(write, tmp_path) -> None:
+    items = read_items(write("items.csv", "group,code,x\nA,a,1\nA,b,2\nB,c,3\n"), id="code")
+    keep_inputs(tmp_path / "i.gz", join(items))
+    kept = load_inputs(tmp_path / "i.gz")
+    new, _ = read_arrivals(kept, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
+    assert new.items.ids == ("p", "q")
+
+
+def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> None:
+    (tmp_path / "rail.csv").write_text((tmp_path / "links.csv").read_text())
+    specs = [
+        SourceSpec("links", "paths", str(tmp_path / "rail.csv")),
+        SourceSpec("rail", "paths", str(tmp_path / "links.csv")),
+    ]
+    keep_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
+    kept = load_inputs(tmp_path / "i.gz")
+    more = parse_edges(f"links={tmp_path / 'new-links.csv'}")
+    found, _ = read_arrivals(kept, tmp_path / "new.csv", edges=[more])
+    assert list(found.edges) == [str(tmp_path / "rail.csv")]

@@ -1,0 +1,129 @@
+"""Sources as people state them."""
+
+from __future__ import annotations
+
+import pytest
+
+from metricmix import InputError
+from metricmix.app.ingest import (
+    SourceSpec,
+    decide,
+    default_specs,
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    read_items,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("w=cosine:title", SourceSpec("w", "metric", columns=("title",), metric="cosine")),
+        ("w=euclidean:a, b", SourceSpec("w", "metric", columns=("a", "b"))),
+        ("all=cityblock:*", SourceSpec("all", "metric", metric="cityblock")),
+        ("n=knn:p*:k=5", SourceSpec("n", "knn", columns=("p*",), k=5)),
+        ("n=knn:*:k=5:metric=cosine", SourceSpec("n", "knn", k=5, metric="cosine")),
+        (
+            "g=paths:d/g.csv:directed:length",
+            SourceSpec("g", "paths", "d/g.csv", weight="length", directed=True),
+        ),
+        ("g=smoothed:g.csv:restart=0.3", SourceSpec("g", "smoothed", "g.csv", restart=0.3)),
+        ("g=jaccard:g:v2.csv", SourceSpec("g", "jaccard", "g:v2.csv")),
+        ("m=matrix:m.npy:directed", SourceSpec("m", "matrix", "m.npy", directed=True)),
+    ],
+)
+def test_stated_sources(text, expected) -> None:
+    assert parse_source(text) == expected
+    assert parse_source(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("cosine:title", "expected NAME=KIND:WHAT"),
+        ("w=cosine", "expected NAME=KIND:WHAT"),
+        ("w=cosinus:title", "or a distance such as euclidean or cosine, got 'cosinus'"),
+        ("n=knn:a:k=many", "k: expected a number, got 'many'"),
+        ("n=knn:a:k=0", "expected k >= 1"),
+        ("g=smoothed:g.csv:restart=2", "restart between 0 and 1"),
+    ],
+)
+def test_sources_that_nobody_understands(text, sentence) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_source(text)
+
+
+def test_files_name_their_sources() -> None:
+    assert parse_edges("data/links.csv").name == "links"
+    assert parse_edges("web=data/links.csv:similarity").name == "web"
+    assert parse_edges("a=b/links.csv").file == "b/links.csv"
+    assert parse_edges("odd/na=me.csv").file == "odd/na=me.csv"
+    assert parse_edges("links.csv:undirected").directed is False
+    assert parse_matrix("far.npy:directed") == SourceSpec("far", "matrix", "far.npy", directed=True)
+
+
+TABLE = """id,size,weight,colour,note,code
+a,1,2,red,a small red thing,A1
+b,2,3,red,a large thing indeed,B2
+c,3,1,blue,not a thing,C3
+"""
+
+
+@pytest.fixture
+def columns(write):
+    return decide(read_items(write("items.csv", TABLE)))
+
+
+def test_defaults(columns) -> None:
+    found = default_specs(columns, [parse_edges("g.csv"), parse_edges("h.csv:directed")])
+    assert [(spec.name, spec.kind, spec.metric, spec.columns) for spec in found] == [
+        ("numbers", "metric", "euclidean", ("size", "weight")),
+        ("categories", "metric", "euclidean", ("colour",)),
+        ("note", "metric", "cosine", ("note",)),
+        ("g smoothed", "smoothed", "euclidean", ()),
+    ]
+    assert default_specs((), [parse_edges("g.csv")]) == []
+    assert default_specs((), [], alone=True) == []
+
+
+def test_a_table_alone_has_neighbours(write) -> None:
+    mixed = decide(read_items(write("items.csv", TABLE)))
+    assert default_specs(mixed, [], alone=True)[-1] == SourceSpec("neighbours", "knn")
+    words = [column for column in mixed if column.name in ("note", "code")]
+    assert default_specs(words, [], alone=True)[-1].metric == "cosine"
+
+
+def test_columns_by_name_and_pattern(columns) -> None:
+    def chosen(text):
+        return [column.name for column in parse_source(text).chosen(columns)]
+
+    assert chosen("x=euclidean:weight,size") == ["weight", "size"]
+    assert chosen("x=euclidean:*") == ["size", "weight", "colour", "note"]
+    assert chosen("x=euclidean:*e*") == ["size", "weight", "note"]
+    with pytest.raises(InputError, match=r"got 'sise'; did you mean 'size'"):
+        chosen("x=euclidean:sise")
+    with pytest.raises(InputError, match=r"column 'code' is ignored, .* --kind code=text"):
+        chosen("x=euclidean:code")
+    with pytest.raises(InputError, match="expected columns that differ"):
+        chosen("x=euclidean:co?e*")
+
+
+def test_columns_of_edges_and_contradictions(tmp_path) -> None:
+    spec = parse_edges("f.csv:similarity=strength:from=a:to=b")
+    assert (spec.weight, spec.weight_column, spec.ends) == ("similarity", "strength", ("a", "b"))
+    assert parse_source(str(spec)) == spec
+    with pytest.raises(InputError, match=r"f.csv: expected one weight, got 'length' and 'similar"):
+        parse_edges("f.csv:length:similarity")
+    with pytest.raises(InputError, match="expected both from=COLUMN and to=COLUMN"):
+        parse_edges("f.csv:from=a")
+
+
+def test_an_option_that_is_none(tmp_path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("a,b")
+    with pytest.raises(InputError, match="no option 'weight'; there are directed, undirected"):
+        parse_edges(f"{file}:weight")
+    odd = tmp_path / "my friends=2024.csv"
+    odd.write_text("a,b")
+    assert parse_edges(f"{odd}:similarity").file == str(odd)

@@ -1,0 +1,230 @@
+"""Pictures are drawn from the results alone, whole, labelled, and the same every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metricmix.paper.claims import CLAIMS
+from metricmix.paper.comparison_page import write_page
+from metricmix.paper.complexity import Complexity
+from metricmix.paper.descent import StepCost
+from metricmix.paper.experiment import Found
+from metricmix.paper.figures import PICTURES, Picture, pictures_of
+from metricmix.paper.figures.cost_curves import growth
+from metricmix.paper.results import Results
+from metricmix.paper.semi_supervised import SemiSupervised
+from metricmix.plots import save_figure
+from paper.test_cells import TINY, tiny_files, tiny_results
+
+EACH = pytest.mark.parametrize("picture", PICTURES, ids=[one.name for one in PICTURES])
+
+
+@EACH
+def test_drawn_twice_the_files_are_the_same(picture: Picture, tmp_path: Path) -> None:
+    files = save_figure(picture.draw(tiny_results(tmp_path)), tmp_path / picture.name)
+    assert [path.name for path in files] == [f"{picture.name}.png", f"{picture.name}.svg"]
+    for path in files:
+        assert path.read_bytes() == tiny_files()[f"reproduction/{path.name}"]
+    assert files[0].read_bytes().startswith(b"\x89PNG\r\n")
+    assert "<svg" in files[1].read_text()
+
+
+@EACH
+def test_axes_are_labelled(picture: Picture, tmp_path: Path) -> None:
+    """Rows and columns of panels say what their axes are at the edge."""
+    drawn = picture.draw(tiny_results(tmp_path))
+    assert drawn.axes
+    for ax in drawn.axes:
+        place = ax.get_subplotspec()
+        assert place is not None
+        if place.is_last_row():
+            assert ax.get_xlabel()
+        if place.is_first_col():
+            assert ax.get_ylabel()
+        assert ax.lines or ax.collections
+
+
+@EACH
+def test_several_kinds_of_marks_have_a_legend(picture: Picture, tmp_path: Path) -> None:
+    drawn = picture.draw(tiny_results(tmp_path))
+    legends = [ax.get_legend() for ax in drawn.axes if ax.get_legend()] + drawn.legends
+    if picture.name == "convergence":  # a colour per start: the title says so
+        assert drawn.get_suptitle()
+    else:
+        assert legends
+
+
+@pytest.mark.parametrize("name", sorted({one.experiment for one in PICTURES}))
+def test_one_experiment_draws_its_own_pictures_only(name: str, tmp_path: Path) -> None:
+    results = tiny_results(tmp_path, name)
+    found = list(pictures_of(results))
+    assert found == [one for one in PICTURES if one.experiment == name]
+    for one in found:
+        assert one.draw(results).axes
+
+
+def test_every_experiment_has_a_picture_and_every_picture_a_name() -> None:
+    assert {one.experiment for one in PICTURES} == {one.name for one in TINY}
+    assert {one.experiment for one in CLAIMS} <= {one.experiment for one in PICTURES}
+    assert len({one.name for one in PICTURES}) == len(PICTURES)
+
+
+def test_no_results_no_pictures(tmp_path: Path) -> None:
+    assert list(pictures_of(Results(tmp_path / "results.json", {}))) == []
+
+
+# -- what is drawn is what was found -------------------------------------------------------------
+
+
+def draw(name: str, results: Results) -> list[Any]:
+    (picture,) = [one for one in PICTURES if one.name == name]
+    return picture.draw(results).axes
+
+
+def test_convergence_shows_the_traces(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    axes = draw("convergence", results)
+    sizes = results.sizes("convergence")
+    assert len(axes) == 2 * len(sizes)
+    for row, scaling in enumerate(("paper", "mean")):
+        for column, D in enumerate(sizes):
+            lines = axes[row * len(sizes) + column].lines
+            for line, record in zip(lines, results.records("convergence", D=D), strict=False):
+                assert line.get_ydata().tolist() == record["values"][scaling]
+                assert line.get_xdata().tolist() == record["values"]["step"]
+
+
+@pytest.mark.parametrize(
+    ("name", "panel", "key", "where"),
+    [
+        ("feature_space", 0, "feature-space", {}),
+        ("feature_space", 1, "feature-space", {}),
+        ("semi_supervised", 0, "semi-supervised", {"sampling": "random"}),
+        ("semi_supervised", 1, "semi-supervised", {"sampling": "walk"}),
+        ("semi_supervised", 3, "semi-supervised", {"sampling": "walk"}),
+    ],
+)
+def test_accuracies_are_means_with_intervals(
+    name: str, panel: int, key: str, where: dict[str, str], tmp_path: Path
+) -> None:
+    results = tiny_results(tmp_path)
+    drawn = draw(name, results)[panel].containers
+    assert len(drawn) >= 3
+    for bars in drawn:
+        method = bars.get_label()
+        found = [
+            [record["values"]["accuracy"][method] for record in results.records(key, D=D, **where)]
+            for D in results.sizes(key)
+        ]
+        line, _, (reach,) = bars.lines
+        assert line.get_ydata() == pytest.approx([np.mean(values) for values in found])
+        ends = np.array([segment[:, 1] for segment in reach.get_segments()])
+        assert (ends[:, 0] <= line.get_ydata() + 1e-12).all()
+        spread = [np.std(values) > 0 for values in found]
+        assert (np.diff(ends, axis=1).ravel() > 1e-12).tolist() == spread
+
+
+def test_runtime_shows_every_method_that_was_run(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    left, right = draw("runtime", results)
+    labels = set(left.get_legend_handles_labels()[1])
+    run = {str(r["cell"]["method"]) for r in results.records("complexity")}
+    assert run - labels - {"rand"} <= {"path, tested every step"}
+    assert any(label.startswith("rand") for label in labels)
+    assert left.get_xscale() == left.get_yscale() == "log"
+    sizes = sorted({x for line in right.lines for x in line.get_xdata()})
+    assert sizes == [5, 8, 10]
+
+
+def test_what_was_skipped_is_not_drawn(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    for cell in ({"D": D, "method": "cvx", "repetition": 0} for D in (8, 10)):
+        results.add(Complexity(), cell, Found({"skipped": "too large"}))
+    labels = draw("runtime", results)[0].get_legend_handles_labels()[1]
+    assert "cvx" not in labels
+    assert "cvx, reduced" in labels
+
+
+def test_map_shows_every_paper(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    (ax,) = draw("map", results)
+    values = next(results.records("separation"))["values"]
+    assert sum(len(line.get_xdata()) for line in ax.lines) == len(values["map"])
+    assert len(ax.lines) == len(set(values["topics"]))
+
+
+def test_separation_shows_every_pair(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    values = next(results.records("separation"))["values"]
+    for ax, n in zip(draw("separation", results), ("2", "5", "10", "40"), strict=True):
+        drawn = np.sort(np.concatenate([line.get_xdata() for line in ax.lines]))
+        assert drawn == pytest.approx(np.sort(values["distances"][n]))
+        assert f"{values['ratios'][n]['mean']:.3f}" in ax.get_title(loc="left")
+
+
+def test_growth_is_the_slope_between_the_two_largest() -> None:
+    results = Results(Path("results.json"), {})
+    for n in (100, 400, 200):
+        seconds = {"a": 1e-6 * n**1.5, "b": 3.0 if n == 100 else 1e-3 * n}
+        results.add(StepCost(), {"n": n}, Found({}, seconds))
+    assert growth(results, "a") == pytest.approx(1.5)
+    assert growth(results, "b") == pytest.approx(1.0)
+
+
+# -- results of a run that was interrupted, seen when another experiment is run ------------------
+
+
+def only(results: Results, name: str, keep: int) -> Results:
+    """The first cells of one experiment."""
+    kept = Results(results.path, results.head)
+    (experiment,) = [one for one in TINY if one.name == name]
+    records = {str(r["cell"]): r for r in results.records(name)}
+    for cell in experiment.cells()[:keep]:
+        record = records[str(dict(cell))]
+        kept.add(experiment, cell, Found(record["values"], record.get("seconds", {})))
+    return kept
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            "complexity",
+        ),
+        pytest.param(
+            "semi-supervised",
+        ),
+        "convergence",
+        "feature-space",
+        "step-cost",
+    ],
+)
+def test_the_first_cells_alone_are_drawn_and_written(name: str, tmp_path: Path) -> None:
+    for keep in (1, 3):
+        results = only(tiny_results(tmp_path), name, keep)
+        for picture in pictures_of(results):
+            assert picture.draw(results).axes
+        assert write_page(results, "reproduction")
+
+
+def test_sizes_beyond_the_limit_of_rand_are_drawn(tmp_path: Path) -> None:
+    """`reproduce 1 --sizes 1200` has no cell of "rand"."""
+    beyond = Complexity(sizes=(1200,))
+    assert "rand" not in {cell["method"] for cell in beyond.cells()}
+    results = Results(tmp_path / "results.json", {})
+    for cell in beyond.cells():
+        found = Found({"error": 0.1, "plain": 0.2, "steps": 3}, {"total": 1.0})
+        results.add(beyond, cell, found)
+    draw("runtime", results)
+
+
+def test_a_walk_of_one_size_is_drawn(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path)
+    kept = Results(results.path, results.head)
+    for record in results.records("semi-supervised", D=12):
+        kept.add(SemiSupervised(), record["cell"], Found(record["values"]))
+    assert draw("semi_supervised", kept)

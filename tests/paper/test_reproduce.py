@@ -1,0 +1,359 @@
+"""The front door: run once, go on from there, never mix, never lose what is finished."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+
+import metricmix as mm
+from metricmix.atomic import replacing
+from metricmix.paper import reproduce
+from metricmix.paper.complexity import Complexity
+from metricmix.paper.experiment import Cell, Experiment
+from metricmix.paper.feature_space import FeatureSpace
+from metricmix.paper.inputs import Data
+from metricmix.paper.results import Results
+from metricmix.paper.run import PARTS, plan, results_path, run_experiments
+from metricmix.solvers.lbfgs import Full
+from metricmix.solvers.stochastic import Stochastic
+from paper.test_cells import without_warm_up
+
+REAL = os.environ.get("METRICMIX_DATA")
+SMALL: dict[str, Any] = {"sizes": (12,), "repetitions": 2}
+
+
+def values(out: Path, name: str = "feature-space") -> dict[str, Any]:
+    return {str(r["cell"]): r["values"] for r in Results.read(results_path(out)).records(name)}
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+
+
+def save_quickly(picture: Any, path: Path) -> list[Path]:
+    """Write what is drawn as numbers: painting takes longer than all the rest."""
+    drawn = [line.get_ydata().tolist() for ax in picture.axes for line in ax.lines]
+    written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for target in written:
+        with replacing(target) as file:
+            file.write(repr(drawn).encode())
+    return written
+
+
+@pytest.fixture(autouse=True)
+def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "painted" not in request.fixturenames:
+        monkeypatch.setattr(import_module("metricmix.paper.run"), "save_figure", save_quickly)
+
+
+@pytest.fixture
+def painted() -> None:
+    """Have pictures painted after all."""
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let Ctrl-C come when so many cells are finished."""
+    run, seen = FeatureSpace.run, []
+
+    def interrupted(self: FeatureSpace, cell: Cell, data: Data, seed: int) -> Any:
+        if len(seen) == count:
+            signal.raise_signal(signal.SIGINT)
+        seen.append(cell)
+        return run(self, cell, data, seed)
+
+    monkeypatch.setattr(FeatureSpace, "run", interrupted)
+
+
+# -- running and going on ------------------------------------------------------------------------
+
+
+def test_run_once_go_on_add_sizes_start_over(tmp_path: Path) -> None:
+    heard: list[tuple[str, dict[str, int | str], float]] = []
+    costs: list[float] = []
+
+    def run(**changes: Any) -> int:
+        heard.clear()
+        costs.clear()
+        outcome = reproduce(
+            *("2", tmp_path),
+            on_start=costs.append,
+            on_cell=lambda one, cell, cost: heard.append((one.name, dict(cell), cost)),
+            **(SMALL | changes),
+        )
+        assert outcome.page == tmp_path / "reproduction.md"
+        assert outcome.html == tmp_path / "reproduction.html"
+        assert outcome.results.path == tmp_path / "reproduction" / "results.json"
+        assert outcome.n_cells == len(heard)
+        assert sum(cost for *_, cost in heard) == pytest.approx(costs[0])
+        return outcome.n_cells
+
+    assert run() == 2
+    before, first = files(tmp_path), values(tmp_path)
+    assert set(before) == {
+        "reproduction.md",
+        "reproduction.html",
+        *(f"reproduction/{name}" for name in ("results.json", "feature_space.png")),
+        "reproduction/feature_space.svg",
+    }
+    assert run() == 0
+    assert files(tmp_path) == before
+    assert run(sizes=(12, 14)) == 2
+    assert all(cell["D"] == 14 for _, cell, _ in heard)
+    assert "D = 14" in (tmp_path / "reproduction.md").read_text()
+    assert run(repetitions=3) == 1
+    assert heard[0][1] == {"D": 12, "repetition": 2}
+    assert all(values(tmp_path)[key] == found for key, found in first.items())
+    assert run(fresh=True) == 2
+    assert values(tmp_path) == first
+
+
+def test_what_was_kept_is_not_computed_again_unless_asked(tmp_path: Path) -> None:
+    results = reproduce("2", tmp_path, **SMALL).results
+    next(results.records("feature-space"))["values"]["accuracy"]["full"] = 0.123
+    results.write()
+    reproduce("2", tmp_path, **SMALL)
+    assert 0.123 in [found["accuracy"]["full"] for found in values(tmp_path).values()]
+    reproduce("2", tmp_path, fresh=True, **SMALL)
+    assert 0.123 not in [found["accuracy"]["full"] for found in values(tmp_path).values()]
+
+
+def test_experiments_are_gathered_on_one_page(tmp_path: Path) -> None:
+    reproduce("2", tmp_path, sizes=(12,), repetitions=1)
+    reproduce("3", tmp_path, sizes=(12,), repetitions=1)
+    page = (tmp_path / "reproduction.md").read_text()
+    for name in ("feature_space", "semi_supervised"):
+        assert f"(reproduction/{name}.png)" in page
+        assert f"reproduction/{name}.svg" in files(tmp_path)
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Watched(joblib.Parallel):  # type: ignore[misc]
+        def __init__(self, n_jobs: int, **options: Any) -> None:
+            asked.append(n_jobs)
+            super().__init__(n_jobs, **options)
+
+    monkeypatch.setattr(joblib, "Parallel", Watched)
+    for n_jobs in (1, 2):
+        reproduce("2", tmp_path / str(n_jobs), n_jobs=n_jobs, sizes=(12,), repetitions=3)
+    assert asked == [2]
+    assert values(tmp_path / "1") == values(tmp_path / "2")
+    assert len(values(tmp_path / "1")) == 3
+
+
+def test_another_seed_or_other_data_is_refused(tmp_path: Path) -> None:
+    reproduce("2", tmp_path, **SMALL)
+    before = files(tmp_path)
+    for changes in ({"seed": 1}, {"data": "real", "data_home": str(tmp_path / "nowhere")}):
+        with pytest.raises(mm.ResultsError, match=r"results\.json: holds results with") as caught:
+            reproduce("2", tmp_path, **SMALL, **changes)
+        assert "\n" not in str(caught.value)
+        assert "--fresh" in str(caught.value)
+    assert files(tmp_path) == before
+    reproduce("2", tmp_path, seed=1, fresh=True, **SMALL)
+    assert files(tmp_path) != before
+
+
+@pytest.mark.parametrize(("what", "name"), [("2", "feature-space"), ("3", "semi-supervised")])
+def test_a_small_run_on_real_data(what: str, name: str, tmp_path: Path) -> None:
+    if not REAL or not (Path(REAL) / "mnist").is_dir():
+        pytest.skip("METRICMIX_DATA has no mnist/")
+    reproduce(what, tmp_path, data="real", data_home=REAL, sizes=(12,), repetitions=1)
+    assert values(tmp_path, name)
+    page = (tmp_path / "reproduction.md").read_text()
+    assert "MNIST and Citeseer" in page
+    assert "--data real" in page
+
+
+# -- what is asked for ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"what": "4"}, "what: expected"),
+        ({"data": "other"}, "data: expected"),
+        ({"what": "figures", "sizes": (40,)}, "sizes: go with one of the experiments"),
+        ({"what": "all", "sizes": (40,)}, "sizes: go with one of the experiments"),
+        ({"sizes": (3,)}, "sizes: expected a whole number >= 11"),
+        ({"sizes": (12.5,)}, "sizes: expected a whole number"),
+        ({"repetitions": 0}, "repetitions: expected a whole number >= 1"),
+        ({"sizes": (1778,)}, "sizes: expected samples of at most 1797 images"),
+        ({"what": "3", "sizes": (1490,)}, "sizes: expected samples of at most"),
+        ({"what": "1", "sizes": (1798,)}, "sizes: expected samples of at most 1797 images"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_written(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    arguments = {"what": "2", **SMALL} | changes
+    if arguments["what"] in ("all", "figures", "4") and "sizes" not in changes:
+        del arguments["sizes"]
+    with pytest.raises(mm.InputError, match=message) as caught:
+        reproduce(arguments.pop("what"), tmp_path / "out", **arguments)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("data", ["embedded", "real"])
+def test_all_is_everything(data: str) -> None:
+    kinds = [type(one) for one in plan("all", data)]
+    assert kinds == [kind for part in PARTS.values() for kind in part]
+    parts = [type(one) for part in PARTS for one in plan(part, data)]
+    assert parts == kinds
+
+
+def test_sizes_and_repetitions_replace_the_default_ones() -> None:
+    (two,) = plan("2", "real", sizes=(12, 14), repetitions=3)
+    assert isinstance(two, FeatureSpace)
+    assert (two.sizes, two.repetitions) == ((12, 14), 3)
+    assert len(two.cells()) == 6
+    (one,) = plan("1", "embedded", repetitions=1)
+    assert isinstance(one, Complexity)
+    assert {cell["repetition"] for cell in one.cells()} == {0}
+
+
+def test_embedded_data_is_enough_for_the_plan() -> None:
+    for experiment in plan("all", "embedded"):
+        experiment.check(Data())
+
+
+def test_a_size_given_twice_is_run_once(tmp_path: Path) -> None:
+    assert reproduce("2", tmp_path, sizes=(12, 12), repetitions=1).n_cells == 1
+
+
+def test_a_fresh_start_that_cannot_be_made_leaves_the_results(tmp_path: Path) -> None:
+    reproduce("2", tmp_path, **SMALL)
+    before = files(tmp_path)
+    with pytest.raises(mm.InputError):
+        reproduce("2", tmp_path, sizes=(5000,), fresh=True)
+    assert files(tmp_path) == before
+
+
+# -- interrupted ---------------------------------------------------------------------------------
+
+
+def test_after_an_interruption_the_rest_is_run(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce("2", tmp_path / "out", sizes=(12,), repetitions=3)
+    kept = values(tmp_path / "out")
+    assert len(kept) == 2
+    assert set(files(tmp_path / "out")) == {"reproduction/results.json"}
+    assert reproduce("2", tmp_path / "out", sizes=(12,), repetitions=3).n_cells == 1
+    reproduce("2", tmp_path / "whole", sizes=(12,), repetitions=3)
+    assert values(tmp_path / "out") == values(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "solver"),
+    [
+        pytest.param(FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Full, id="2, full"),
+        pytest.param(
+            FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Stochastic, id="2, literal"
+        ),
+        pytest.param(
+            Complexity(sizes=(8,), repetitions=1, general_sizes=(), limits={"cvx": 0}),
+            Full,
+            id="1",
+        ),
+    ],
+)
+def test_an_interruption_in_the_middle_of_a_cell_ends_the_run(
+    experiment: Experiment, solver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_warm_up(monkeypatch)
+    step, seen = solver.step, []
+
+    def interrupted(self: Any, *arguments: Any) -> Any:
+        seen.append(self)
+        if len(seen) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(solver, "step", interrupted)
+    results = Results.begin(tmp_path / "results.json", "embedded", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mm.ConvergenceWarning)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiments([experiment], results, Data(), 0)
+    assert all(
+        record["values"].get("status") != "INTERRUPTED"
+        for record in Results.read(results.path).records(experiment.name)
+    )
+
+
+# -- a full disk ---------------------------------------------------------------------------------
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """Let the disk be full when the file called `at` is written."""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("no /proc to tell files by")
+    sync = os.fsync
+
+    def full(fd: int) -> None:
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+        if name.startswith(f".{at}."):
+            raise OSError(28, "No space left on device")
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+@pytest.mark.parametrize(
+    ("at", "new"),
+    [
+        ("results.json", set()),
+        ("feature_space.png", {"results.json"}),
+        ("feature_space.svg", {"results.json", "feature_space.png"}),
+        ("reproduction.md", {"results.json", "feature_space.png", "feature_space.svg"}),
+        (
+            "reproduction.html",
+            {"results.json", "feature_space.png", "feature_space.svg", "reproduction.md"},
+        ),
+    ],
+)
+def test_a_full_disk_leaves_whole_files(at: str, new: set[str], tmp_path: Path) -> None:
+    reproduce("2", tmp_path, sizes=(12,), repetitions=1)
+    before = files(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        fill_disk(patch, at)
+        with pytest.raises(OSError, match="No space left"):
+            reproduce("2", tmp_path, sizes=(12,), repetitions=2)
+    after = files(tmp_path)
+    assert set(after) == set(before)
+    assert {Path(name).name for name in after if after[name] != before[name]} == new
+    assert len(values(tmp_path)) == (2 if new else 1)
+    reproduce("2", tmp_path, sizes=(12,), repetitions=2)
+    assert len(values(tmp_path)) == 2
+    assert all(found != before[name] for name, found in files(tmp_path).items())
+
+
+@pytest.mark.parametrize("at", ["feature_space.png", "feature_space.svg"])
+def test_a_full_disk_leaves_whole_painted_pictures(at: str, tmp_path: Path, painted: None) -> None:
+    reproduce("2", tmp_path, sizes=(12,), repetitions=1)
+    before = files(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        fill_disk(patch, at)
+        with pytest.raises(OSError, match="No space left"):
+            reproduce("2", tmp_path, sizes=(12,), repetitions=2)
+    assert set(files(tmp_path)) == set(before)
+    assert files(tmp_path)[f"reproduction/{at}"] == before[f"reproduction/{at}"]
+
+
+def test_a_full_disk_from_the_start_leaves_no_files(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fill_disk(patch, "results.json")
+        with pytest.raises(OSError, match="No space left"):
+            reproduce("2", tmp_path / "out", sizes=(12,), repetitions=1)
+    assert files(tmp_path) == {}
