@@ -44,7 +44,7 @@ LIMITS = {
     "files": 193,
     "modules with a single importer": 50,
     "private helpers used once": 352,
-    "class names defined twice": 7,
+    "class names defined twice": 8,
     "NDArray aliases": 5,
 }
 SOURCE = Path(metricmix.__file__).parent

@@ -32,7 +32,7 @@ def kernel(function: Function) -> Function:
 
 
 def _stamp(compiled: Any) -> None:
-    """Let cached code expire when any source file of the package changes.
+    """Let cached code expire when any file with kernels changes.
 
     By itself numba looks at the file of the kernel only, and would go on using machine code that
     has an older version of another file's kernel inlined.
@@ -45,6 +45,9 @@ def _stamp(compiled: Any) -> None:
 @cache
 def _sources_digest() -> str:
     package = Path(__file__).parent.parent
-    found = sorted((str(path.relative_to(package)), path.stat()) for path in package.rglob("*.py"))
-    stamps = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in found]
-    return hashlib.sha256(repr(stamps).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_bytes()
+        if b"\n@kernel" in text:
+            digest.update(text)
+    return digest.hexdigest()
