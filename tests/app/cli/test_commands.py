@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
-from metricmix.datasets.fetch import MNIST
+from metricmix.datasets.mnist import MNIST
 from metricmix.paper.results import Results
 
 
