@@ -6,12 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from metricmix.paper.experiment import Cell, Experiment
 
 __all__ = ["reproduce"]
 
@@ -76,7 +72,7 @@ def reproduce(
 
     started = time.perf_counter()
     try:
-        with _cells_bar() as (on_start, on_cell):
+        with _cells_bar() as on_progress:
             outcome = run(
                 *(what, out),
                 data=data,
@@ -86,8 +82,7 @@ def reproduce(
                 repetitions=repetitions,
                 n_jobs=jobs or effective_threads(),
                 fresh=fresh,
-                on_start=on_start,
-                on_cell=on_cell,
+                on_progress=on_progress,
             )
     except KeyboardInterrupt:
         click.echo("interrupted; what is finished is kept, the same command goes on", err=True)
@@ -112,7 +107,7 @@ def _whole_numbers(text: str | None) -> tuple[int, ...]:
 
 
 @contextmanager
-def _cells_bar() -> Iterator[tuple[Callable[[float], None], Callable[..., None]]]:
+def _cells_bar() -> Iterator[Callable[[float, float, str], None]]:
     """Show how much is done and how long the rest will take, on a terminal."""
     from rich.console import Console
     from rich.progress import (
@@ -137,8 +132,7 @@ def _cells_bar() -> Iterator[tuple[Callable[[float], None], Callable[..., None]]
     ) as bar:
         task = bar.add_task("starting", total=None)
 
-        def on_cell(experiment: Experiment, cell: Cell, cost: float) -> None:
-            shown = ", ".join(f"{name} {value}" for name, value in cell.items())
-            bar.update(task, advance=cost, description=f"{experiment.name} {shown}"[:50].ljust(50))
+        def on_progress(done: float, total: float, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name[:50].ljust(50))
 
-        yield lambda cost: bar.update(task, total=cost), on_cell
+        yield on_progress

@@ -18,24 +18,24 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from metricmix.paper import complexity
-from metricmix.paper import inputs as data_module
-from metricmix.paper.complexity import METHODS, Complexity
-from metricmix.paper.descent import Convergence, StepCost
-from metricmix.paper.experiment import Cell, Experiment, Found, generator
-from metricmix.paper.feature_space import FeatureSpace
-from metricmix.paper.inputs import Data
+from metricmix.paper import data as data_module
+from metricmix.paper import experiment1_complexity, runner
+from metricmix.paper.data import Data
+from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
+from metricmix.paper.experiment1_complexity import METHODS, Complexity, StepCost
+from metricmix.paper.experiment2_feature_space import FeatureSpace
+from metricmix.paper.experiment3_semi_supervised import SemiSupervised
+from metricmix.paper.figure1_convergence import AlgorithmConvergence
+from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.results import Results
-from metricmix.paper.run import PARTS, draw_and_write, run_experiments
-from metricmix.paper.semi_supervised import SemiSupervised
-from metricmix.paper.separation import Separation
+from metricmix.paper.runner import PARTS, draw_and_write, run_experiments
 
 REAL = os.environ.get("METRICMIX_DATA")
 TINY: tuple[Experiment, ...] = (
     Complexity(sizes=(8, 10), repetitions=2, few_repetitions=1, general_sizes=(5,)),
     FeatureSpace(sizes=(12, 16), repetitions=3, n_test=4),
     SemiSupervised(sizes=(12, 16), repetitions=2, n_test=4),
-    Convergence(sizes=(8, 10), starts=2),
+    AlgorithmConvergence(sizes=(8, 10), starts=2),
     Separation(n_pairs=50),
     StepCost(sizes=(40, 60), steps=5),
 )
@@ -43,7 +43,7 @@ SMALL_CELLS: list[tuple[Experiment, Cell]] = [
     (FeatureSpace(n_test=4), {"D": 12, "repetition": 1}),
     (SemiSupervised(n_test=4), {"sampling": "random", "D": 12, "repetition": 1}),
     (SemiSupervised(n_test=4), {"sampling": "walk", "D": 12, "repetition": 1}),
-    (Convergence(), {"D": 8, "start": 1}),
+    (AlgorithmConvergence(), {"D": 8, "start": 1}),
     (Separation(n_pairs=50), {}),
     (StepCost(steps=5), {"n": 40}),
     *((Complexity(), {"D": 7, "method": method, "repetition": 1}) for method in METHODS),
@@ -53,7 +53,7 @@ NAMES = [f"{one.name} {' '.join(map(str, cell.values()))}".strip() for one, cell
 
 def without_warm_up(patch: pytest.MonkeyPatch) -> None:
     """Take the first step of nothing: the warm-up of scipy's solver alone takes seconds."""
-    patch.setattr(complexity, "_warm_up", lambda method: None)
+    patch.setattr(experiment1_complexity, "warm_up", lambda method: None)
 
 
 @cache
@@ -89,10 +89,11 @@ def tiny_files() -> dict[str, bytes]:
         }
 
 
-def run_cell(experiment: Experiment, cell: Cell, seed: int = 0, data: Data | None = None) -> Found:
+def run_cell(
+    experiment: Experiment, cell: Cell, seed: int = 0, data: Data | None = None
+) -> CellResult:
     """Run one cell as the runner does, with one thread for linear algebra."""
-    with threadpool_limits(limits=1):
-        return experiment.run(cell, data or Data(), seed)
+    return runner.run_cell(experiment, cell, data or Data(), seed)[1]
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +106,8 @@ def fresh_data() -> Iterator[Any]:
     """Give a function that forgets all data that was loaded."""
 
     def forget() -> None:
-        data_module._images.cache_clear()
-        data_module._papers.cache_clear()
+        data_module.load_images.cache_clear()
+        data_module.load_papers.cache_clear()
 
     yield forget
     forget()
@@ -165,7 +166,7 @@ def test_cells_differ_and_cost_something(experiment: Experiment) -> None:
         (FeatureSpace(n_test=4), {"D": 12, "repetition": 0}),
         (SemiSupervised(n_test=4), {"sampling": "random", "D": 12, "repetition": 0}),
         (SemiSupervised(n_test=4), {"sampling": "walk", "D": 12, "repetition": 0}),
-        (Convergence(), {"D": 8, "start": 0}),
+        (AlgorithmConvergence(), {"D": 8, "start": 0}),
         (Separation(n_pairs=50), {}),
         (Complexity(), {"D": 8, "method": "path", "repetition": 0}),
         (Complexity(), {"D": 8, "method": "cvx, reduced", "repetition": 0}),
@@ -247,5 +248,5 @@ def test_results_of_another_making_are_not_kept(
 ) -> None:
     results = Results.begin(tmp_path / "results.json", "embedded", 0)
     for cell in results.missing(before):
-        results.add(before, cell, Found({}))
+        results.add(before, cell, CellResult({}))
     assert results.missing(after) == after.cells()

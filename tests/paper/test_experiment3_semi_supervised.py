@@ -13,10 +13,10 @@ import pytest
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 import metricmix as mm
+from metricmix.paper.data import Data, draw_papers
 from metricmix.paper.experiment import Cell, generator
-from metricmix.paper.inputs import Data, draw_papers
-from metricmix.paper.semi_supervised import METHODS, SOURCES, SemiSupervised
-from paper.test_cells import run_cell
+from metricmix.paper.experiment3_semi_supervised import METHODS, SOURCES, SemiSupervised
+from paper.test_experiment import run_cell
 from reference.closure import closure_by_rows
 from reference.mixing import lengths
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from metricmix.datasets.planetoid import read_array, read_lists, read_matrix
+from metricmix.datasets.restricted_unpickler import read_array, read_lists, read_matrix
 from metricmix.exceptions import DatasetError
 from reference import planetoid_files as py2
 
@@ -109,7 +109,7 @@ def test_tricks_through_allowed_names(read, trick):
 
 
 def py2_stand_ins():
-    from metricmix.datasets.planetoid import STAND_INS
+    from metricmix.datasets.restricted_unpickler import STAND_INS
 
     return set(STAND_INS.values())
 

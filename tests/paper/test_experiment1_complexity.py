@@ -10,13 +10,13 @@ import pytest
 
 import metricmix as mm
 from metricmix import memory
-from metricmix.paper.comparison_page import complexity_table, write_page
-from metricmix.paper.complexity import METHODS, SLOW, Complexity, default_limits
-from metricmix.paper.experiment import Found, generator
-from metricmix.paper.inputs import Data
+from metricmix.paper.data import Data
+from metricmix.paper.experiment import CellResult, generator
+from metricmix.paper.experiment1_complexity import METHODS, SLOW, Complexity, default_limits
+from metricmix.paper.page import complexity_table, write_page
 from metricmix.paper.results import Results
-from paper.test_cells import run_cell, without_warm_up
-from paper.test_feature_space import slow_graphs, slow_image_metric
+from paper.test_experiment import run_cell, without_warm_up
+from paper.test_experiment2_feature_space import slow_graphs, slow_image_metric
 from reference.closure import broken_triangles, closure_by_rows
 from reference.mixing import lengths
 
@@ -194,7 +194,7 @@ def test_what_does_not_fit_is_skipped_and_told(
 def test_the_same_reason_is_told_once(tmp_path: Path) -> None:
     results = Results.begin(tmp_path / "results.json", "embedded", 0)
     for k in range(3):
-        results.add(Complexity(), cell_of("cvx", k), Found({"skipped": "too large"}))
+        results.add(Complexity(), cell_of("cvx", k), CellResult({"skipped": "too large"}))
     assert complexity_table(results).count("too large") == 1
 
 

@@ -1,7 +1,7 @@
-"""What the experiments draw from: images of digits, and papers that cite each other.
+"""The data of the experiments: images of digits, papers that cite each other, samples of both.
 
-"real" is what the paper used, MNIST and Citeseer; "embedded" stands in for them where there is no
-data at hand: scikit-learn's digits and a generated citation network.
+"real" is what the paper used, MNIST and Citeseer; "embedded" needs no download: scikit-learn's
+digits and a generated citation network.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.datasets import fetch_citeseer, fetch_mnist, make_attributed_graph
 from metricmix.dissimilarity import DissimilarityStack, features, threshold_graphs
 from metricmix.exceptions import InputError
-from metricmix.typing import Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 __all__ = [
@@ -27,28 +26,30 @@ __all__ = [
     "Data",
     "Images",
     "Papers",
+    "check_enough",
     "draw_papers",
     "graphs_of",
     "image_metric",
     "largest_component",
+    "load_images",
+    "load_papers",
     "random_start",
 ]
 
 
 KINDS = ("embedded", "real")
-N_COMPONENTS = 40
+N_GRAPHS = 8
+"""Threshold graphs of Experiments 1 and 2."""
 
 
 @dataclass(frozen=True)
 class Images:
     """Grey values (N, d), strictly positive as the paper asks, and the digits they show."""
 
-    pixels: NDArray[Any]
-    digits: NDArray[np.int64]
+    pixels: AnyArray
+    digits: Indices
 
-    def sample(
-        self, rng: np.random.Generator, size: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def sample(self, rng: np.random.Generator, size: int) -> tuple[Floats, Indices]:
         """Return `size` different images, with 1 added to their grey values, and their digits."""
         check_enough(size, len(self.pixels), "images")
         chosen = rng.choice(len(self.pixels), size, replace=False)
@@ -57,15 +58,15 @@ class Images:
 
 @dataclass(frozen=True)
 class Papers:
-    """Papers with words and a topic: words, principal components, topics, who cites whom.
+    """Words (N, n_words), 40 principal components, topics and citations (a symmetric graph).
 
-    Papers without words or topic (15 in Citeseer) are left out. The principal components are those
-    of all papers.
+    Papers without words or topic (15 in Citeseer) are dropped. The principal components are those
+    of all others.
     """
 
     words: Any
-    components: NDArray[np.float64]
-    topics: NDArray[np.int64]
+    components: Floats
+    topics: Indices
     graph: Any
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class Papers:
 
 @dataclass(frozen=True)
 class Data:
-    """Which data to use, and where real data is looked for first."""
+    """Which data to use, and the folder in which real data is looked for first."""
 
     kind: str = "embedded"
     data_home: str | None = None
@@ -85,12 +86,12 @@ class Data:
     @property
     def images(self) -> Images:
         """Images of digits, loaded once per process."""
-        return _images(self.kind, self.data_home)
+        return load_images(self.kind, self.data_home)
 
     @property
     def papers(self) -> Papers:
         """Papers that cite each other, loaded once per process."""
-        return _papers(self.kind, self.data_home)
+        return load_papers(self.kind, self.data_home)
 
 
 def check_enough(wanted: int, there: int, what: str) -> None:
@@ -104,7 +105,8 @@ def check_enough(wanted: int, there: int, what: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _images(kind: str, data_home: str | None) -> Images:
+def load_images(kind: str, data_home: str | None) -> Images:
+    """Return MNIST ("real") or scikit-learn's digits ("embedded")."""
     if kind == "real":
         pixels, digits = fetch_mnist(data_home=data_home, return_X_y=True)
     else:
@@ -115,7 +117,8 @@ def _images(kind: str, data_home: str | None) -> Images:
 
 
 @lru_cache(maxsize=1)
-def _papers(kind: str, data_home: str | None) -> Papers:
+def load_papers(kind: str, data_home: str | None) -> Papers:
+    """Return Citeseer ("real") or a generated citation network ("embedded")."""
     from sklearn.decomposition import PCA
 
     if kind == "real":
@@ -133,26 +136,36 @@ def _papers(kind: str, data_home: str | None) -> Papers:
         )
     known = np.flatnonzero(network.target >= 0)
     words = (network.data[known] > 0).astype(np.float64)
-    pca = PCA(N_COMPONENTS, svd_solver="arpack", random_state=0)
+    pca = PCA(40, svd_solver="arpack", random_state=0)
     return Papers(
         words, pca.fit_transform(words), network.target[known], network.graph[known][:, known]
     )
 
 
-# -- two ways to take a few papers out of a citation network ------------------------------------
-
-MAX_DRAWS = 1000
+# -- samples of papers: at random, or along a random walk ---------------------------------------
 
 
 def draw_papers(
-    papers: Papers, sampling: str, rng: np.random.Generator, size: int, n_labelled: int
+    papers: Papers,
+    sampling: str,
+    rng: np.random.Generator,
+    size: int,
+    n_labelled: int,
+    *,
+    max_draws: int = 1000,
 ) -> Indices:
     """Return `size` different papers in random order.
 
-    Drawn again until the first `n_labelled` are of two topics at least, with two papers of one.
+    Samples are drawn until the first `n_labelled` papers have at least two topics, and two of them
+    the same topic.
+
+    Raises
+    ------
+    InputError
+        If there are fewer papers, or none of `max_draws` samples will do.
     """
     check_enough(size, len(papers), "papers")
-    for _ in range(MAX_DRAWS):
+    for _ in range(max_draws):
         drawn = rng.permutation(SAMPLINGS[sampling](papers, rng, size))
         counts = np.bincount(papers.topics[drawn[:n_labelled]])
         if (counts > 0).sum() >= 2 and counts.max() >= 2:
@@ -160,37 +173,37 @@ def draw_papers(
     raise InputError(
         argument="sizes",
         expected=(
-            f"samples with two topics, found a single one in {MAX_DRAWS} samples of {size} papers"
+            f"samples with two topics, found a single one in {max_draws} samples of {size} papers"
         ),
         remedy="take more",
     )
 
 
 def at_random(papers: Papers, rng: np.random.Generator, size: int) -> Indices:
-    """Draw papers alike, whoever they cite."""
+    """Draw papers with equal probabilities."""
     return np.asarray(rng.choice(len(papers), size, replace=False))
 
 
 def by_random_walk(papers: Papers, rng: np.random.Generator, size: int) -> Indices:
-    """Collect the first `size` papers that a random walk along citations meets."""
+    """Return the first `size` papers that a random walk along citations visits."""
     inside = largest_component(papers)
     check_enough(size, len(inside), "papers that hang together")
     graph = papers.graph
     at = int(rng.choice(inside))
-    met = {at}
-    while len(met) < size:
+    visited = {at}
+    while len(visited) < size:
         cited = graph.indices[graph.indptr[at] : graph.indptr[at + 1]]
         at = int(cited[rng.integers(len(cited))])
-        met.add(at)
-    return np.sort(np.array(list(met)))
+        visited.add(at)
+    return np.sort(np.array(list(visited)))
 
 
 def largest_component(papers: Papers) -> Indices:
-    """Return the papers of the largest connected part of the network."""
+    """Return the papers of the largest connected component."""
     from scipy.sparse.csgraph import connected_components
 
-    _, part = connected_components(papers.graph, directed=False)
-    return np.flatnonzero(part == np.bincount(part).argmax())
+    _, component = connected_components(papers.graph, directed=False)
+    return np.flatnonzero(component == np.bincount(component).argmax())
 
 
 SAMPLINGS: dict[str, Callable[[Papers, np.random.Generator, int], Indices]] = {
@@ -199,22 +212,20 @@ SAMPLINGS: dict[str, Callable[[Papers, np.random.Generator, int], Indices]] = {
 }
 
 
-# -- the metrics of Experiments 1 and 2: one of images, and eight graphs that sketch it ---------
-
-N_GRAPHS = 8
+# -- the dissimilarities of Experiments 1 and 2 -------------------------------------------------
 
 
-def image_metric(pixels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return M_true of some images."""
+def image_metric(pixels: AnyArray) -> Floats:
+    """Return M_true, the normalised Euclidean distances of images."""
     return np.asarray(features(pixels, "normalized-euclidean"), np.float64)
 
 
-def graphs_of(metric: NDArray[np.float64], n_graphs: int = N_GRAPHS) -> DissimilarityStack:
-    """Return the graph metrics made from M_true: eight, or as many as asked for."""
+def graphs_of(metric: Floats, n_graphs: int = N_GRAPHS) -> DissimilarityStack:
+    """Return the path lengths over the threshold graphs of M_true."""
     return DissimilarityStack(threshold_graphs(metric, n_graphs))
 
 
-def random_start(rng: np.random.Generator, n_sources: int = N_GRAPHS) -> NDArray[np.float64]:
-    """Return x / ||x||², x standard normal: where the paper's descents start."""
+def random_start(rng: np.random.Generator, n_sources: int = N_GRAPHS) -> Floats:
+    """Return the starting weights of the paper, x / ||x||² with x standard normal."""
     x = rng.normal(size=n_sources)
     return np.asarray(x / (x @ x))

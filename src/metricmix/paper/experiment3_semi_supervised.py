@@ -1,24 +1,24 @@
-r"""Experiment 3: topics of papers from who cites whom and from words, alone and together.
+r"""Experiment 3: classify papers by their words, by their citations, and by both.
 
-Of D + 20 papers D are labelled. Two sources, brought to a common mean,
+Of D + 20 papers D are labelled. Two sources, scaled to mean 1,
 
 .. math:: [M_\mathrm{graph}]_{ij} = \mathrm{dist}_\mathrm{path}(i, j), \qquad
           [M_\mathrm{feature}]_{ij} = \lVert x_i - x_j \rVert^2
 
-are those of the sub-graph and of 40 principal components; the others get the topic of the nearest
-labelled paper. The paper suggests more sources and leaves them out; here they are: neighbourhoods
-(Jaccard, resource allocation), a Mahalanobis metric learned from the labels by neighbourhood
-components analysis, and components smoothed along citations.
+come from the sub-graph of these papers and from 40 principal components of their words. An
+unlabelled paper gets the topic of the nearest labelled one. The paper suggests more sources without
+trying them. Here they are tried: neighbourhoods (Jaccard, resource allocation), a Mahalanobis
+metric learned from the labels by neighbourhood components analysis, and components smoothed along
+citations.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.dissimilarity import (
     DissimilarityStack,
@@ -32,9 +32,7 @@ from metricmix.dissimilarity import (
 from metricmix.exceptions import UnreachableWarning
 from metricmix.metric import metric_violations
 from metricmix.objectives import LabelContrast
-from metricmix.paper.experiment import Cell, Experiment, Found, generator
-from metricmix.paper.feature_space import LITERAL, RHO, learn, learn_literally
-from metricmix.paper.inputs import (
+from metricmix.paper.data import (
     SAMPLINGS,
     Data,
     Papers,
@@ -43,10 +41,19 @@ from metricmix.paper.inputs import (
     largest_component,
     random_start,
 )
+from metricmix.paper.experiment import (
+    LITERAL,
+    RHO,
+    Cell,
+    CellResult,
+    Experiment,
+    generator,
+    learn,
+)
 from metricmix.paths import nearest_labelled, path_metric
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
-__all__ = ["METHODS", "SOURCES", "SemiSupervised"]
+__all__ = ["METHODS", "SOURCES", "SemiSupervised", "learn_mixtures", "sources_of"]
 
 SOURCES = ("graph", "feature", "jaccard", "resource allocation", "nca", "diffusion")
 METHODS = {
@@ -78,7 +85,7 @@ class SemiSupervised(Experiment):
     }
 
     def cells(self) -> list[Cell]:
-        """Return a cell per repetition, way of sampling and size."""
+        """Return a cell per repetition, sampling and size."""
         return [
             {"sampling": sampling, "D": D, "repetition": k}
             for k in range(self.repetitions)
@@ -87,7 +94,7 @@ class SemiSupervised(Experiment):
         ]
 
     def check(self, data: Data) -> None:
-        """Raise unless there are papers enough."""
+        """Raise InputError if the largest component has too few papers."""
         check_enough(
             max(self.sizes) + self.n_test,
             len(largest_component(data.papers)),
@@ -95,10 +102,10 @@ class SemiSupervised(Experiment):
         )
 
     def cost(self, cell: Cell) -> float:
-        """Return what the size costs."""
+        """Return a cost that grows with the size."""
         return 100.0 + float(cell["D"])
 
-    def run(self, cell: Cell, data: Data, seed: int) -> Found:
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         """Train on D papers, predict the topics of the others."""
         D, repetition, sampling = int(cell["D"]), int(cell["repetition"]), str(cell["sampling"])
         which = list(SAMPLINGS).index(sampling)
@@ -107,17 +114,16 @@ class SemiSupervised(Experiment):
         drawn = draw_papers(papers, sampling, rng, D + self.n_test, D)
         topics = papers.topics[drawn]
         known = np.where(np.arange(len(drawn)) < D, topics, -1)
-        six, edges = _sources(papers, drawn, known, int(rng.integers(1 << 31)))
+        six, edges = sources_of(papers, drawn, known, int(rng.integers(1 << 31)))
         two = six.select(["graph", "feature"])
-        learned = _learn(two, six, known, rng)
-        accuracy = {
-            name: _share_right(np.argmin(two.source(name)[D:, :D], axis=1), topics, D)
-            for name in two.names
-        }
+        learned = learn_mixtures(two, six, known, rng)
+        nearest = {name: np.argmin(two.source(name)[D:, :D], axis=1) for name in two.names}
         for method, (stack, weights) in learned.items():
-            _, nearest = nearest_labelled(stack, weights, known >= 0)
-            accuracy[method] = _share_right(nearest[D:, 0], topics, D)
-        return Found(
+            nearest[method] = nearest_labelled(stack, weights, known >= 0)[1][D:, 0]
+        accuracy = {
+            method: float(np.mean(topics[found] == topics[D:])) for method, found in nearest.items()
+        }
+        return CellResult(
             {
                 "accuracy": accuracy,
                 "edges": edges,
@@ -128,17 +134,17 @@ class SemiSupervised(Experiment):
         )
 
 
-def _sources(
-    papers: Papers, drawn: NDArray[np.int64], known: NDArray[np.int64], seed: int
+def sources_of(
+    papers: Papers, drawn: Indices, known: Indices, seed: int
 ) -> tuple[DissimilarityStack, int]:
-    """Return the six sources over the drawn papers, and the citations among them."""
+    """Return the six sources over the drawn papers, and the number of citations among them."""
     from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
     X, graph = papers.components[drawn], papers.graph[drawn][:, drawn]
     labelled = known >= 0
     nca = NeighborhoodComponentsAnalysis(n_components=10, max_iter=30, random_state=seed)
     nca.fit(X[labelled], known[labelled])
-    with warnings.catch_warnings():  # how many pairs have no path is among the results
+    with warnings.catch_warnings():  # the number of unreachable pairs is stored
         warnings.simplefilter("ignore", UnreachableWarning)
         sources = [
             path_length(graph),
@@ -151,22 +157,19 @@ def _sources(
     return DissimilarityStack(sources, names=SOURCES, scaling="mean"), graph.nnz // 2
 
 
-def _learn(
-    two: DissimilarityStack, six: DissimilarityStack, known: Any, rng: np.random.Generator
+def learn_mixtures(
+    two: DissimilarityStack, six: DissimilarityStack, known: Indices, rng: np.random.Generator
 ) -> dict[str, tuple[DissimilarityStack, Floats]]:
-    """Return the sources and weights of every method."""
+    """Return the sources and weights of every mixture."""
     contrast = LabelContrast(known, rho=RHO)
     balanced = LabelContrast(known, rho=RHO, balanced=True)
-    start = random_start(rng, 2)
+    start, seed = random_start(rng, 2), int(rng.integers(1 << 31))
+    literal = learn(contrast, two, "stochastic", start=start, random_state=seed, **LITERAL)
     return {
-        "mixture, literal": (two, learn_literally(contrast, two, start, rng)),
-        "mixture, converged": (two, learn(contrast, two, start)),
+        "mixture, literal": (two, literal),
+        "mixture, converged": (two, learn(contrast, two, start=start)),
         "mixture, balanced": (two, learn(balanced, two)),
         "uniform": (two, np.full(2, 1 / 2)),
         "more, balanced": (six, learn(balanced, six)),
         "more, uniform": (six, np.full(6, 1 / 6)),
     }
-
-
-def _share_right(nearest: NDArray[Any], topics: NDArray[np.int64], D: int) -> float:
-    return float(np.mean(topics[nearest] == topics[D:]))

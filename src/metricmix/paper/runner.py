@@ -1,10 +1,10 @@
-"""The front door: run experiments, draw the pictures, write the page."""
+"""Run experiments, draw the figures, write the page."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -12,26 +12,27 @@ from typing import Any
 
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError, MissingPackageError
-from metricmix.paper.comparison_page import self_contained, write_page
-from metricmix.paper.complexity import Complexity, default_limits
-from metricmix.paper.descent import Convergence, StepCost
-from metricmix.paper.experiment import Cell, Experiment, Found
-from metricmix.paper.feature_space import FeatureSpace
+from metricmix.paper.data import Data
+from metricmix.paper.experiment import Cell, CellResult, Experiment
+from metricmix.paper.experiment1_complexity import Complexity, StepCost, default_limits
+from metricmix.paper.experiment2_feature_space import FeatureSpace
+from metricmix.paper.experiment3_semi_supervised import SemiSupervised
+from metricmix.paper.figure1_convergence import AlgorithmConvergence
+from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.figures import pictures_of
-from metricmix.paper.inputs import Data
+from metricmix.paper.page import self_contained, write_page
 from metricmix.paper.results import Results
-from metricmix.paper.semi_supervised import SemiSupervised
-from metricmix.paper.separation import Separation
 from metricmix.plots import save_figure
 from metricmix.validation import check_choice, check_integer
 
 __all__ = [
     "PARTS",
-    "Outcome",
+    "Reproduction",
     "draw_and_write",
     "plan",
     "reproduce",
     "results_path",
+    "run_cell",
     "run_experiments",
 ]
 
@@ -40,9 +41,9 @@ PARTS: dict[str, tuple[type[Experiment], ...]] = {
     "1": (Complexity,),
     "2": (FeatureSpace,),
     "3": (SemiSupervised,),
-    "figures": (Convergence, Separation, StepCost),
+    "figures": (AlgorithmConvergence, Separation, StepCost),
 }
-"""What can be asked for; "all" is everything."""
+"""The parts that can be run by themselves; "all" runs all of them."""
 SMALL: dict[type[Experiment], dict[str, Any]] = {
     Complexity: {
         "sizes": (40, 50, 60, 70, 80, 100, 200),
@@ -55,7 +56,7 @@ SMALL: dict[type[Experiment], dict[str, Any]] = {
     SemiSupervised: {"repetitions": 15},
     StepCost: {"sizes": (250, 500, 1000, 2000)},
 }
-"""For embedded data, where everything should be done within two minutes."""
+"""Smaller experiments for embedded data; all of them take about two minutes."""
 
 
 def plan(
@@ -96,10 +97,12 @@ def plan(
     return experiments
 
 
-# -- running cells: side by side, seeded one by one, kept as they finish ------------------------
+# -- run cells ----------------------------------------------------------------------------------
 
 WRITE_EVERY = 5.0
-"""Seconds between writing the results file; what is lost at most when the power fails."""
+"""Seconds between two writes of the results file: the most that a power failure loses."""
+OnProgress = Callable[[float, float, str], None]
+"""Called with the cost of the finished cells, the cost of all cells, and the last cell's name."""
 
 
 def run_experiments(
@@ -109,12 +112,13 @@ def run_experiments(
     seed: int,
     *,
     n_jobs: int = 1,
-    on_cell: Callable[[Experiment, Cell, float], None] = lambda experiment, cell, cost: None,
+    on_progress: OnProgress = lambda done, total, name: None,
 ) -> int:
-    """Run the cells that `results` lacks, and return how many there were.
+    """Run the cells that `results` lacks, and return their number.
 
-    Cells of experiments that measure time run one after the other, the others on `n_jobs`
-    processes; no result depends on that. However this ends, finished cells are in the file.
+    Cells of experiments that measure time run one after the other, all others in `n_jobs`
+    processes; no result depends on `n_jobs`. If the run fails or is interrupted, the finished cells
+    are in the file.
 
     Parameters
     ----------
@@ -124,57 +128,53 @@ def run_experiments(
     data : Data
     seed : int
     n_jobs : int
-    on_cell : callable
-        Told of every finished cell and its cost.
+    on_progress : callable
+        Called at the start, and after every finished cell.
     """
-    done, written = 0, time.monotonic()
+    missing = [(experiment, results.missing(experiment)) for experiment in experiments]
+    total = sum(one.cost(cell) for one, cells in missing for cell in cells)
+    done, n_cells, written = 0.0, 0, time.monotonic()
+    on_progress(done, total, "starting")
     try:
-        for experiment in experiments:
-            jobs = 1 if experiment.alone else n_jobs
-            for cell, found in _run_cells(
-                experiment, results.missing(experiment), data, seed, jobs
-            ):
+        for experiment, cells in missing:
+            finished: Iterable[tuple[Cell, CellResult]]
+            if n_jobs == 1 or experiment.alone or len(cells) < 2:
+                finished = (run_cell(experiment, cell, data, seed) for cell in cells)
+            else:
+                from joblib import Parallel, delayed
+
+                workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=4)
+                finished = workers(delayed(run_cell)(experiment, c, data, seed) for c in cells)
+            for cell, found in finished:
                 results.add(experiment, cell, found)
-                done += 1
-                on_cell(experiment, cell, experiment.cost(cell))
+                n_cells += 1
+                done += experiment.cost(cell)
+                key = ", ".join(f"{name} {value}" for name, value in cell.items())
+                on_progress(done, total, f"{experiment.name} {key}")
                 if time.monotonic() > written + WRITE_EVERY:
                     results.write()
                     written = time.monotonic()
     finally:
         results.write()
-    return done
+    return n_cells
 
 
-def _run_cells(
-    experiment: Experiment, cells: Sequence[Cell], data: Data, seed: int, n_jobs: int
-) -> Iterator[tuple[Cell, Found]]:
-    """Yield cells with what they found, as they finish."""
-    if n_jobs == 1 or len(cells) < 2:
-        for cell in cells:
-            yield _run_cell(experiment, cell, data, seed)
-        return
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=4)
-    yield from workers(delayed(_run_cell)(experiment, cell, data, seed) for cell in cells)
-
-
-def _run_cell(experiment: Experiment, cell: Cell, data: Data, seed: int) -> tuple[Cell, Found]:
-    """Run one cell; with one thread for linear algebra, whose sums depend on how many there are."""
+def run_cell(experiment: Experiment, cell: Cell, data: Data, seed: int) -> tuple[Cell, CellResult]:
+    """Run one cell, linear algebra on one thread: its rounding depends on their number."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
         return cell, experiment.run(cell, data, seed)
 
 
-# -- the front door: run experiments, draw the pictures, write the page -------------------------
+# -- run, draw and write ------------------------------------------------------------------------
 
 FOLDER = "reproduction"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was run, and the files it was written to."""
+class Reproduction:
+    """The results of a run, the number of cells that it ran, and the pages that it wrote."""
 
     results: Results
     n_cells: int
@@ -193,17 +193,18 @@ def reproduce(
     repetitions: int | None = None,
     n_jobs: int = 1,
     fresh: bool = False,
-    on_start: Callable[[float], None] = lambda cost: None,
-    on_cell: Callable[[Experiment, Cell, float], None] = lambda experiment, cell, cost: None,
-) -> Outcome:
-    """Run the paper's experiments and write pictures and page from their results.
+    on_progress: OnProgress = lambda done, total, name: None,
+) -> Reproduction:
+    """Run the paper's experiments; draw its figures and check its claims with the results.
 
-    Finished cells are kept in ``out/reproduction/results.json``; the same call goes on from there.
+    Finished cells are kept in ``out/reproduction/results.json``. After an interruption, the same
+    call runs only the others.
 
     Parameters
     ----------
     what : {"all", "1", "2", "3", "figures"}
-        An experiment, or what only the figures need; pictures and page show all there is.
+        One of the experiments, or what only the figures need. Figures and page show all results
+        in the folder.
     out : Path
         Folder for ``reproduction.md``, ``reproduction.html`` and ``reproduction/``.
     data : {"embedded", "real"}
@@ -211,13 +212,20 @@ def reproduce(
         first.
     seed : int
     sizes, repetitions
-        In place of the default ones.
+        Replace the default sizes D and numbers of repetitions.
     n_jobs : int
         Processes; experiments that measure time use one.
     fresh : bool
-        Forget what is in the results file.
-    on_start, on_cell : callable
-        Told of the cost of all that is to be run, and of every finished cell with its cost.
+        Ignore the results in the folder and start again.
+    on_progress : callable
+        Called at the start and after every cell with the cost done, the total, and the cell's name.
+
+    Raises
+    ------
+    InputError
+        If there is no such experiment, or the data is too small for a size.
+    ResultsError
+        If the results in the folder are damaged, or of other data, another seed or version.
     """
     folder = Path(out)
     source = Data(data, data_home)
@@ -233,20 +241,21 @@ def reproduce(
     results = Results.begin(results_path(folder), data, seed, fresh=fresh)
     for experiment in experiments:
         experiment.check(source)
-    results.write()  # so that a folder that cannot be written to is noticed at once
-    on_start(sum(one.cost(cell) for one in experiments for cell in results.missing(one)))
-    count = run_experiments(experiments, results, source, seed, n_jobs=n_jobs, on_cell=on_cell)
+    results.write()  # fails at once if the folder cannot be written to
+    n_cells = run_experiments(
+        experiments, results, source, seed, n_jobs=n_jobs, on_progress=on_progress
+    )
     page, html = draw_and_write(results, folder)
-    return Outcome(results, count, page, html)
+    return Reproduction(results, n_cells, page, html)
 
 
 def results_path(out: Path) -> Path:
-    """Return where the results are kept."""
+    """Return the path of the results file."""
     return out / FOLDER / "results.json"
 
 
 def draw_and_write(results: Results, out: Path) -> tuple[Path, Path]:
-    """Draw all pictures and write the page, as Markdown and HTML."""
+    """Draw all figures, write the page as Markdown and HTML, and return the paths of both."""
     for picture in pictures_of(results):
         save_figure(picture.draw(results), out / FOLDER / picture.name)
     markdown = write_page(results, FOLDER)

@@ -1,26 +1,22 @@
-"""Experiment 2: a mixture of graphs stands in for the images that the graphs were made from.
+"""Experiment 2: classify images by a mixture of graphs that were made from them.
 
-D images are labelled. Each test image makes an augmented data set of D + 1, over which all graph
-metrics are computed anew; it gets the label of its nearest neighbour. As every other image is
-labelled, the nearest neighbour under the projected metric is the one under the edge lengths, and as
-the link is increasing, the one under the plain mixture: no shortest path is needed to predict.
+D images are labelled. Each test image is added to them, and all graph metrics of these D + 1 images
+are computed anew; the test image gets the label of its nearest neighbour. All other images are
+labelled, so the nearest neighbour under the path metric is the one under the edge lengths; the link
+is increasing, so it is also the one under the mixture itself: prediction needs no shortest path.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.dissimilarity import DissimilarityStack
-from metricmix.exceptions import ConvergenceWarning
 from metricmix.metric import metric_violations
-from metricmix.objectives import LabelContrast, Objective
-from metricmix.paper.experiment import Cell, Experiment, Found, generator
-from metricmix.paper.inputs import (
+from metricmix.objectives import LabelContrast
+from metricmix.paper.data import (
     N_GRAPHS,
     Data,
     check_enough,
@@ -28,63 +24,20 @@ from metricmix.paper.inputs import (
     image_metric,
     random_start,
 )
+from metricmix.paper.experiment import (
+    LITERAL,
+    RHO,
+    Cell,
+    CellResult,
+    Experiment,
+    generator,
+    learn,
+)
 from metricmix.paths import path_metric
-from metricmix.solvers import SolveResult, Status, minimize
 from metricmix.solvers.problem import Problem
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
-__all__ = [
-    "LITERAL",
-    "METHODS",
-    "RHO",
-    "FeatureSpace",
-    "check_not_interrupted",
-    "learn",
-    "learn_literally",
-]
-
-
-RHO = 0.01
-LITERAL: dict[str, Any] = {"scaling": "paper", "learning_rate": 1.0, "max_iter": 500}
-"""The paper's settings: one pair a step, steps of size 1 times D^-2, 500 of them."""
-
-
-def check_not_interrupted(result: SolveResult) -> None:
-    """Raise KeyboardInterrupt if that is what ended a solver: half a cell is no cell."""
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-
-
-def learn_literally(
-    objective: Objective, stack: DissimilarityStack, start: Floats, rng: np.random.Generator
-) -> Floats:
-    """Run Algorithm 1 with the paper's settings."""
-    seed = int(rng.integers(1 << 31))
-    with warnings.catch_warnings():  # that it was interrupted is told otherwise
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        result = minimize(*(objective, stack), start=start, random_state=seed, n_jobs=1, **LITERAL)
-    check_not_interrupted(result)
-    assert result.weights is not None
-    return result.weights
-
-
-def learn(
-    objective: Objective,
-    stack: DissimilarityStack,
-    start: Floats | None = None,
-    constraint: str | None = None,
-) -> Floats:
-    """Minimise by full sub-gradients until nothing improves, from equal weights by default."""
-    options: dict[str, Any] = {"start": start, "constraint": constraint, "n_jobs": 1}
-    with warnings.catch_warnings():  # at a kink there is no smooth end; the best found is used
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        result = minimize(objective, stack, "full", **options)
-    check_not_interrupted(result)
-    assert result.weights is not None
-    return result.weights
-
-
-# -- experiment 2: a mixture of graphs stands in for the images that the graphs were made from --
+__all__ = ["METHODS", "FeatureSpace", "learn_all"]
 
 MANY_GRAPHS = 32
 METHODS = {
@@ -116,14 +69,14 @@ class FeatureSpace(Experiment):
         return [{"D": D, "repetition": k} for k in range(self.repetitions) for D in self.sizes]
 
     def check(self, data: Data) -> None:
-        """Raise unless there are images enough."""
+        """Raise InputError if there are too few images."""
         check_enough(max(self.sizes) + self.n_test, len(data.images.pixels), "images")
 
     def cost(self, cell: Cell) -> float:
-        """Return what the size costs."""
+        """Return a cost that grows with the size."""
         return 100.0 + float(cell["D"])
 
-    def run(self, cell: Cell, data: Data, seed: int) -> Found:
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         """Train on D images, predict the others one by one."""
         D, repetition = int(cell["D"]), int(cell["repetition"])
         rng = generator(seed, self.name, D, repetition)
@@ -131,11 +84,7 @@ class FeatureSpace(Experiment):
         metric = image_metric(pixels)
         y = digits[:D]
         stack, many = graphs_of(metric[:D, :D]), graphs_of(metric[:D, :D], MANY_GRAPHS)
-        learned, reached = _learn(stack, y, rng)
-        learned |= {
-            "32 graphs, balanced": learn(LabelContrast(y, rho=RHO, balanced=True), many),
-            "32 graphs, uniform": np.full(MANY_GRAPHS, 1.0 / MANY_GRAPHS),
-        }
+        learned, reached = learn_all(stack, many, y, rng)
         right: dict[str, list[bool]] = {method: [] for method in METHODS}
         for t in range(D, D + self.n_test):
             augmented = [*range(D), t]
@@ -147,7 +96,7 @@ class FeatureSpace(Experiment):
                 right[method].append(y[nearest] == digits[t])
             right["full"].append(y[np.argmin(rows[D, :D])] == digits[t])
         balanced = path_metric(stack, learned["mixture, balanced"])
-        return Found(
+        return CellResult(
             {
                 "accuracy": {method: float(np.mean(found)) for method, found in right.items()},
                 "objective": reached,
@@ -157,19 +106,28 @@ class FeatureSpace(Experiment):
         )
 
 
-def _learn(
-    stack: DissimilarityStack, y: NDArray[Any], rng: np.random.Generator
+def learn_all(
+    stack: DissimilarityStack, many: DissimilarityStack, y: Indices, rng: np.random.Generator
 ) -> tuple[dict[str, Floats], dict[str, float]]:
-    """Return the weights of every method, and the paper's objective where each ends."""
+    """Return the weights of every method, and the paper's objective at those of the 8 graphs."""
     contrast = LabelContrast(y, rho=RHO)
+    balanced = LabelContrast(y, rho=RHO, balanced=True)
     problem = Problem(contrast, stack, n_jobs=1)
     start, corners = random_start(rng), np.eye(N_GRAPHS)
+    seed = int(rng.integers(1 << 31))
     learned = {
-        "mixture, literal": learn_literally(contrast, stack, start, rng),
-        "mixture, converged": learn(contrast, stack, start),
-        "mixture, balanced": learn(LabelContrast(y, rho=RHO, balanced=True), stack),
+        "mixture, literal": learn(
+            contrast, stack, "stochastic", start=start, random_state=seed, **LITERAL
+        ),
+        "mixture, converged": learn(contrast, stack, start=start),
+        "mixture, balanced": learn(balanced, stack),
         "uniform": np.full(N_GRAPHS, 1.0 / N_GRAPHS),
         "best, single": corners[np.argmin([problem.value(corner) for corner in corners])],
         "best, simplex": learn(contrast, stack, constraint="simplex"),
     }
-    return learned, {method: problem.value(weights) for method, weights in learned.items()}
+    reached = {method: problem.value(weights) for method, weights in learned.items()}
+    learned |= {
+        "32 graphs, balanced": learn(balanced, many),
+        "32 graphs, uniform": np.full(MANY_GRAPHS, 1.0 / MANY_GRAPHS),
+    }
+    return learned, reached

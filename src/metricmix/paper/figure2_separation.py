@@ -1,11 +1,11 @@
-r"""Figures 2 and 3: how well words and principal components tell topics apart.
+r"""Figures 2 and 3: how well words and principal components separate topics.
 
 .. math:: r = \frac{v_\mathrm{same}}{v_\mathrm{different}}, \qquad
           v_\mathrm{same} = \sum_{y = y'} \lVert x - x' \rVert^2, \quad
           v_\mathrm{different} = \sum_{y \ne y'} \lVert x - x' \rVert^2
 
-The text of the paper sums and the caption of its figure averages: both are given. The smaller the
-ratio, the better topics are told apart.
+The text of the paper takes sums, the caption of its figure means; both are computed. The smaller
+the ratio, the better the separation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.paper.experiment import Cell, Experiment, Found, generator
-from metricmix.paper.inputs import Data, check_enough
+from metricmix.paper.data import Data, check_enough
+from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
+from metricmix.typing import Indices
 
 __all__ = ["Separation", "separation_ratios"]
 
 
 @dataclass(frozen=True)
 class Separation(Experiment):
-    """Ratios of distances within and between topics, pairs to draw, and a map of all papers."""
+    """Distances within and between topics: ratios, random pairs, and a map of all papers."""
 
     components: tuple[int, ...] = (2, 5, 10, 40)
     n_pairs: int = 1000
@@ -32,15 +33,15 @@ class Separation(Experiment):
     name: ClassVar[str] = "separation"
 
     def cells(self) -> list[Cell]:
-        """Return the one cell there is."""
+        """Return the only cell."""
         return [{}]
 
     def check(self, data: Data) -> None:
-        """Raise unless there are papers, with so many components."""
+        """Raise InputError if there are too few components."""
         check_enough(max(self.components), data.papers.components.shape[1], "components")
 
-    def run(self, cell: Cell, data: Data, seed: int) -> Found:
-        """Compute the ratios over all pairs, and distances of a thousand random ones."""
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        """Compute the ratios over all pairs, and the distances of random pairs."""
         papers = data.papers
         rng = generator(seed, self.name)
         i = rng.integers(len(papers), size=self.n_pairs)
@@ -52,7 +53,7 @@ class Separation(Experiment):
             X = papers.components[:, :n]
             ratios[str(n)] = separation_ratios(X, papers.topics)
             distances[str(n)] = np.linalg.norm(X[i] - X[j], axis=1)
-        return Found(
+        return CellResult(
             {
                 "ratios": ratios,
                 "same": (papers.topics[i] == papers.topics[j]).astype(int).tolist(),
@@ -63,10 +64,10 @@ class Separation(Experiment):
         )
 
 
-def separation_ratios(X: Any, y: NDArray[np.int64]) -> dict[str, float]:
+def separation_ratios(X: Any, y: Indices) -> dict[str, float]:
     r"""Return v_same / v_different with sums and with means over ordered pairs.
 
-    No pair is looked at: for k items of one kind,
+    In linear time, without the pairs: for k items of one class,
     :math:`\sum \lVert x - x' \rVert^2 = 2 k \sum \lVert x \rVert^2 - 2 \lVert \sum x \rVert^2`.
 
     >>> separation_ratios(np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 1]))

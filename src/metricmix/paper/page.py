@@ -1,4 +1,4 @@
-"""The page that lays the paper's claims beside what came out, written from the results file."""
+"""The page that compares the paper's claims with the results, as Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.paper import complexity, feature_space, semi_supervised
-from metricmix.paper.claims import CLAIMS, Finding, Verdict
-from metricmix.paper.claims.verdicts import OURS
-from metricmix.paper.figures import Picture, pictures_of
-from metricmix.paper.intervals import mean_interval
-from metricmix.paper.results import Results
+from metricmix.paper.claims import CLAIMS, OURS, Verdict
+from metricmix.paper.experiment1_complexity import METHODS as COMPLEXITY_METHODS
+from metricmix.paper.experiment1_complexity import solved_cells
+from metricmix.paper.experiment2_feature_space import METHODS as FEATURE_SPACE_METHODS
+from metricmix.paper.experiment3_semi_supervised import METHODS as SEMI_SUPERVISED_METHODS
+from metricmix.paper.figures import pictures_of
+from metricmix.paper.results import Results, mean_interval
 
 __all__ = [
+    "claims_table",
     "complexity_table",
     "feature_space_table",
+    "provenance_text",
     "self_contained",
     "semi_supervised_tables",
     "separation_table",
@@ -52,15 +55,22 @@ strong { white-space: nowrap; }
 
 
 def self_contained(markdown: str, folder: Path, *, title: str) -> str:
-    """Return a page of Markdown as HTML, the pictures it names read from `folder`.
+    """Return a page of Markdown as one HTML file, with the images below `folder` embedded.
 
-    A picture is taken as SVG where it lies beside the PNG of the same name. No script, nothing
-    loaded from elsewhere.
+    An image is embedded as SVG if there is one beside the PNG. There are no scripts, and the page
+    loads nothing.
     """
     from markdown_it import MarkdownIt
 
+    def embed(found: re.Match[str]) -> str:
+        image = folder / found[1]
+        vector = image.with_suffix(".svg")
+        image = vector if vector.exists() else image
+        data = base64.b64encode(image.read_bytes()).decode()
+        return f'<img src="data:{MIME[image.suffix]};base64,{data}"'
+
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    body = re.sub(r'<img src="([^"]+)"', lambda found: _inlined(found, folder), body)
+    body = re.sub(r'<img src="([^"]+)"', embed, body)
     body = body.replace("<table>", '<div class="table"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -72,15 +82,7 @@ def self_contained(markdown: str, folder: Path, *, title: str) -> str:
     )
 
 
-def _inlined(found: re.Match[str], folder: Path) -> str:
-    picture = folder / found[1]
-    vector = picture.with_suffix(".svg")
-    picture = vector if vector.exists() else picture
-    data = base64.b64encode(picture.read_bytes()).decode()
-    return f'<img src="data:{MIME[picture.suffix]};base64,{data}"'
-
-
-# -- tables in Markdown -------------------------------------------------------------------------
+# -- tables of the results ----------------------------------------------------------------------
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -96,23 +98,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-# -- the figures behind the pictures, as tables -------------------------------------------------
-
-
 def complexity_table(results: Results) -> str:
-    """Return error and seconds of every method and size, and what was left out."""
+    """Return error and seconds of every method and size, and what was skipped."""
     rows, skipped = [], set()
     for D in results.sizes("complexity"):
-        for method in complexity.METHODS:
-            records = list(results.records("complexity", D=D, method=method))
-            skipped |= {
-                f"{method}, D = {D}: {record['values']['skipped']}"
-                for record in records
-                if "skipped" in record["values"]
-            }
-            done = [record for record in records if "error" in record["values"]]
-            if done:
-                rows.append([str(D), method, *_complexity_cells(done)])
+        for method in COMPLEXITY_METHODS:
+            for record in results.records("complexity", D=D, method=method):
+                if "skipped" in record["values"]:
+                    skipped.add(f"{method}, D = {D}: {record['values']['skipped']}")
+            done = solved_cells(results, method, D=D)
+            if not done:
+                continue
+
+            def mean(part: str, name: str, form: str, done: Sequence[Any] = done) -> str:
+                values = [record.get(part, {}).get(name) for record in done]
+                return f"{np.mean(values):{form}}" if None not in values else ""
+
+            rows.append(
+                [
+                    str(D),
+                    method,
+                    mean_interval(record["values"]["error"] for record in done).text(".5f"),
+                    mean("values", "plain", ".5f"),
+                    mean("seconds", "total", ".3g"),
+                    mean("seconds", "assembly", ".3g"),
+                    mean("values", "steps", ".0f"),
+                    str(len(done)),
+                ]
+            )
     header = ["D", "method", "error", "plain", "seconds", "of these, assembly", "steps", "runs"]
     text = table(header, rows)
     if skipped:
@@ -120,46 +133,31 @@ def complexity_table(results: Results) -> str:
     return text
 
 
-def _complexity_cells(done: Sequence[Mapping[str, Any]]) -> list[str]:
-    def mean(part: str, name: str, form: str) -> str:
-        values = [record.get(part, {}).get(name) for record in done]
-        return f"{np.mean(values):{form}}" if None not in values else ""
-
-    error = mean_interval(record["values"]["error"] for record in done)
-    return [
-        error.text(".5f"),
-        mean("values", "plain", ".5f"),
-        mean("seconds", "total", ".3g"),
-        mean("seconds", "assembly", ".3g"),
-        mean("values", "steps", ".0f"),
-        str(len(done)),
-    ]
-
-
 def feature_space_table(results: Results) -> str:
-    """Return accuracies of Experiment 2."""
-    return _accuracies(results, "feature-space", feature_space.METHODS)
+    """Return the accuracies of Experiment 2."""
+    return _accuracies(results, "feature-space", FEATURE_SPACE_METHODS)
 
 
 def semi_supervised_tables(results: Results) -> str:
-    """Return accuracies of Experiment 3, and how many citations the samples have."""
+    """Return the accuracies of Experiment 3, and the citations among the samples."""
     parts = []
     for sampling, label in (("random", "drawn at random"), ("walk", "met on a random walk")):
         records = [r["values"] for r in results.records("semi-supervised", sampling=sampling)]
         if records:
             edges = np.mean([found["edges"] for found in records])
             apart = np.mean([found["unreachable"] for found in records])
-            methods = semi_supervised.METHODS
             parts.append(
                 f"Papers {label}: {edges:.1f} citations among them on average, {apart:.1%} of the "
                 "pairs without a path.\n\n"
-                + _accuracies(results, "semi-supervised", methods, sampling=sampling)
+                + _accuracies(
+                    results, "semi-supervised", SEMI_SUPERVISED_METHODS, sampling=sampling
+                )
             )
     return "\n\n".join(parts)
 
 
 def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where: str) -> str:
-    """Return a row per method, a column per size, and what the methods are."""
+    """Return a row per method with its description, and a column per size."""
     sizes = results.sizes(name, **where)
     rows = []
     for method, meaning in methods.items():
@@ -177,7 +175,7 @@ def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where
 
 
 def separation_table(results: Results) -> str:
-    """Return the ratios r."""
+    """Return the separation ratios r."""
     ratios = next(results.records("separation"))["values"]["ratios"]
     rows = [
         [
@@ -191,7 +189,7 @@ def separation_table(results: Results) -> str:
 
 
 def step_cost_table(results: Results) -> str:
-    """Return seconds per step, and how many rows the search mixed."""
+    """Return the seconds of a step, and the number of rows that the search mixed."""
     rows = []
     records = sorted(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
     for record in records:
@@ -207,7 +205,7 @@ def step_cost_table(results: Results) -> str:
     return table([*header, "all formed, then Dijkstra"], rows)
 
 
-# -- the page that lays the paper's claims beside what came out, written from the results file --
+# -- the page ----------------------------------------------------------------------------------
 
 INTRODUCTION = """\
 # The paper, reproduced
@@ -274,14 +272,36 @@ What the paper leaves open, and how it is read here.
 """
 
 
-def write_page(results: Results, pictures: str) -> str:
-    """Return the page as Markdown; `pictures` is the folder of the pictures, seen from it."""
-    parts = [INTRODUCTION, _provenance(results), "## Claims\n", _claims(results), DECIDED]
-    sections = [_section(results, picture, pictures) for picture in pictures_of(results)]
-    return "\n".join([*parts, *sections, SMALL_PRINT])
+TABLES: dict[str, Callable[[Results], str]] = {
+    "separation": separation_table,
+    "runtime": complexity_table,
+    "feature_space": feature_space_table,
+    "semi_supervised": semi_supervised_tables,
+    "step_cost": step_cost_table,
+}
+"""The tables below the figures, by the names of the figures."""
 
 
-def _provenance(results: Results) -> str:
+SUMMARY = {
+    Verdict.HOLDS: "of its claims hold",
+    Verdict.FAILS: "do not",
+    Verdict.UNCLEAR: "cannot be told",
+}
+MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
+
+
+def write_page(results: Results, folder: str) -> str:
+    """Return the page as Markdown; `folder` holds the figures, relative to the page."""
+    parts = [INTRODUCTION, provenance_text(results), "## Claims\n", claims_table(results), DECIDED]
+    for picture in pictures_of(results):
+        image = f"![{picture.caption}]({folder}/{picture.name}.png)"
+        below = "\n" + TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
+        parts.append(f"## {picture.title}\n\n{picture.caption}\n\n{image}\n{below}")
+    return "\n".join([*parts, SMALL_PRINT])
+
+
+def provenance_text(results: Results) -> str:
+    """Return data, seed, date, commit, versions and machine, and the command to run it again."""
     head = results.head
     versions = ", ".join(
         f"{name} {head[name]}"
@@ -301,45 +321,23 @@ def _provenance(results: Results) -> str:
     )
 
 
-def _claims(results: Results) -> str:
-    rows, verdicts = [], []
+def claims_table(results: Results) -> str:
+    """Return how many claims hold with the paper's settings, and the findings on each."""
+    rows, literal = [], []
     for claim in CLAIMS:
         if results.has(claim.experiment):
-            ways = (claim.literal, claim.converged, claim.changed)
-            found = [way(results) if way else None for way in ways]
-            rows.append([claim.where, claim.text, *(_shown(one) if one else "" for one in found)])
+            checks = (claim.literal, claim.converged, claim.changed)
+            found = [check(results) if check else None for check in checks]
+            shown = [
+                f"{MARK[one.verdict]} **{one.verdict.value}**: {one.figures}" if one else ""
+                for one in found
+            ]
+            rows.append([claim.where, claim.text, *shown])
             if found[0] and claim.where != OURS:
-                verdicts.append(found[0].verdict)
-    told = ", ".join(f"{verdicts.count(one)} {SUMMARY[one]}" for one in Verdict)
+                literal.append(found[0].verdict)
+    counts = ", ".join(f"{literal.count(one)} {SUMMARY[one]}" for one in Verdict)
     header = [
         *("where", "claim", "with the paper's settings"),
         *("the same, with settings that converge", "with something else changed"),
     ]
-    return f"With the paper's own settings, {told}.\n\n{table(header, rows)}\n"
-
-
-SUMMARY = {
-    Verdict.HOLDS: "of its claims hold",
-    Verdict.FAILS: "do not",
-    Verdict.UNCLEAR: "cannot be told",
-}
-MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
-
-
-def _shown(finding: Finding) -> str:
-    return f"{MARK[finding.verdict]} **{finding.verdict.value}**: {finding.figures}"
-
-
-TABLES: dict[str, Callable[[Results], str]] = {
-    "separation": separation_table,
-    "runtime": complexity_table,
-    "feature_space": feature_space_table,
-    "semi_supervised": semi_supervised_tables,
-    "step_cost": step_cost_table,
-}
-
-
-def _section(results: Results, picture: Picture, folder: str) -> str:
-    image = f"![{picture.caption}]({folder}/{picture.name}.png)"
-    below = "\n" + TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
-    return f"## {picture.title}\n\n{picture.caption}\n\n{image}\n{below}"
+    return f"With the paper's own settings, {counts}.\n\n{table(header, rows)}\n"

@@ -10,8 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 import metricmix as mm
-from metricmix.paper import inputs as sampling
-from metricmix.paper.inputs import SAMPLINGS, Data, Papers, draw_papers, largest_component
+from metricmix.paper.data import SAMPLINGS, Data, Papers, draw_papers, largest_component
 
 
 def papers_of(edges: list[tuple[int, int]], topics: list[int]) -> Papers:
@@ -131,10 +130,10 @@ def test_drawn_again_until_there_are_two_topics(how: str, monkeypatch: pytest.Mo
     assert next(given).tolist() == [1, 2, 3]
 
 
-def test_a_hopeless_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "MAX_DRAWS", 5)
+def test_a_hopeless_search_ends() -> None:
+    one_topic = papers_of([], [0] * 6)
     with pytest.raises(mm.InputError, match="5 samples of 3 papers"):
-        draw_papers(papers_of([], [0] * 6), "random", np.random.default_rng(0), 3, 3)
+        draw_papers(one_topic, "random", np.random.default_rng(0), 3, 3, max_draws=5)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 import metricmix as mm
+from metricmix.paper.data import Data
 from metricmix.paper.experiment import generator
-from metricmix.paper.inputs import Data
-from metricmix.paper.separation import Separation, separation_ratios
-from paper.test_cells import run_cell
+from metricmix.paper.figure2_separation import Separation, separation_ratios
+from paper.test_experiment import run_cell
 
 
 def slow_ratios(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
