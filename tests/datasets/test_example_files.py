@@ -23,7 +23,7 @@ from metricmix.app.ingest import (
     read_edge_file,
     read_items,
 )
-from metricmix.app.matrix_files import read_matrix
+from metricmix.app.ingest.matrices import read_matrix
 from metricmix.datasets.example_files import EXAMPLES
 from metricmix.datasets.example_files.gestures import time_warping
 from metricmix.datasets.example_files.roads import COLUMNS, DEPOTS

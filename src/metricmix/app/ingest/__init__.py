@@ -1,9 +1,9 @@
 """People's files, joined by the ids of their items: tables, lists of edges, ready matrices."""
 
 from metricmix.app.ingest.column_types import Column, Encoding, decide, encode
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import Arrivals, FileSource
-from metricmix.app.ingest.item_tables import ItemTable, read_items
+from metricmix.app.ingest.item_table import ItemTable, read_items
 from metricmix.app.ingest.join import Gathered, Joined, Plan, join, plan
 from metricmix.app.ingest.match import JoinedSource
 from metricmix.app.ingest.new_items import KeptInputs, keep_inputs, load_inputs, read_arrivals

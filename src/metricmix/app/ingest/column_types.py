@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import ItemTable, named, one_of
-from metricmix.app.matrix_files.text_tables import is_name, is_unknown
+from metricmix.app.ingest.delimited_text import did_you_mean, is_missing, is_text, quoted
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.validation import check_choice
 
@@ -102,7 +102,9 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
         names = [pattern] if pattern in items.attributes else []
         names = names or [name for name in items.attributes if fnmatchcase(name, pattern)]
         if not names:
-            raise InputError(argument="kinds", expected=one_of(list(items.attributes), pattern))
+            raise InputError(
+                argument="kinds", expected=did_you_mean(list(items.attributes), pattern)
+            )
         stated |= dict.fromkeys(names, kind)
     return _find_counts(
         items, [_decided(items, name, stated.get(name)) for name in items.attributes]
@@ -118,7 +120,7 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
     except TableFileError:
         raise
     except ValueError as error:  # such as texts without a word
-        names = named([column.name for column in columns])
+        names = quoted([column.name for column in columns])
         raise TableFileError(f"{items.source}, {names}: {error}") from None
     return Encoding(features, tuple(columns), transformer)
 
@@ -128,7 +130,7 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
 
 def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
     cells = items.attributes[name]
-    known = [cell for cell in cells if not is_unknown(cell)]
+    known = [cell for cell in cells if not is_missing(cell)]
     missing = len(cells) - len(known)
     if not known:
         return Column(name, "ignore", "no cell has a value", missing)
@@ -172,7 +174,7 @@ def _find_counts(items: ItemTable, columns: Sequence[Column]) -> tuple[Column, .
     cells = Counter[str]()
     for column in numbers:
         cells.update(items.attributes[column.name])
-    values = {cell: 0.0 if is_unknown(cell) else _as_number(cell) for cell in cells}
+    values = {cell: 0.0 if is_missing(cell) else _as_number(cell) for cell in cells}
     zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
     whole = all(value >= 0 and value.is_integer() for value in values.values())
     if not whole or zeros <= MOSTLY_ZERO * cells.total():
@@ -202,9 +204,9 @@ def _as_date(cell: str) -> float | None:
 
 
 def _is_number(items: ItemTable, cell: str) -> bool:
-    if items.cells.decimal_commas and GROUPED.fullmatch(cell):
+    if items.table.decimal_commas and GROUPED.fullmatch(cell):
         return True
-    return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
+    return not is_text(cell) and (items.table.decimal_commas or "," not in cell)
 
 
 # -- what it becomes -----------------------------------------------------------------------------
@@ -220,13 +222,13 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
         if column.kind in NUMERIC:
             table[:, k] = [_number(items, i, column.name, column.kind) for i in range(len(cells))]
         else:
-            table[:, k] = ["" if is_unknown(cell) else cell for cell in cells]
+            table[:, k] = ["" if is_missing(cell) else cell for cell in cells]
     return table
 
 
 def _number(items: ItemTable, item: int, column: str, kind: str) -> float:
     cell = items.attributes[column][item]
-    if is_unknown(cell):
+    if is_missing(cell):
         return np.nan
     value = _as_date(cell) if kind == "date" else None
     if kind != "date" and _is_number(items, cell):

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, Encoding, encode
-from metricmix.app.ingest.edge_lists import EdgeFile
-from metricmix.app.ingest.item_tables import ItemTable
+from metricmix.app.ingest.edge_list import EdgeFile
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import (
     diffusion,

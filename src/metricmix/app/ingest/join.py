@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, decide
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_tables import ItemTable
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.match import JoinedSource, between_items, meet_edges, meet_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
 from metricmix.dissimilarity.stack import DissimilarityStack

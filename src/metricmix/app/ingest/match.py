@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.edge_lists import EdgeFile
-from metricmix.app.ingest.item_tables import ItemTable, named
-from metricmix.app.matrix_files import MatrixFile, read_matrix
+from metricmix.app.ingest.delimited_text import quoted
+from metricmix.app.ingest.edge_list import EdgeFile
+from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.matrices import MatrixFile, read_matrix
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.typing import Floats
 from metricmix.validation import check_square
@@ -73,10 +74,10 @@ def meet_edges(items: ItemTable, name: str, kind: str, edges: EdgeFile) -> Joine
             "with itself, or of similarity 0"
         )
     if not inside.any():
-        theirs = f", such as {named(edges.ids)}" if edges.ids else ""
+        theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
-            f"{named(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
+            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
             "column that of the ids?"
         )
     there = set(place[edges.ends[real]].ravel().tolist())
@@ -212,7 +213,7 @@ def _rows(items: ItemTable, file: PathLike, matrix: MatrixFile) -> NDArray[np.in
     if missing:
         raise MatrixFileError(
             f"{file}: expected all {n} items of {items.source}, found {len(missing)} missing, such "
-            f"as {named(missing)}, and ids such as {named(matrix.items)}; add them, or take them "
+            f"as {quoted(missing)}, and ids such as {quoted(matrix.items)}; add them, or take them "
             "out of the table"
         )
     return np.array([row[item] for item in items.ids], dtype=np.int64)

@@ -14,24 +14,15 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
+from metricmix.app.ingest.delimited_text import TextTable, did_you_mean
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import Arrivals, FileSource, GraphSource, make_source
-from metricmix.app.ingest.item_tables import (
-    Cells,
-    ItemTable,
-    items_of,
-    named,
-    one_of,
-    read_cells,
-    read_table,
-    readable,
-)
+from metricmix.app.ingest.item_table import ItemTable, items_from_table, read_table
 from metricmix.app.ingest.join import Gathered
+from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec
-from metricmix.app.matrix_files.text_tables import is_name, is_unknown
 from metricmix.atomic import replacing
-from metricmix.exceptions import InputError, MatrixFileError, ModelFileError, TableFileError
-from metricmix.typing import Floats
+from metricmix.exceptions import InputError, ModelFileError, TableFileError
 
 __all__ = ["ArrivedEdges", "KeptInputs", "keep_inputs", "load_inputs", "read_arrivals"]
 
@@ -78,7 +69,7 @@ def keep_inputs(path: str | os.PathLike[str], gathered: Gathered) -> None:
         "table": str(items.source),
         "id_column": items.id_column,
         "label_column": items.label_column,
-        "decimal_commas": items.cells.decimal_commas,
+        "decimal_commas": items.table.decimal_commas,
         "ids": items.ids,
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
         "columns": [asdict(column) for column in gathered.columns if column.name in used],
@@ -122,7 +113,7 @@ def load_inputs(path: str | os.PathLike[str]) -> KeptInputs:
 def _unpacked(file: Path, content: dict[str, Any]) -> KeptInputs:
     ids = tuple(str(item) for item in content["ids"])
     places, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
-    cells = Cells(Path(content["table"]), (), places, unit="item", decimal_commas=commas)
+    cells = TextTable(Path(content["table"]), (), places, unit="item", decimal_commas=commas)
     attributes = {
         str(name): tuple(str(cell) for cell in column)
         for name, column in content["attributes"].items()
@@ -213,7 +204,7 @@ def read_arrivals(
                 expected=f"NAME=FILE with a name among {known}",
                 found=f"{spec.name!r}",
             )
-        rows[spec.name] = _read_rows(Path(spec.file or ""), items, kept.items)
+        rows[spec.name] = read_cross_matrix(spec.file or "", items.ids, kept.items.ids)
     return Arrivals(items, graphs, rows), met
 
 
@@ -222,7 +213,7 @@ def _new_items(kept: KeptInputs, table: Path) -> ItemTable:
     header = cells.rows[0]
     id_column = kept.id_column if kept.id_column in header else None
     label = kept.label_column if kept.label_column in header else None
-    items = items_of(cells, id=id_column, label=label, labels_needed=False)
+    items = items_from_table(cells, id=id_column, label=label, need_labels=False)
     before = set(kept.items.ids)
     for k, item in enumerate(items.ids):
         if item in before:
@@ -253,7 +244,8 @@ def _graphs(
         unnamed = name == Path(spec.file or "").stem and len(set(files.values())) == 1
         if name not in files and not unnamed:
             raise InputError(
-                argument="--edges", expected=f"NAME=FILE, NAME being {one_of(sorted(files), name)}"
+                argument="--edges",
+                expected=f"NAME=FILE, NAME being {did_you_mean(sorted(files), name)}",
             )
         file = files.get(name) or next(iter(files.values()))
         of_fit = next(s for s in sources if s.spec.file == file)
@@ -322,55 +314,3 @@ def _attached(
     )
     weights = None if edges.weights is None else edges.weights[used]
     return replace(edges, n_nodes=n + m, ids=None, ends=ends[used], weights=weights), how
-
-
-# -- rows ----------------------------------------------------------------------------------------
-
-
-def _read_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
-    """Read dissimilarities from new items (rows) to those of the fit (columns), (m, n)."""
-    shape = (len(new.ids), len(old.ids))
-    if file.suffix.lower() == ".npy":
-        with readable(file):
-            try:
-                values = np.load(file, allow_pickle=False).astype(np.float64)
-            except (ValueError, EOFError) as error:
-                raise MatrixFileError(
-                    f"{file}: expected an array of numbers, but {error}"
-                ) from None
-        if values.shape != shape:
-            raise MatrixFileError(
-                f"{file}: expected shape {shape}, a row per new item and a column per item of the "
-                f"fit, found {values.shape}"
-            )
-    else:
-        values = _named_rows(file, new, old)
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        i, j = np.argwhere(bad)[0].tolist()
-        raise MatrixFileError(
-            f"{file}: expected numbers >= 0, found {values[i, j]:g} from {new.ids[i]!r} to "
-            f"{old.ids[j]!r}"
-        )
-    return np.asarray(values)
-
-
-def _named_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
-    cells = read_cells(file)
-    column = {name: k for k, name in enumerate(cells.rows[0]) if k > 0}
-    row = {line[0]: k for k, line in enumerate(cells.rows) if k > 0}
-    for what, wanted, there in (("column", old.ids, column), ("row", new.ids, row)):
-        missing = [item for item in wanted if item not in there]
-        if missing:
-            raise MatrixFileError(
-                f"{file}: expected a {what} for each of {len(wanted)} items, found none for "
-                f"{len(missing)} of them, such as {named(missing)}"
-            )
-
-    def number(k: int, name: str) -> float:
-        cell: Any = cells.rows[k][column[name]]
-        if is_unknown(cell) or is_name(cell):
-            raise MatrixFileError(f"{cells.where(k, name)}: expected a number, found {cell[:40]!r}")
-        return float(cell.replace(",", ".", 1))
-
-    return np.array([[number(row[i], j) for j in old.ids] for i in new.ids])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.item_tables import one_of
+from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
@@ -110,7 +110,9 @@ class SourceSpec:
             hits = hits or [column for column in columns if fnmatchcase(column.name, pattern)]
             if not hits:
                 names = [column.name for column in columns]
-                raise InputError(argument=f"source {self.name!r}", expected=one_of(names, pattern))
+                raise InputError(
+                    argument=f"source {self.name!r}", expected=did_you_mean(names, pattern)
+                )
             if hits[0].name == pattern and hits[0].kind == "ignore":
                 raise InputError(
                     f"column {pattern!r} is ignored, since it has {hits[0].why}",

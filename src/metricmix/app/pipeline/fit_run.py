@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import ItemTable
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.join import Gathered, Plan
 from metricmix.app.ingest.match import described, remarks
 from metricmix.app.ingest.new_items import keep_inputs

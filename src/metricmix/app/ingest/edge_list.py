@@ -14,7 +14,7 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import Cells, named, read_cells, readable
+from metricmix.app.ingest.delimited_text import TextTable, file_errors, quoted, read_delimited
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
 from metricmix.validation import check_choice
 
@@ -58,9 +58,9 @@ def read_edge_file(
     ``.gexf``             ``weight`` is its weight, and the file says whether it is directed
     ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero
                           is an edge only if it is a length
-    anything else         a text as :func:`read_cells` reads it: columns ``source``, ``target`` (or
-                          ``from``, ``to``) and perhaps ``length``, ``similarity`` or ``weight``, in
-                          any order; without such a header two or three columns in this order
+    anything else         delimited text: columns ``source``, ``target`` (or ``from``, ``to``) and
+                          perhaps ``length``, ``similarity`` or ``weight``, in any order; without
+                          such a header two or three columns in this order
     ====================  ======================================================================
 
     Parameters
@@ -103,14 +103,14 @@ def read_edge_file(
         return _sparse(source, weight, bool(directed))
     if kind in (".graphml", ".gexf"):
         return _networkx(source, kind[1:], weight, directed, weight_column)
-    return _text(read_cells(source), weight, bool(directed), weight_column, ends)
+    return _text(read_delimited(source), weight, bool(directed), weight_column, ends)
 
 
 # -- formats -------------------------------------------------------------------------------------
 
 
 def _text(
-    cells: Cells,
+    cells: TextTable,
     weight: str | None,
     directed: bool,
     weight_column: str | None,
@@ -122,7 +122,7 @@ def _text(
         if name.lower() not in header:
             raise InputError(
                 argument=cells.source,
-                expected=f"a column {name!r}, found {named(cells.rows[0], 10)}",
+                expected=f"a column {name!r}, found {quoted(cells.rows[0], 10)}",
             )
     if stated is not None:
         ends = (stated[0].lower(), stated[1].lower())
@@ -169,7 +169,7 @@ def _networkx(
             f"{source}: {kind} needs networkx: pip install 'metricmix[graphs]', or save the edges "
             "as csv"
         ) from None
-    with readable(source):
+    with file_errors(source):
         try:
             graph = (
                 networkx.read_graphml(source) if kind == "graphml" else networkx.read_gexf(source)
@@ -194,7 +194,7 @@ def _networkx(
 def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
     from scipy.sparse import load_npz
 
-    with readable(source):
+    with file_errors(source):
         try:
             loaded: Any = load_npz(source)
             if hasattr(loaded, "check_format"):  # numbers in a file may point anywhere

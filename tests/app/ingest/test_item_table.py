@@ -123,7 +123,7 @@ def test_no_permission(write, monkeypatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     if os.geteuid() == 0:  # who may read everything
-        monkeypatch.setattr("metricmix.app.ingest.item_tables.opened", refuse)
+        monkeypatch.setattr("metricmix.app.ingest.delimited_text.open_text", refuse)
     else:
         file.chmod(0)
     with pytest.raises(TableFileError, match=r"items.csv: Permission denied"):
