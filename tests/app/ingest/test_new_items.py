@@ -14,13 +14,13 @@ from metricmix import InputError, MatrixFileError, ModelFileError, TableFileErro
 from metricmix.app.ingest import (
     SourceSpec,
     join,
-    keep_inputs,
     load_inputs,
     parse_edges,
     parse_matrix,
     parse_source,
-    read_arrivals,
     read_items,
+    read_new_items,
+    save_inputs,
 )
 
 N, M = 30, 4
@@ -69,11 +69,11 @@ def attach(folder, **options):
         read_items(folder / "items.csv", label="class"),
         specs(folder, "near=knn:size,note:k=4"),
     )
-    keep_inputs(folder / "inputs.json.gz", gathered)
+    save_inputs(folder / "inputs.json.gz", gathered)
     kept = load_inputs(folder / "inputs.json.gz")
     options.setdefault("edges", [parse_edges(f"links={folder}/new-links.csv")])
     options.setdefault("matrices", [parse_matrix(f"far={folder}/new-far.npy")])
-    new, met = read_arrivals(kept, folder / "new.csv", **options)
+    new, met = read_new_items(kept, folder / "new.csv", **options)
     stack = gathered.stack
     rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in kept.sources}
     return gathered, new, met, rows
@@ -143,9 +143,9 @@ def test_sources_that_new_items_cannot_have(world, tmp_path) -> None:
     file = str(tmp_path / "links.csv")
     for kind in ("jaccard", "pagerank"):
         gathered = join(items, [SourceSpec("around", kind, file)], defaults=False)
-        keep_inputs(tmp_path / "inputs.json.gz", gathered)
+        save_inputs(tmp_path / "inputs.json.gz", gathered)
         kept = load_inputs(tmp_path / "inputs.json.gz")
-        new, _ = read_arrivals(kept, tmp_path / "new.csv")
+        new, _ = read_new_items(kept, tmp_path / "new.csv")
         with pytest.raises(InputError, match=r"'around': .* put them into the table"):
             kept.sources[0].cross(new, gathered.stack.source("around"))
 
@@ -186,7 +186,7 @@ def _one_row(folder):
 
 def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
     file = tmp_path / "inputs.json.gz"
-    keep_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
+    save_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
     whole = file.read_bytes()
     content = json.loads(gzip.decompress(whole))
     file.write_bytes(whole[: len(whole) // 2])
@@ -214,7 +214,7 @@ def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
     file.write_bytes(gzip.compress(b"[" * 100_000))
     with pytest.raises(ModelFileError, match="found it damaged"):
         load_inputs(file)
-    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST", 1000)
+    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST_FILE", 1000)
     file.write_bytes(whole)
     with pytest.raises(ModelFileError, match="found it damaged"):
         load_inputs(file)
@@ -241,20 +241,20 @@ def test_long_ways_into_a_graph_of_parts(write, tmp_path) -> None:
     items = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\n"))
     edges = write("e.csv", "source,target,length\na,b,1\nc,d,1\n")
     gathered = join(items, [parse_edges(str(edges))], defaults=False)
-    keep_inputs(tmp_path / "i.gz", gathered)
+    save_inputs(tmp_path / "i.gz", gathered)
     kept = load_inputs(tmp_path / "i.gz")
     more = write("more.csv", "source,target,length\ng,a,100\n")
     new = write("new.csv", "id,x\ng,1\nh,2\n")
-    found, _ = read_arrivals(kept, new, edges=[parse_edges(f"e={more}")])
+    found, _ = read_new_items(kept, new, edges=[parse_edges(f"e={more}")])
     rows = kept.sources[0].cross(found, gathered.stack.source("e"))
     np.testing.assert_array_equal(rows, [[100, 101, 101, 101], [2, 2, 2, 2]])
 
 
 def test_ids_may_stand_anywhere(write, tmp_path) -> None:
     items = read_items(write("items.csv", "group,code,x\nA,a,1\nA,b,2\nB,c,3\n"), id="code")
-    keep_inputs(tmp_path / "i.gz", join(items))
+    save_inputs(tmp_path / "i.gz", join(items))
     kept = load_inputs(tmp_path / "i.gz")
-    new, _ = read_arrivals(kept, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
+    new, _ = read_new_items(kept, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
     assert new.items.ids == ("p", "q")
 
 
@@ -264,8 +264,8 @@ def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> Non
         SourceSpec("links", "paths", str(tmp_path / "rail.csv")),
         SourceSpec("rail", "paths", str(tmp_path / "links.csv")),
     ]
-    keep_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
+    save_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
     kept = load_inputs(tmp_path / "i.gz")
     more = parse_edges(f"links={tmp_path / 'new-links.csv'}")
-    found, _ = read_arrivals(kept, tmp_path / "new.csv", edges=[more])
+    found, _ = read_new_items(kept, tmp_path / "new.csv", edges=[more])
     assert list(found.edges) == [str(tmp_path / "rail.csv")]

@@ -7,8 +7,8 @@ import pytest
 from metricmix import InputError
 from metricmix.app.ingest import (
     SourceSpec,
-    decide,
     default_specs,
+    infer_columns,
     parse_edges,
     parse_matrix,
     parse_source,
@@ -72,7 +72,7 @@ c,3,1,blue,not a thing,C3
 
 @pytest.fixture
 def columns(write):
-    return decide(read_items(write("items.csv", TABLE)))
+    return infer_columns(read_items(write("items.csv", TABLE)))
 
 
 def test_defaults(columns) -> None:
@@ -88,7 +88,7 @@ def test_defaults(columns) -> None:
 
 
 def test_a_table_alone_has_neighbours(write) -> None:
-    mixed = decide(read_items(write("items.csv", TABLE)))
+    mixed = infer_columns(read_items(write("items.csv", TABLE)))
     assert default_specs(mixed, [], alone=True)[-1] == SourceSpec("neighbours", "knn")
     words = [column for column in mixed if column.name in ("note", "code")]
     assert default_specs(words, [], alone=True)[-1].metric == "cosine"
@@ -96,7 +96,7 @@ def test_a_table_alone_has_neighbours(write) -> None:
 
 def test_columns_by_name_and_pattern(columns) -> None:
     def chosen(text):
-        return [column.name for column in parse_source(text).chosen(columns)]
+        return [column.name for column in parse_source(text).select_columns(columns)]
 
     assert chosen("x=euclidean:weight,size") == ["weight", "size"]
     assert chosen("x=euclidean:*") == ["size", "weight", "colour", "note"]

@@ -1,4 +1,4 @@
-"""Lists of edges, as people keep them: who is connected to whom, and how closely."""
+"""Edge lists: the edges of a graph, and what their weights mean."""
 
 from __future__ import annotations
 
@@ -16,31 +16,58 @@ from numpy.typing import NDArray
 
 from metricmix.app.ingest.delimited_text import TextTable, file_errors, quoted, read_delimited
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice
 
-__all__ = ["EdgeFile", "read_edge_file"]
+__all__ = [
+    "EdgeFile",
+    "read_edge_file",
+    "read_edge_table",
+    "read_networkx_file",
+    "read_sparse_matrix",
+]
 
-ENDS = (("source", "target"), ("from", "to"))
+END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
-WEIGHTS = ("length", "similarity", "weight")
+WEIGHT_COLUMNS = ("length", "similarity", "weight")
 
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` their names, if any.
+    """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` are their names, if any.
 
     `weight` is what `weights` mean: "length", or "similarity", whose length is 1 / similarity
-    (zero: no edge). None where every edge counts 1. `unused` are columns that nobody asked for.
+    (zero: no edge). None where all edges have weight 1. `unused` are columns that were not read.
     """
 
     source: Path
     n_nodes: int
     ids: tuple[str, ...] | None
-    ends: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
-    weight: str | None
-    directed: bool
+    ends: Indices
+    weights: Floats | None = None
+    weight: str | None = None
+    directed: bool = False
     unused: tuple[str, ...] = ()
+
+    def numbers_in(self, ids: Sequence[str]) -> Indices:
+        """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
+
+        Nodes without names are in the order of `ids`.
+        """
+        if self.ids is None:
+            if self.n_nodes != len(ids):
+                raise TableFileError(
+                    f"{self.source}: expected {len(ids)} rows, one per item of the table, found "
+                    f"{self.n_nodes}; a matrix without ids is in the order of the table"
+                )
+            return np.arange(len(ids))
+        position = {item: k for k, item in enumerate(ids)}
+        return np.array([position.get(name, -1) for name in self.ids], dtype=np.int64)
+
+    def select(self, edges: NDArray[np.bool_], ends: Indices, n_nodes: int) -> EdgeFile:
+        """Return the edges of a mask, with new `ends` (of all edges) among `n_nodes` nodes."""
+        weights = None if self.weights is None else self.weights[edges]
+        return replace(self, n_nodes=n_nodes, ids=None, ends=ends[edges], weights=weights)
 
 
 def read_edge_file(
@@ -51,7 +78,7 @@ def read_edge_file(
     weight_column: str | None = None,
     ends: tuple[str, str] | None = None,
 ) -> EdgeFile:
-    r"""Read a graph.
+    r"""Read the edges of a graph.
 
     ====================  ======================================================================
     ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or
@@ -67,22 +94,22 @@ def read_edge_file(
     ----------
     path : path
     weight : {None, "length", "similarity", "ignore"}
-        What weights mean. None: what their column is called; one that is called ``weight`` could
-        be either, and is refused unless all are 1.
+        What weights mean. None: what their column is called; a column that is called ``weight``
+        could be either, and is refused unless all are 1.
     directed : bool, optional
-        Whether an edge leads one way only. Default: what the file says, else False. The edges
-        of a file that calls itself undirected lead both ways, whatever is stated.
+        Whether edges are directed. Default: what the file says, else False. A file that declares
+        its graph undirected stays undirected.
     weight_column : str, optional
-        The column, or attribute of an edge, that has the weights, if it is called otherwise.
+        The column, or edge attribute, of the weights, if it has another name.
     ends : two str, optional
-        The columns of the ids of a text, if they are called otherwise.
+        The columns of the ids in delimited text, if they have other names.
 
     Raises
     ------
     TableFileError
         If it cannot be read, an end of an edge is missing, or a weight is no number >= 0.
     InputError
-        If what the weights mean is neither stated nor told by their name.
+        If neither `weight` nor the name of the weights states what they mean.
     MissingPackageError
         If networkx is needed and not installed.
 
@@ -100,68 +127,102 @@ def read_edge_file(
         check_choice(weight, MEANINGS, name="weight")
     kind = source.suffix.lower()
     if kind == ".npz":
-        return _sparse(source, weight, bool(directed))
-    if kind in (".graphml", ".gexf"):
-        return _networkx(source, kind[1:], weight, directed, weight_column)
-    return _text(read_delimited(source), weight, bool(directed), weight_column, ends)
+        edges = replace(read_sparse_matrix(source, weight), directed=bool(directed))
+    elif kind in (".graphml", ".gexf"):
+        edges = read_networkx_file(source, weight, weight_column)
+        edges = replace(edges, directed=edges.directed and directed is not False)
+    else:
+        edges = read_edge_table(read_delimited(source), weight, weight_column, ends)
+        edges = replace(edges, directed=bool(directed))
+    if not len(edges.ends):
+        raise TableFileError(f"{source}: expected edges, found none")
+    if edges.weights is None:
+        if weight in ("length", "similarity"):
+            raise InputError(
+                f"got {weight!r}, but the edges of {source} have no weights", argument="weight"
+            )
+        return replace(edges, weight=None)
+    if {weight, edges.weight} == {"length", "similarity"}:
+        raise InputError(
+            f"got {weight!r}, but {source} calls its weights {edges.weight!r}", argument="weight"
+        )
+    if weight is not None or edges.weight != "weight":
+        return replace(edges, weight=weight or edges.weight)
+    other = edges.weights[edges.weights != 1]
+    if len(other):
+        raise InputError(
+            f"{len(other)} edges of {source} have weights other than 1, such as {other[0]:g}",
+            argument="weight",
+            remedy=(
+                "state whether they are 'length', 'similarity', or to 'ignore' (on "
+                f"the command line: {source.name}:length)"
+            ),
+        )
+    return replace(edges, weights=None, weight=None)
 
 
 # -- formats -------------------------------------------------------------------------------------
+# `weight` is the meaning that was stated, and that of the result the name of the weights:
+# "length", "similarity", or "weight" if the name does not tell.
 
 
-def _text(
-    cells: TextTable,
-    weight: str | None,
-    directed: bool,
-    weight_column: str | None,
-    stated: tuple[str, str] | None,
+def read_edge_table(
+    table: TextTable,
+    weight: str | None = None,
+    weight_column: str | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> EdgeFile:
-    header = [cell.lower() for cell in cells.rows[0]]
-    ends = next((pair for pair in ENDS if set(pair) <= set(header)), None)
-    for name in (*(stated or ()), *([weight_column] if weight_column else [])):
+    """Return the edges of a table, one per row; the header is optional."""
+    header = [cell.lower() for cell in table.rows[0]]
+    for name in (*(ends or ()), *([weight_column] if weight_column else [])):
         if name.lower() not in header:
             raise InputError(
-                argument=cells.source,
-                expected=f"a column {name!r}, found {quoted(cells.rows[0], 10)}",
+                argument=table.source,
+                expected=f"a column {name!r}, found {quoted(table.rows[0], 10)}",
             )
-    if stated is not None:
-        ends = (stated[0].lower(), stated[1].lower())
-    called: str = "weight"
+    usual = next((pair for pair in END_COLUMNS if set(pair) <= set(header)), None)
+    end_columns = usual if ends is None else (ends[0].lower(), ends[1].lower())
+    weight_name = "weight"
     unused: tuple[str, ...] = ()
-    if ends is not None:
-        first, places = 1, [header.index(name) for name in ends]
-        called = (weight_column or _weight_name(header, weight) or called).lower()
-        places += [header.index(called)] if called in header else []
-        unused = tuple(name for k, name in enumerate(cells.rows[0]) if k not in places)
+    if end_columns is not None:
+        weight_name = (weight_column or _weight_name(header, weight) or weight_name).lower()
+        columns = [header.index(name) for name in end_columns]
+        columns += [header.index(weight_name)] if weight_name in header else []
+        unused = tuple(name for k, name in enumerate(table.rows[0]) if k not in columns)
+    elif len(header) > 3:
+        raise TableFileError(
+            f"{table.where(0)}: expected columns source, target and perhaps length or "
+            f"similarity, found {len(header)} columns; name them so in the first line"
+        )
     else:
-        first, places = 0, list(range(len(header)))
-        if len(header) > 3:
-            raise TableFileError(
-                f"{cells.where(0)}: expected columns source, target and perhaps length or "
-                f"similarity, found {len(header)} columns; name them so in the first line"
-            )
-    rows = [[row[k] for k in places] for row in cells.rows[first:]]
-    for k, row in enumerate(rows):
-        if not (row[0] and row[1]):
-            raise TableFileError(f"{cells.where(k + first)}: expected two ids, found an empty cell")
-    weights = None
-    if len(places) == 3 and weight != "ignore":
-        points = [row[2].replace(",", ".") if cells.decimal_commas else row[2] for row in rows]
-        weights = np.array([_weight(cells.where(k + first), w) for k, w in enumerate(points)])
-    ids, numbered = _numbered((row[0], row[1]) for row in rows)
-    if weight_column is not None:
-        called = "weight"
-    graph = _edge_file(cells.source, len(ids), ids, numbered, weights, called, weight, directed)
-    return replace(graph, unused=unused)
+        columns = list(range(len(header)))
+    weights: list[float] | None = [] if len(columns) == 3 and weight != "ignore" else None
+    number_of: dict[str, int] = {}
+    pairs = []
+    for k in range(0 if end_columns is None else 1, len(table.rows)):
+        cells = [table.rows[k][column] for column in columns]
+        if not (cells[0] and cells[1]):
+            raise TableFileError(f"{table.where(k)}: expected two ids, found an empty cell")
+        pairs.append([number_of.setdefault(item, len(number_of)) for item in cells[:2]])
+        if weights is not None:
+            cell = cells[2].replace(",", ".") if table.decimal_commas else cells[2]
+            weights.append(_parse_weight(cell, table.where(k)))
+    return EdgeFile(
+        table.source,
+        len(number_of),
+        tuple(number_of),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2),
+        None if weights is None else np.array(weights),
+        "weight" if weight_column is not None else weight_name,
+        unused=unused,
+    )
 
 
-def _networkx(
-    source: Path,
-    kind: str,
-    weight: str | None,
-    directed: bool | None,
-    weight_column: str | None,
+def read_networkx_file(
+    source: Path, weight: str | None = None, weight_column: str | None = None
 ) -> EdgeFile:
+    """Read GraphML or GEXF by networkx."""
+    kind = source.suffix.lower()[1:]
     try:
         networkx: Any = importlib.import_module("networkx")
     except ImportError:
@@ -177,27 +238,36 @@ def _networkx(
         except (ParseError, networkx.NetworkXException, KeyError, ValueError, TypeError) as error:
             raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
     edges = list(graph.edges(data=True))
-    called = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
+    name = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
     weights = None
-    if called is not None and weight != "ignore":
+    if name is not None and weight != "ignore":
         weights = np.array(
-            [_weight(f"{source}, edge {u!r} - {v!r}", data.get(called, "")) for u, v, data in edges]
+            [
+                _parse_weight(data.get(name, ""), f"{source}, edge {u!r} - {v!r}")
+                for u, v, data in edges
+            ]
         )
-    ids = tuple(str(node).strip() for node in graph.nodes)
-    place = {node: k for k, node in enumerate(graph.nodes)}
-    ends = [(place[u], place[v]) for u, v, _ in edges]
-    one_way = graph.is_directed() and directed is not False
-    called = "weight" if weight_column or not called else called
-    return _edge_file(source, len(ids), ids, ends, weights, called, weight, one_way)
+    number_of = {node: k for k, node in enumerate(graph.nodes)}
+    pairs = [(number_of[u], number_of[v]) for u, v, _ in edges]
+    return EdgeFile(
+        source,
+        len(number_of),
+        tuple(str(node).strip() for node in graph.nodes),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2),
+        weights,
+        "weight" if weight_column or not name else name,
+        graph.is_directed(),
+    )
 
 
-def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
+def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
+    """Read an adjacency matrix that :func:`scipy.sparse.save_npz` wrote."""
     from scipy.sparse import load_npz
 
     with file_errors(source):
         try:
             loaded: Any = load_npz(source)
-            if hasattr(loaded, "check_format"):  # numbers in a file may point anywhere
+            if hasattr(loaded, "check_format"):  # indices in a file may be out of range
                 loaded.check_format(full_check=True)
             if np.iscomplexobj(loaded):
                 raise ValueError("its numbers are complex")
@@ -207,70 +277,26 @@ def _sparse(source: Path, weight: str | None, directed: bool) -> EdgeFile:
                 f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
                 f"but {error}"
             ) from None
-    n, columns = matrix.shape
-    if n != columns:
-        raise TableFileError(f"{source}: expected a square matrix, found {n} x {columns}")
+    n, n_columns = matrix.shape
+    if n != n_columns:
+        raise TableFileError(f"{source}: expected a square matrix, found {n} x {n_columns}")
     values = np.asarray(matrix.data, dtype=np.float64)
-    kept = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
-    bad = ~((values >= 0) & np.isfinite(values))
-    if bad.any():
-        k = int(bad.argmax())
-        _weight(f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on", values[k])
-    ends = np.column_stack([matrix.row, matrix.col])[kept]
-    weights = None if weight == "ignore" else values[kept]
-    return _edge_file(source, n, None, ends, weights, "weight", weight, directed)
-
-
-# -- what they have in common --------------------------------------------------------------------
-
-
-def _edge_file(
-    source: Path,
-    n: int,
-    ids: tuple[str, ...] | None,
-    ends: Any,
-    weights: NDArray[np.float64] | None,
-    called: str,
-    weight: str | None,
-    directed: bool,
-) -> EdgeFile:
-    """Settle what the weights mean: what was stated, else what they are called."""
-    pairs = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
-    if not len(pairs):
-        raise TableFileError(f"{source}: expected edges, found none")
-    if weights is None:
-        if weight in ("length", "similarity"):
-            raise InputError(
-                f"got {weight!r}, but the edges of {source} have no weights", argument="weight"
-            )
-        return EdgeFile(source, n, ids, pairs, None, None, directed)
-    if {weight, called} == {"length", "similarity"}:
-        raise InputError(
-            f"got {weight!r}, but {source} calls its weights {called!r}", argument="weight"
-        )
-    meaning = weight or (called if called != "weight" else None)
-    if meaning is None:
-        other = weights[weights != 1]
-        if len(other):
-            raise InputError(
-                (f"{len(other)} edges of {source} have weights other than 1, such as {other[0]:g}"),
-                argument="weight",
-                remedy=(
-                    "state whether they are 'length', 'similarity', or to 'ignore' (on "
-                    f"the command line: {source.name}:length)"
-                ),
-            )
-        return EdgeFile(source, n, ids, pairs, None, None, directed)
-    return EdgeFile(source, n, ids, pairs, weights, meaning, directed)
+    for k in np.flatnonzero(~((values >= 0) & np.isfinite(values)))[:1]:
+        where = f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on"
+        _parse_weight(values[k], where)
+    is_edge = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
+    ends = np.column_stack([matrix.row, matrix.col])[is_edge].astype(np.int64)
+    weights = None if weight == "ignore" else values[is_edge]
+    return EdgeFile(source, n, None, ends, weights, "weight")
 
 
 def _weight_name(names: Iterable[str], weight: str | None) -> str | None:
-    """Return what the weights are called: as stated if there is such a name, else the first."""
-    found = [name for name in WEIGHTS if name in set(names)]
+    """Return the name of the weights: the meaning that was stated, else the first usual one."""
+    found = [name for name in WEIGHT_COLUMNS if name in set(names)]
     return weight if weight in found else next(iter(found), None)
 
 
-def _weight(where: str, cell: Any) -> float:
+def _parse_weight(cell: Any, where: str) -> float:
     try:
         value = float(cell)
     except (TypeError, ValueError):
@@ -281,9 +307,3 @@ def _weight(where: str, cell: Any) -> float:
             "if this is a header, call the columns source, target and length or similarity"
         )
     return value
-
-
-def _numbered(pairs: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
-    place: dict[str, int] = {}
-    ends = [(place.setdefault(u, len(place)), place.setdefault(v, len(place))) for u, v in pairs]
-    return tuple(place), ends

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.app.ingest.item_table import read_items
-from metricmix.app.ingest.join import Gathered, Plan, plan
+from metricmix.app.ingest.join import JoinedData, Plan, plan
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.pipeline.run_folder import RUN_FORMAT
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -84,7 +84,7 @@ def run_record(
 
 def found_record(
     model: MetricMixtureClassifier,
-    gathered: Gathered,
+    gathered: JoinedData,
     weights: Mapping[str, Any],
     comparison: Comparison | None,
 ) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class FitSettings:
     sources : tuple of SourceSpec
         Besides those that the table is worth by itself, unless `defaults` is False.
     kinds : mapping of column names to kinds
-        See :func:`~metricmix.app.ingest.decide`.
+        See :func:`~metricmix.app.ingest.infer_columns`.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`; what is None is its own default.
     tune : bool
