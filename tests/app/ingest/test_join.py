@@ -1,4 +1,4 @@
-"""Joining by id: the table's items are the items."""
+"""The join on item id: the items are those of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix files: what people have, and what is wrong with it."""
+"""Matrix files: all formats, read and written, and one sentence for everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources as people state them."""
+"""Source specifications: parsing, defaults, selected columns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_stated_sources(text, expected) -> None:
         ("g=smoothed:g.csv:restart=2", "restart between 0 and 1"),
     ],
 )
-def test_sources_that_nobody_understands(text, sentence) -> None:
+def test_malformed_sources(text, sentence) -> None:
     with pytest.raises(InputError, match=sentence):
         parse_source(text)
 
@@ -117,6 +117,8 @@ def test_columns_of_edges_and_contradictions(tmp_path) -> None:
         parse_edges("f.csv:length:similarity")
     with pytest.raises(InputError, match="expected both from=COLUMN and to=COLUMN"):
         parse_edges("f.csv:from=a")
+    with pytest.raises(InputError, match=r"f.csv: expected one from, got 'a' and 'b'"):
+        parse_edges("f.csv:from=a:from=b:to=c")
 
 
 def test_an_option_that_is_none(tmp_path) -> None:
