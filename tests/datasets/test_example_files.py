@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 import metricmix as mm
 from metricmix.app.ingest import (
-    Gathered,
+    JoinedData,
     SourceSpec,
     parse_edges,
     parse_matrix,
@@ -23,7 +23,7 @@ from metricmix.app.ingest import (
     read_edge_file,
     read_items,
 )
-from metricmix.app.matrix_files import read_matrix
+from metricmix.app.ingest.matrices import read_matrix
 from metricmix.datasets.example_files import EXAMPLES, README
 from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warping
 from metricmix.exceptions import DatasetError
@@ -51,12 +51,12 @@ def truth(folder: Path, ids: Any) -> NDArray[Any]:
     return np.array([labels[item] for item in ids])
 
 
-def gathered(folder: Path, *specs: SourceSpec, **options: Any) -> Gathered:
+def gathered(folder: Path, *specs: SourceSpec, **options: Any) -> JoinedData:
     file, label, _ = TABLES[folder.name]
     return plan(read_items(folder / file, label=label), specs, **options).build()
 
 
-def accuracy(found: Gathered, folder: Path, sources: list[int] | None = None) -> float:
+def accuracy(found: JoinedData, folder: Path, sources: list[int] | None = None) -> float:
     """Share of the unlabelled items that get their label; of some sources, with equal weights."""
     assert found.items.labels is not None
     y = np.array(found.items.labels)

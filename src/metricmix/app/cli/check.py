@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from metricmix.app.matrix_files import MatrixFile
+    from metricmix.app.ingest.matrices import MatrixFile
     from metricmix.metric import MetricViolations
     from metricmix.nearness import Blame, Triangle
 
@@ -39,7 +39,7 @@ symmetrise_option = click.option(
 
 def read(file: Path, symmetrise: str | None = None) -> MatrixFile:
     """Read a matrix from a file, and make it symmetric if asked for."""
-    from metricmix.app.matrix_files import read_matrix
+    from metricmix.app.ingest.matrices import read_matrix
 
     with one_sentence(file):
         matrix = read_matrix(file)

@@ -28,7 +28,7 @@ from metricmix.app.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest import Joined, Plan
+    from metricmix.app.ingest import JoinReport, Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.estimators.comparison import Comparison
 
@@ -45,8 +45,6 @@ CLASSES = 8
 
 def print_plan(plan: Plan, seconds: float | None = None) -> None:
     """Tell what was joined; with the time that is expected, what it would take."""
-    from metricmix.app.ingest.match import described, remarks
-
     report, items = plan.report, plan.items
     click.echo(
         f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
@@ -64,9 +62,9 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
     width = max(len(source.name) for source in report.sources)
     seen: set[str] = set()
     for source in report.sources:
-        click.echo(f"  {source.name:<{width}}  {described(source)}")
+        click.echo(f"  {source.name:<{width}}  {source.describe()}")
         if source.file not in seen:
-            for line in remarks(source):
+            for line in source.remarks():
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
     if report.directed:
@@ -81,7 +79,7 @@ def _sizes(classes: dict[str, int]) -> str:
     return ", ".join([*sizes, *([f"and {more} more"] if more > 0 else [])])
 
 
-def _print_odd_columns(report: Joined) -> None:
+def _print_odd_columns(report: JoinReport) -> None:
     """Tell of columns that are left out, and of those that may be mistaken for categories."""
     odd = [
         f"column {column.name!r} is left out: {column.why}"
@@ -100,7 +98,7 @@ def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
     """Yield remarks on labels that may be mistyped: those that look alike, and single ones."""
     import difflib
 
-    from metricmix.app.ingest.match import some
+    from metricmix.app.ingest.join import shorten
 
     names = list(classes)
     for k, name in enumerate(names):
@@ -111,7 +109,7 @@ def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
-        yield f"a single item has the label {some(single, ' or ')}: too few to learn from"
+        yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
 
 
 def _size(amount: float) -> str:

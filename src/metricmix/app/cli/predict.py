@@ -23,7 +23,7 @@ from metricmix.app.cli.common import (
 
 if TYPE_CHECKING:
     from metricmix.app.ingest import ItemTable
-    from metricmix.app.ingest.new_items import ArrivedEdges
+    from metricmix.app.ingest.new_items import NewEdgesReport
     from metricmix.app.pipeline import NewLabel
     from metricmix.estimators import MetricMixtureClassifier
     from metricmix.estimators.attribution import Contributions
@@ -84,7 +84,7 @@ def predict(
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
     with interruptible("nothing was written"):
-        from metricmix.app.ingest import parse_edges, parse_matrix, read_arrivals
+        from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_files
 
         if out is not None and out.exists() and not force:
@@ -93,7 +93,7 @@ def predict(
         with in_one_sentence():
             run = open_run(model)
             kept = run.inputs()
-            new, met = read_arrivals(kept, items, edges=graphs, matrices=rows)
+            new, met = read_new_items(kept, items, edges=graphs, matrices=rows)
             labels = list(predict_files(run.model, kept, new))
             text = _as_json(labels) if as_json else _as_csv(labels)
             if out is None:
@@ -126,7 +126,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _tell(
-    items: ItemTable, labels: list[NewLabel], met: tuple[ArrivedEdges, ...], out: Path | None
+    items: ItemTable, labels: list[NewLabel], met: tuple[NewEdgesReport, ...], out: Path | None
 ) -> None:
     for graph in met:
         if lost := graph.n_left_out:

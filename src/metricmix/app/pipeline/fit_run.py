@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import ItemTable
-from metricmix.app.ingest.join import Gathered, Plan
-from metricmix.app.ingest.match import described, remarks
-from metricmix.app.ingest.new_items import keep_inputs
+from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.join import JoinedData, Plan
+from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.page import Accuracy, Confusion, gather, write_page
 from metricmix.app.pipeline import run_folder as names
 from metricmix.app.pipeline.run_record import (
@@ -98,7 +97,7 @@ NAMES = ("name", "title")
 def write_report(
     file: Path,
     model: MetricMixtureClassifier,
-    gathered: Gathered,
+    gathered: JoinedData,
     metric: NDArray[Any],
     members: NDArray[Any],
     weights: Mapping[str, Any],
@@ -130,7 +129,7 @@ def write_report(
         n_bootstrap=settings.n_bootstrap,
         command=command,
         about=_names(gathered.items, settings),
-        sources={source.name: described(source) for source in gathered.report.sources},
+        sources={source.name: source.describe() for source in gathered.report.sources},
         facts=tuple(_facts(model, gathered, settings)),
         on_stage=lambda _, share: tell(round(1000 * share), 1000),
     )
@@ -146,14 +145,14 @@ def _names(items: ItemTable, settings: FitSettings) -> tuple[str, ...]:
 
 
 def _facts(
-    model: MetricMixtureClassifier, gathered: Gathered, settings: FitSettings
+    model: MetricMixtureClassifier, gathered: JoinedData, settings: FitSettings
 ) -> Iterator[tuple[str, str]]:
     """Yield what to know of a run: its files, what was left out, its settings."""
     items = gathered.items
     yield "Table", f"{items.source}, ids in column {items.id_column!r}"
     seen = set()
     for source in gathered.report.sources:
-        told = "; ".join(remarks(source))
+        told = "; ".join(source.remarks())
         if told and source.file not in seen:
             yield f"Source {source.name}", told
         seen.add(source.file)
@@ -178,7 +177,7 @@ class FitOutcome:
 
     settings: FitSettings
     model: MetricMixtureClassifier
-    gathered: Gathered
+    gathered: JoinedData
     weights: dict[str, Any]
     comparison: Comparison | None
     how_judged: str
@@ -236,7 +235,7 @@ def fit_files(
                 )
         with stages.stage("writing"):
             save(model, inside / names.MODEL)
-            keep_inputs(inside / names.INPUTS, gathered)
+            save_inputs(inside / names.INPUTS, gathered)
             write_csv(inside / names.PREDICTIONS, prediction_rows(model, metric, members))
             write_csv(inside / names.WEIGHTS, weight_rows(weights))
             if settings.keep_metric:
@@ -271,7 +270,7 @@ def how_judged(comparison: Comparison | None, settings: FitSettings) -> str:
     return comparison.how + chosen
 
 
-def _learn(gathered: Gathered, settings: FitSettings) -> MetricMixtureClassifier:
+def _learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
     chosen = {
         name: getattr(settings, name)
         for name in ("objective", "constraint")

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import Arrivals
-from metricmix.app.ingest.new_items import KeptInputs
+from metricmix.app.ingest.file_sources import NewItemData
+from metricmix.app.ingest.new_items import FitInputs
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
 from metricmix.exceptions import ModelFileError
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest.new_items import KeptInputs
+    from metricmix.app.ingest.new_items import FitInputs
 
 __all__ = ["FILES", "RUN_FORMAT", "NewLabel", "RunFolder", "is_run", "open_run", "predict_files"]
 
@@ -48,7 +48,7 @@ class RunFolder:
     folder: Path | None
     source: Path
 
-    def inputs(self) -> KeptInputs:
+    def inputs(self) -> FitInputs:
         """Return what new items are compared with; ModelFileError where nothing was kept."""
         from metricmix.app.ingest.new_items import load_inputs
 
@@ -127,7 +127,7 @@ class NewLabel:
 
 
 def predict_files(
-    model: MetricMixtureClassifier, kept: KeptInputs, new: Arrivals
+    model: MetricMixtureClassifier, kept: FitInputs, new: NewItemData
 ) -> Iterator[NewLabel]:
     """Yield a label for every new item, in their order.
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import one_of, read_items
-from metricmix.app.ingest.join import Gathered, Plan, plan
+from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.join import JoinedData, Plan, plan
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.pipeline.run_folder import RUN_FORMAT
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -83,7 +84,7 @@ def run_record(
 
 def found_record(
     model: MetricMixtureClassifier,
-    gathered: Gathered,
+    gathered: JoinedData,
     weights: Mapping[str, Any],
     comparison: Comparison | None,
 ) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class FitSettings:
     sources : tuple of SourceSpec
         Besides those that the table is worth by itself, unless `defaults` is False.
     kinds : mapping of column names to kinds
-        See :func:`~metricmix.app.ingest.decide`.
+        See :func:`~metricmix.app.ingest.infer_columns`.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`; what is None is its own default.
     tune : bool
@@ -194,7 +195,9 @@ def plan_files(settings: FitSettings) -> Plan:
             f"one item in each of {len(sizes)} classes; label a few more"
         )
     if settings.name and settings.name not in items.attributes:
-        raise InputError(argument="name", expected=one_of(list(items.attributes), settings.name))
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
 
 

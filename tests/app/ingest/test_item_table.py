@@ -123,7 +123,7 @@ def test_no_permission(write, monkeypatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     if os.geteuid() == 0:  # who may read everything
-        monkeypatch.setattr("metricmix.app.ingest.item_tables.opened", refuse)
+        monkeypatch.setattr("metricmix.app.ingest.delimited_text.open_text", refuse)
     else:
         file.chmod(0)
     with pytest.raises(TableFileError, match=r"items.csv: Permission denied"):
@@ -169,7 +169,7 @@ def test_parquet_without_its_package(write, monkeypatch) -> None:
         read_items(write("items.parquet", b""))
 
 
-# -- what people write ---------------------------------------------------------------------------
+# -- labels, and other formats -------------------------------------------------------------------
 
 
 def test_labels_that_say_they_are_unknown(write) -> None:
@@ -203,7 +203,7 @@ def test_the_index_of_pandas_has_the_ids(tmp_path) -> None:
     assert (table.ids, table.id_column) == (("AMS", "TXL"), "iata")
 
 
-def test_times_that_nobody_can_write(tmp_path) -> None:
+def test_times_out_of_range(tmp_path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     when = pa.array([2**61, 5], pa.timestamp("ms"))

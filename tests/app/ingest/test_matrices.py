@@ -1,4 +1,4 @@
-"""Matrix files: what people have, and what is wrong with it."""
+"""Matrix files: all formats, read and written, and one sentence for everything else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from metricmix.app.matrix_files import check_target, read_matrix, write_matrix
+from metricmix.app.ingest.matrices import check_target, read_matrix, write_matrix
 from metricmix.exceptions import MatrixFileError, TooLargeError
 
 D = np.array([[0, 1.5, 2.25], [1.5, 0, 3], [2.25, 3, 0]])

@@ -156,7 +156,7 @@ def test_no_such_file(tmp_path: Path) -> None:
             read_edge_file(tmp_path / name)
 
 
-# -- what people call things ---------------------------------------------------------------------
+# -- other names of columns ----------------------------------------------------------------------
 
 
 def test_columns_may_be_named(write) -> None:
@@ -172,7 +172,7 @@ def test_columns_may_be_named(write) -> None:
         read_edge_file(file, weight="length", weight_column="hours", ends=("person_a", "person_b"))
 
 
-def test_columns_that_nobody_asked_for_are_told(write) -> None:
+def test_unused_columns_are_reported(write) -> None:
     assert read_edge_file(write("trips.csv", "from,to,minutes\np,q,5\n")).unused == ("minutes",)
 
 
