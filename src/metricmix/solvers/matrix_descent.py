@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import form_lengths, length_of
-from metricmix.mixture.edge_lengths import lengths_of
-from metricmix.mixture.link import link_code, link_derivative
+from metricmix.kernels.mixing import length_of
+from metricmix.mixture.edge_lengths import form_lengths, lengths_of
+from metricmix.mixture.linear import link_code, link_derivative
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import LINKS
+from metricmix.mixture.linear import LINKS, Mixture
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr

@@ -154,7 +154,7 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
 
     from metricmix.metric import metric_violations
     from metricmix.nearness import blame, how_many_explain, worst_triangles
-    from metricmix.paths.all_pairs import fill_along_paths
+    from metricmix.paths.all_pairs import impute_missing
     from metricmix.validation import symmetrized
 
     tol, half = max(tol, matrix.rounding), 0
@@ -167,7 +167,7 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     triangles: list[Triangle] = []
     culprits: list[Blame] = []
     with one_sentence(file), np.errstate(over="ignore"):  # a way that long is none
-        whole = fill_along_paths(values, directed=True) if unknown.any() else values
+        whole = impute_missing(values, directed=True) if unknown.any() else values
         found = metric_violations(whole, directed=directed, tol=tol)
         # These need a symmetric matrix; where there is none, symmetry is the first thing to mend.
         symmetric = not directed and found.asymmetry <= found.tolerance
