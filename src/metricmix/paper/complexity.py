@@ -30,6 +30,7 @@ from metricmix.paper.inputs import N_GRAPHS, Data, check_enough, graphs_of, imag
 from metricmix.paths import path_metric
 from metricmix.solvers import minimize
 from metricmix.solvers.loop import Progress
+from metricmix.solvers.minimize import solver_from_options
 from metricmix.solvers.problem import Problem
 from metricmix.typing import Floats
 
@@ -163,7 +164,8 @@ def _solve(
         started = time.perf_counter()
         with warnings.catch_warnings():  # how it ended is among the results
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = minimize(objective, stack, **options)
+            solver, options = solver_from_options(options.pop("method", "stochastic"), options)
+            result = minimize(objective, stack, solver, **options)
         check_not_interrupted(result)
         seconds = {"total": time.perf_counter() - started, **(result.seconds or {})}
         assert result.mixture is not None

@@ -18,6 +18,7 @@ from metricmix.paper.feature_space import LITERAL, RHO, check_not_interrupted, l
 from metricmix.paper.inputs import Data, check_enough, graphs_of, image_metric, random_start
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers import minimize
+from metricmix.solvers.minimize import solver_from_options
 from metricmix.solvers.problem import Problem
 from metricmix.typing import Floats
 
@@ -69,10 +70,10 @@ class Convergence(Experiment):
         problem = Problem(objective, stack, n_jobs=1)
         weights = random_start(generator(seed, self.name, D, 1 + start))
         values: dict[str, Any] = {"step": list(range(0, 501, EVERY))}
-        for scaling, options in SCALINGS.items():
-            result = minimize(
-                *(objective, stack), start=weights, check_every=EVERY, random_state=start, **options
-            )
+        for scaling, settings in SCALINGS.items():
+            solver, options = solver_from_options("stochastic", settings)
+            options |= {"start": weights, "check_every": EVERY, "random_state": start}
+            result = minimize(objective, stack, solver, **options)
             check_not_interrupted(result)
             values[scaling] = [round(problem.value(w), 6) for w in result.trace.weights]
         values["optimum"] = problem.value(learn(objective, stack, weights))

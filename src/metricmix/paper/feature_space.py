@@ -30,6 +30,7 @@ from metricmix.paper.inputs import (
 )
 from metricmix.paths import path_metric
 from metricmix.solvers import SolveResult, Status, minimize
+from metricmix.solvers.minimize import solver_from_options
 from metricmix.solvers.problem import Problem
 from metricmix.typing import Floats
 
@@ -62,7 +63,9 @@ def learn_literally(
     seed = int(rng.integers(1 << 31))
     with warnings.catch_warnings():  # that it was interrupted is told otherwise
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = minimize(*(objective, stack), start=start, random_state=seed, n_jobs=1, **LITERAL)
+        solver, options = solver_from_options("stochastic", LITERAL)
+        options |= {"start": start, "random_state": seed, "n_jobs": 1}
+        result = minimize(objective, stack, solver, **options)
     check_not_interrupted(result)
     assert result.weights is not None
     return result.weights
