@@ -55,7 +55,7 @@ def compared(
     if not with_cvxpy:
         return [*cells, "–", "–", "–"]
     started = time.perf_counter()
-    other = mm.minimize(objective, stack, method="direct", form="weights")
+    other = mm.minimize(objective, stack, method=mm.solvers.Direct(form="weights"))
     theirs = time.perf_counter() - started
     if stack.n_items == 100:
         headline(

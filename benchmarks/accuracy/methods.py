@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.data import Network
-from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives
+from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives, solvers
 from metricmix.estimators.base import START
 from metricmix.estimators.rules import Spreading, judge
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -140,18 +140,17 @@ class Trial:
         train = self.split[0]
         known[train] = self.network.labels[train]
         equal = np.full(self.R, START / self.R)
-        through: dict[str, Any] = {"max_iter": 30, "tol": 1e-4} if start is not None else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # 30 steps may not be enough
             result = minimize(
                 loss(known, rho, **options),
                 self.stack,
-                "full",
+                solvers.LBFGS() if start is None else solvers.LBFGS(tol=1e-4),
                 start=equal if start is None else start,
                 centre=equal,
                 constraint=constraint,
                 projection=start is not None,
-                **through,
+                max_iter=None if start is None else 30,
             )
         assert result.mixture is not None
         return result.mixture

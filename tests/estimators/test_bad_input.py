@@ -155,7 +155,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "solver_options": (
         lambda: classifier(solver_options={"speed": 1}).fit(X, Y),
-        "speed: not an option of method='full'",
+        "speed: unknown argument; a run takes .*; LBFGS takes tol",
     ),
     "rules": (
         lambda: MetricMixtureClassifierCV(SOURCES, rules=("?",)).fit(X, Y),

@@ -21,7 +21,7 @@ from metricmix.paper.experiment1_complexity import Complexity
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, plan, results_path, run_experiments
-from metricmix.solvers.lbfgs import Full
+from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.stochastic import Stochastic
 from paper.test_experiment import without_warm_up
 
@@ -254,13 +254,13 @@ def test_after_an_interruption_the_rest_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("experiment", "solver"),
     [
-        pytest.param(FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Full, id="2, full"),
+        pytest.param(FeatureSpace(sizes=(12,), repetitions=3, n_test=2), LBFGS, id="2, full"),
         pytest.param(
             FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Stochastic, id="2, literal"
         ),
         pytest.param(
             Complexity(sizes=(8,), repetitions=1, general_sizes=(), limits={"cvx": 0}),
-            Full,
+            LBFGS,
             id="1",
         ),
     ],

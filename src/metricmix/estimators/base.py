@@ -21,7 +21,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import NewItems
-from metricmix.solvers.minimize import METHODS, minimize
+from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.typing import Indices
@@ -159,6 +159,7 @@ class MixtureEstimator(BaseEstimator):
         """Minimise an objective over a stack, as the parameters say."""
         if self.method == "stochastic" and isinstance(objective, ClassMeans):
             options.setdefault("batch_size", 1)  # a block of labelled items is a batch already
+        solver, others = solver_from_options(self.method, options)
         centre = self._equal_weights(stack) if self.shrink_to == "equal" else None
         # Products of some ten thousand numbers: waking threads for them takes longer than they do,
         # and the last digits would depend on how many there are.
@@ -166,14 +167,14 @@ class MixtureEstimator(BaseEstimator):
             return minimize(
                 objective,
                 stack,
-                self.method,
+                solver,
                 beta=self.beta,
                 centre=centre,
                 constraint=self.constraint,
                 projection=self.projection,
                 max_iter=self.max_iter,
                 n_jobs=self.n_jobs,
-                **options,
+                **others,
             )
 
     def _equal_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:

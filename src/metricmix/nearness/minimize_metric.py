@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from metricmix.nearness.projected_gradient import Projected
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.loop import Progress, check_run_options, run
-from metricmix.solvers.matrix_descent import descend_along_paths
+from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
 from metricmix.validation import (
@@ -130,11 +130,13 @@ def minimize_metric(
         "verbose": verbose,
     }
     if method == "paths":
+        names = [field.name for field in fields(PathDescent) if field.init]
+        settings = {name: options.pop(name) for name in names if name in options}
         return descend_along_paths(
             objective,
             X0,
+            PathDescent(tol=tol, **settings),
             max_iter=max_iter,
-            tol=tol,
             random_state=random_state,
             n_jobs=n_jobs,
             **common,

@@ -20,6 +20,7 @@ from metricmix.exceptions import ConvergenceWarning
 from metricmix.objectives import Objective
 from metricmix.paper.data import Data
 from metricmix.solvers import SolveResult, Status, minimize
+from metricmix.solvers.minimize import solver_from_options
 from metricmix.typing import Floats
 
 __all__ = [
@@ -112,7 +113,8 @@ def solve(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = minimize(objective, stack, method, **options)
+        solver, others = solver_from_options(method, options)
+        result = minimize(objective, stack, solver, **others)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result

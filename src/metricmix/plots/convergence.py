@@ -109,8 +109,8 @@ def _bounds_of(result: Any) -> tuple[Floats, Floats, Floats]:
         lists = (trace.seconds, trace.lower_bound, trace.upper_bound)
     elif isinstance(trace, NearnessTrace):
         lists = (trace.time, trace.lower_bound, trace.objective)
-    elif isinstance(trace, Trace) and "lower_bound" in trace.details:
-        lists = (trace.time, trace.details["lower_bound"], trace.objective)
+    elif isinstance(trace, Trace) and (trace.bound or "lower_bound" in trace.details):
+        lists = (trace.time, trace.bound or trace.details["lower_bound"], trace.objective)
     else:
         raise InputError(
             argument="result",
