@@ -29,7 +29,7 @@ from metricmix.datasets.example_files.gestures import time_warping
 from metricmix.datasets.example_files.roads import COLUMNS, DEPOTS
 from metricmix.datasets.example_files.tables import NOTES
 from metricmix.exceptions import DatasetError
-from metricmix.nearness import blame
+from metricmix.nearness import violation_counts
 
 TABLES = {
     "citations": ("papers.csv", "topic", 600),
@@ -182,7 +182,7 @@ def test_gestures(written: Path) -> None:
     report = mm.metric_violations(matrix.values)
     assert not report.is_metric()
     assert report.triangle > 0.1 * matrix.values.max()
-    assert blame(matrix.values)
+    assert violation_counts(matrix.values)
     learned, (table, warping) = (
         accuracy(found, folder),
         [accuracy(found, folder, [r]) for r in (0, 2)],
