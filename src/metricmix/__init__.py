@@ -65,8 +65,7 @@ if TYPE_CHECKING:
     from metricmix.metric import check_metric, is_metric, metric_violations
     from metricmix.mixture.linear import Mixture
     from metricmix.nearness.minimize_metric import minimize_metric
-    from metricmix.nearness.nearest_metric import nearest_metric
-    from metricmix.nearness.result import NearnessResult
+    from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
     from metricmix.paths.all_pairs import path_metric, project
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
@@ -104,7 +103,7 @@ _HOME = {
     "MissingPackageError": "exceptions",
     "Mixture": "mixture.linear",
     "ModelFileError": "exceptions",
-    "NearnessResult": "nearness.result",
+    "NearnessResult": "nearness.nearest_metric",
     "NotAMetricError": "exceptions",
     "Path": "paths.pair",
     "ResultsError": "exceptions",

@@ -27,7 +27,7 @@ from metricmix.app.ingest.matrices import read_matrix
 from metricmix.datasets.example_files import EXAMPLES, README
 from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warping
 from metricmix.exceptions import DatasetError
-from metricmix.nearness import blame
+from metricmix.nearness import violation_counts
 
 TABLES = {
     "citations": ("papers.csv", "topic", 600),
@@ -180,7 +180,7 @@ def test_gestures(written: Path) -> None:
     report = mm.metric_violations(matrix.values)
     assert not report.is_metric()
     assert report.triangle > 0.1 * matrix.values.max()
-    assert blame(matrix.values)
+    assert violation_counts(matrix.values)
     learned, (table, warping) = (
         accuracy(found, folder),
         [accuracy(found, folder, [r]) for r in (0, 2)],

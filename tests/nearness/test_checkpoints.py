@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.nearness import checkpoints
+from metricmix.solvers import checkpoint
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
@@ -23,8 +23,8 @@ def random_dissimilarity(n, seed=0):
 
 @pytest.fixture(autouse=True)
 def every_round(monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITE_EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "WRITE_SHARE", 1e9)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -34,13 +34,36 @@ def test_goes_on_from_the_file(tmp_path, norm):
     part = mm.nearest_metric(D, norm, tol=1e-8, checkpoint=path, callback=lambda p: p.iteration > 4)
     result = mm.nearest_metric(D, norm, tol=1e-8, checkpoint=path, callback=first.append)
     whole = mm.nearest_metric(D, norm, tol=1e-8)
-    assert first[0].objective <= part.objective * (1 + 1e-12)
-    assert first[0].lower_bound >= part.lower_bound * (1 - 1e-12)
+    if first:
+        assert first[0].iteration == part.n_iter + 1
+        assert first[0].objective <= part.objective
+        assert first[0].bound >= part.lower_bound
+    else:  # it was done before the callback could stop it
+        assert result.n_iter == part.n_iter
     assert result.converged
     assert mm.is_metric(result.metric)
+    assert result.n_iter == whole.n_iter
     assert result.objective == pytest.approx(whole.objective, rel=2e-8)
+    assert result.trace.iteration == list(range(result.n_iter + 1))
     again = mm.nearest_metric(D, norm, tol=1e-8, checkpoint=path)
-    assert again.n_iter <= 1
+    assert again.n_iter == result.n_iter
+    assert (again.objective, again.lower_bound) == (result.objective, result.lower_bound)
+    np.testing.assert_array_equal(again.metric, result.metric)
+
+
+def test_a_converged_run_goes_on_to_a_smaller_gap(tmp_path):
+    """After a linear program over the constraints, too, which leaves another primal point."""
+    rng = np.random.default_rng(3)
+    weights = np.tril(np.exp(rng.uniform(-2, 2, (40, 40))), -1)
+    D, path = random_dissimilarity(40), tmp_path / "run.npz"
+    options = {"weights": weights + weights.T, "checkpoint": path}
+    rounds = 0
+    for tol in (1e-3, 1e-6, 1e-9):
+        result = mm.nearest_metric(D, "l1", tol=tol, **options)
+        assert result.converged
+        assert result.gap <= tol
+        assert result.n_iter >= rounds
+        rounds = result.n_iter
 
 
 def test_interruption_leaves_the_file(tmp_path):
@@ -62,10 +85,10 @@ def test_a_killed_process_goes_on(tmp_path):
     path = tmp_path / "run.npz"
     script = """
         import numpy as np, metricmix as mm
-        from metricmix.nearness import checkpoints
-        checkpoints.EVERY, checkpoints.SHARE = 0.0, 1e9
+        from metricmix.solvers import checkpoint
+        checkpoint.WRITE_EVERY, checkpoint.WRITE_SHARE = 0.0, 1e9
         D = np.tril(abs(np.random.default_rng(0).standard_normal((150, 150))), -1)
-        def tell(p): print(p.iteration, repr(p.objective), repr(p.lower_bound), flush=True)
+        def tell(p): print(p.iteration, repr(p.objective), repr(p.bound), flush=True)
         mm.nearest_metric(D + D.T, tol=0.0, checkpoint={!r}, callback=tell)
     """
     command = [sys.executable, "-c", textwrap.dedent(script).format(str(path))]
@@ -73,11 +96,14 @@ def test_a_killed_process_goes_on(tmp_path):
         lines = [process.stdout.readline() for _ in range(6)]
         time.sleep(0.02)  # anywhere, even while it writes
         process.kill()
-    told = [float(word) for word in lines[4].split()]  # a later one was told: this one is kept
+    # A later round was reported: this one is in the file.
+    iteration, objective, bound = (float(word) for word in lines[4].split())
     result = mm.nearest_metric(random_dissimilarity(150), tol=1e-8, checkpoint=path)
     assert result.converged
-    assert result.trace.objective[0] <= told[1] * (1 + 1e-12)
-    assert result.trace.lower_bound[0] >= told[2] * (1 - 1e-12)
+    place = result.trace.iteration.index(int(iteration))
+    assert (result.trace.objective[place], result.trace.bound[place]) == (objective, bound)
+    assert result.objective <= objective
+    assert result.lower_bound >= bound
 
 
 def test_files_of_other_problems_are_refused(tmp_path):
@@ -107,7 +133,8 @@ def test_damaged_files_are_refused_and_left_alone(tmp_path):
 
 def test_places_that_cannot_be_written_are_refused_at_once(tmp_path):
     D = random_dissimilarity(10)
-    for path in (tmp_path / "none" / "run.npz", tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "run.npz", tmp_path):
         with pytest.raises(mm.CheckpointError, match="cannot be written"):
             mm.nearest_metric(D, checkpoint=path)
 
@@ -116,7 +143,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         result = mm.nearest_metric(random_dissimilarity(10), checkpoint=tmp_path / "run.npz")
     assert result.converged

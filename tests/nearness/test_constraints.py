@@ -1,4 +1,4 @@
-"""Rows of triangles as numbers: they come back, and those of one colour never meet."""
+"""Keys of triangle constraints, their colours, and products with them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from metricmix.kernels.threads import Crew
 from metricmix.nearness.constraints import (
     PLACES,
+    ConstraintArrays,
+    KeyedDuals,
+    TriangleConstraints,
+    add_transposed,
     blocks_for,
-    merge,
+    dual_product,
+    key_of,
+    largest_violation,
+    merge_keys,
     pair_of,
     read_keys,
     sides_of,
     write_keys,
 )
+from reference.coordinate_ascent import constraint_matrix, merged
+from reference.nearness import all_triangles
 
 
 def all_rows(n):
@@ -32,11 +42,13 @@ def test_keys_come_back(n, blocks):
     again = np.empty_like(rows)
     read_keys(keys, size, blocks, again)
     np.testing.assert_array_equal(again, rows)
-    sides = [np.empty(len(rows), np.int32) for _ in range(3)]
-    sides_of(keys, size, blocks, 0, len(rows), *sides)
-    for column, (a, b) in zip(sides, ((0, 1), (0, 2), (2, 1)), strict=True):
-        expected = [pair_of(int(row[a]), int(row[b])) for row in rows]
-        np.testing.assert_array_equal(column, expected)
+    assert keys.tolist() == [key_of(*row, size, blocks) for row in rows.tolist()]
+    ij, ik, kj = (np.empty(len(rows), np.int32) for _ in range(3))
+    zero = np.zeros(len(rows))
+    sides_of(keys, size, blocks, 0, len(rows), ConstraintArrays(ij, ik, kj, zero, zero))
+    pairs = {frozenset(p): e for e, p in enumerate((i, j) for i in range(n) for j in range(i))}
+    for column, (a, b) in zip((ij, ik, kj), ((0, 1), (0, 2), (2, 1)), strict=True):
+        assert column.tolist() == [pairs[frozenset((row[a], row[b]))] for row in rows.tolist()]
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(13, 4), (12, 5), (17, 8)])
@@ -78,13 +90,57 @@ def test_largest_sizes_fit():
 
 
 @pytest.mark.parametrize("forget", [False, True])
-def test_merging(forget):
-    keys = np.array([1, 3, 5, 7], np.int64)
-    z, before = np.array([0.0, 2.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0])
-    fresh = np.array([0, 3, 4, 7, 9], np.int64)
-    out = np.empty(9, np.int64), np.empty(9), np.empty(9)
-    count = merge(keys, z, before, fresh, *out, forget)
-    expected = [0, 3, 4, 5, 7, 9] if forget else [0, 1, 3, 4, 5, 7, 9]
-    assert out[0][:count].tolist() == expected
-    assert dict(zip(out[0][:count].tolist(), out[1][:count].tolist(), strict=True))[3] == 2.0
-    assert dict(zip(out[0][:count].tolist(), out[2][:count].tolist(), strict=True))[5] == 1.0
+@pytest.mark.parametrize("seed", range(5))
+def test_merging(forget, seed):
+    rng = np.random.default_rng(seed)
+    keys = np.flatnonzero(rng.random(30) < 0.5)
+    fresh = np.flatnonzero(rng.random(30) < 0.5)
+    dual, previous = (
+        np.round(rng.random(len(keys)) * (rng.random(len(keys)) < 0.5), 3) for _ in "ab"
+    )
+    count = len(keys) + len(fresh)
+    out = KeyedDuals(np.empty(count, np.int64), np.empty(count), np.empty(count))
+    count = merge_keys(KeyedDuals(keys, dual, previous), fresh, forget, out)
+    found = list(zip(*(values[:count].tolist() for values in out), strict=True))
+    assert found == merged(keys.tolist(), dual, previous, fresh.tolist(), forget)
+
+
+def random_constraints(n, crew, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = all_rows(n)
+    rows = rows[rng.random(len(rows)) < 0.3]
+    return TriangleConstraints.from_triangles(n, crew, rows, rng.random(len(rows))), rng
+
+
+def test_products():
+    """All parts together are the products with the dense matrix."""
+    with Crew(1) as crew:
+        constraints, rng = random_constraints(9, crew)
+    arrays, count, pairs = constraints.arrays, len(constraints), 36
+    A = constraint_matrix(*arrays[:3], pairs)
+    assert {tuple(row) for row in A} <= {tuple(row) for row in all_triangles(9)}
+    x, z, half = rng.normal(size=pairs), arrays.dual, count // 2
+    parts = ((0, half), (half, count))
+    assert sum(dual_product(x, arrays, *part) for part in parts) == pytest.approx(z @ A @ x)
+    assert constraints.product(x) == pytest.approx(z @ A @ x)
+    worst = max(largest_violation(x, arrays, *part) for part in parts)
+    assert worst == constraints.violation(x) == pytest.approx((A @ x).max())
+    assert largest_violation(np.ones(pairs), arrays, 0, count) == 0.0
+    u = np.zeros(pairs)
+    for part in parts:
+        add_transposed(u, arrays, *part)
+    np.testing.assert_allclose(u, A.T @ z, atol=1e-12)
+    np.testing.assert_array_equal(constraints.transposed(), u)
+
+
+def test_triangles_come_back():
+    with Crew(1) as crew:
+        constraints, _ = random_constraints(7, crew)
+        constraints.duals.dual[::2] = 0.0
+        triangles, duals = constraints.triangles()
+        again = TriangleConstraints.from_triangles(7, crew, triangles, duals)
+        np.testing.assert_array_equal(again.duals.dual, constraints.duals.dual[1::2])
+        np.testing.assert_array_equal(again.duals.keys, constraints.duals.keys[1::2])
+        kept = constraints.duals.previous != 0
+        fewer = constraints.merged(np.empty(0, np.int64))
+        assert len(fewer) == kept.sum()

@@ -12,16 +12,17 @@ import pytest
 import metricmix as mm
 from metricmix.exceptions import CheckpointError, ConvergenceWarning, InputError
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.minimize_metric import _solver_for
-from metricmix.nearness.pairwise import (
-    OverPairs,
-    PairCosts,
-    least_with,
-    prox_of_pairs,
-    prox_of_terms,
+from metricmix.nearness.dual_ascent import NO_DUALS, project_onto_metrics
+from metricmix.nearness.minimize_metric import solver_for
+from metricmix.nearness.pair_objective import (
+    PairObjective,
+    SeparableCosts,
+    prox_separable,
+    prox_terms,
+    separable_minimum,
 )
 from metricmix.nearness.problem import pairs_of
-from metricmix.nearness.projected_gradient import NO_DUALS, Projected, nearest_pairs
+from metricmix.nearness.projected_gradient import ProjectedGradient
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives import Objective
 from metricmix.solvers import Status
@@ -139,7 +140,7 @@ class Quadruplets(Objective):
 
 def reference(objective, n, cost):
     """Solve with every triangle inequality; `cost` makes terms from expressions per place."""
-    over = OverPairs(objective, n)
+    over = PairObjective(objective, n)
     x = cp.Variable(over.pairs)
     place = {frozenset(p): e for e, p in enumerate((i, j) for i in range(n) for j in range(i))}
     rows = [
@@ -200,7 +201,7 @@ def by_name(name, n):
 
 
 SMOOTH = ("least squares", "least squares, some", "huber", "quartic", "contrast")
-KINKED = (
+NONSMOOTH = (
     "absolute",
     "absolute, undeclared",
     "hinge",
@@ -213,19 +214,19 @@ PROVED = ("least squares", "least squares, some", "huber", "contrast", "absolute
 
 
 @pytest.mark.parametrize("n", [5, 9])
-@pytest.mark.parametrize("name", SMOOTH + KINKED)
+@pytest.mark.parametrize("name", SMOOTH + NONSMOOTH)
 def test_agrees_with_a_conic_solver(name, n):
     objective, cost = by_name(name, n)
     best = reference(objective, n, cost)
     result = mm.minimize_metric(objective, noise(n, 1), "projected", tol=1e-7)
     assert result.status is Status.CONVERGED
     assert mm.is_metric(result.metric)
-    value, _ = OverPairs(objective, n).value_and_gradient(pairs_of(result.metric))
+    value, _ = PairObjective(objective, n).value_and_gradient(pairs_of(result.metric))
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-8)
-    kind = Splitting if name in KINKED else Projected
+    kind = Splitting if name in NONSMOOTH else ProjectedGradient
     with Crew(1) as crew:
-        solver = _solver_for(OverPairs(objective, n), noise(n, 1), 1e-6, crew)
+        solver = solver_for(PairObjective(objective, n), noise(n, 1), 1e-6, crew)
     assert isinstance(solver, kind)
     if name in PROVED:
         assert result.lower_bound <= best + 1e-8 * abs(best) + 1e-9
@@ -249,7 +250,7 @@ def test_absolute_values_are_the_nearest_metric_in_l1():
 def test_is_never_worse_than_paths(name):
     objective, _ = by_name(name, 8)
     along = mm.minimize_metric(objective, noise(8), max_iter=2000, random_state=0)
-    value, _ = OverPairs(objective, 8).value_and_gradient(pairs_of(along.metric))
+    value, _ = PairObjective(objective, 8).value_and_gradient(pairs_of(along.metric))
     result = mm.minimize_metric(objective, noise(8), "projected")
     assert result.objective <= value + 1e-6 * abs(value)
 
@@ -312,11 +313,11 @@ def test_stationary_where_not_convex(name):
     assert result.status is Status.CONVERGED
     assert result.gap is None
     assert np.all(np.diff(result.trace.objective) <= 0)
-    over, x = OverPairs(objective, n), pairs_of(result.metric)
+    over, x = PairObjective(objective, n), pairs_of(result.metric)
     value, gradient = over.value_and_gradient(x)
     with Crew(1) as crew:
         for step in (1e-2, 1.0, 100.0):
-            there = nearest_pairs(x - step * gradient, None, n, crew, NO_DUALS, 1e-12).metric
+            there = project_onto_metrics(x - step * gradient, None, n, crew, NO_DUALS, 1e-12).metric
             for share in (1e-3, 1e-2, 0.1):
                 reached, _ = over.value_and_gradient(x + share * (there - x))
                 assert reached >= value - 1e-7 * abs(value)
@@ -341,25 +342,25 @@ def test_kinks_that_are_not_convex_end_honestly():
 
 def test_proximal_points_of_absolute_values():
     n = 6
-    costs = PairCosts(OverPairs(absolute(noise(n)), n))
+    costs = SeparableCosts(PairObjective(absolute(noise(n)), n))
     d, v = pairs_of(noise(n)), 3.0 * pairs_of(noise(n, 2)) - 1.0
     for sigma in (1e-3, 0.1, 10.0):
         short = 2.0 / n**2 / sigma  # both orders of a pair count
-        y, value = prox_of_pairs(costs, v, sigma, np.zeros(len(v)))
+        y, value = prox_separable(costs, v, sigma, np.zeros(len(v)))
         known = d + np.sign(v - d) * np.maximum(np.abs(v - d) - short, 0.0)
         assert y == pytest.approx(np.maximum(known, 0.0), abs=1e-12 * max(1.0, short))
         assert value == pytest.approx(2.0 / n**2 * np.abs(y - d).sum())
-        again, _ = prox_of_pairs(costs, v, sigma, y)
+        again, _ = prox_separable(costs, v, sigma, y)
         assert again == pytest.approx(y, abs=1e-12 * max(1.0, short))
 
 
 def test_proximal_points_of_hinges():
     n = 6
     objective = mm.objectives.Triplets(triples(n), rho=0.1)
-    over = OverPairs(objective, n)
+    over = PairObjective(objective, n)
     v = np.random.default_rng(0).normal(1.0, 2.0, over.where.shape)
     for sigma in (0.01, 1.0):
-        y, value = prox_of_terms(over, v, sigma)
+        y, value = prox_terms(over, v, sigma)
         own = (over.evaluate(over.terms, y)[0]).sum()
         assert value == pytest.approx(own, abs=1e-12)
         cost = own + 0.5 * sigma * ((y - v) ** 2).sum()
@@ -371,14 +372,14 @@ def test_proximal_points_of_hinges():
 
 def test_least_of_pairs():
     n = 5
-    costs = PairCosts(OverPairs(absolute(noise(n)), n))
-    pull = np.random.default_rng(0).normal(0.0, 0.1, costs.over.pairs)
+    costs = SeparableCosts(PairObjective(absolute(noise(n)), n))
+    pull = np.random.default_rng(0).normal(0.0, 0.1, costs.objective.pairs)
     grid = np.linspace(0.0, 4.0, 200_001)
     d = pairs_of(noise(n))
     known = sum(
         (2.0 / n**2 * np.abs(grid - t) + u * grid).min() for t, u in zip(d, pull, strict=True)
     )
-    least, error = least_with(costs, pull, 4.0, np.ones(len(d)))
+    least, error = separable_minimum(costs, pull, 4.0, np.ones(len(d)))
     assert least == pytest.approx(known, abs=1e-4)
     assert least - error <= known
     assert 0 <= error < 1e-10

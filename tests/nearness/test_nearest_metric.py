@@ -9,7 +9,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.nearness import dual_ascent
-from metricmix.nearness.momentum import Ascent
+from metricmix.nearness.coordinate_ascent import AcceleratedAscent
 from metricmix.nearness.nearest_metric import NORMS as KNOWN_NORMS
 from reference.nearness import all_triangles, objective_of, optimum, pairs
 
@@ -278,7 +278,7 @@ def test_threads_change_nothing(norm):
 
 def test_too_few_rounds():
     D = dissimilarity(40)
-    with pytest.warns(mm.ConvergenceWarning, match=r"max_iter.*start=result.*this is a metric"):
+    with pytest.warns(mm.ConvergenceWarning, match=r"max_iter.*start=result.*certified gap"):
         result = mm.nearest_metric(D, max_iter=2)
     assert result.status is mm.Status.MAX_ITER
     assert "max_iter" in result.message
@@ -308,7 +308,7 @@ def test_callback_is_told_and_may_stop():
     assert result.status is mm.Status.STOPPED
     assert [p.iteration for p in seen] == list(range(len(seen)))
     assert seen[-1].objective == result.trace.objective[-1]
-    assert seen[-1].lower_bound == result.trace.lower_bound[-1] == result.lower_bound
+    assert seen[-1].bound == result.trace.bound[-1] == result.lower_bound
     assert seen[-1].gap < 0.5 <= seen[-2].gap
     assert result.objective <= seen[-1].objective
     assert "callback" in result.message
@@ -318,18 +318,18 @@ def test_callback_is_told_and_may_stop():
 def test_trace(norm):
     result = mm.nearest_metric(dissimilarity(30), norm)
     trace = result.trace
-    assert len(trace.objective) == len(trace.lower_bound) == len(trace) == result.n_iter + 1
+    assert len(trace.objective) == len(trace.bound) == len(trace) == result.n_iter + 1
     assert (np.diff(trace.objective) <= 0).all()
-    assert (np.diff(trace.lower_bound) >= 0).all()
+    assert (np.diff(trace.bound) >= 0).all()
     assert trace.objective[-1] == result.objective
-    assert list(trace.to_frame().columns) == ["iteration", "objective", "time", "lower_bound"]
+    assert list(trace.to_frame().columns) == ["iteration", "objective", "time", "bound"]
     assert result.message == "converged: the gap is within tol"
 
 
 @pytest.mark.parametrize("when", [1, 2, 5])
 @pytest.mark.parametrize(
     ("where", "what"),
-    [(Ascent, "climb"), (dual_ascent, "broken_rows"), (dual_ascent, "metric_near")],
+    [(AcceleratedAscent, "climb"), (dual_ascent, "find_violated"), (dual_ascent, "repair_primal")],
 )
 def test_interruption_anywhere_returns_a_metric(monkeypatch, where, what, when):
     function, calls = getattr(where, what), []
@@ -408,12 +408,12 @@ def test_linear_programs_finish_what_sweeps_begin():
     D, options = weighted(dissimilarity(40), "l1", np.random.default_rng(3))
     result = mm.nearest_metric(D, "l1", tol=1e-9, **options)
     assert result.converged
-    fewer = dual_ascent.FIRST_LEAP
+    fewer = dual_ascent.PROGRAM_WAIT
     assert result.n_iter < 20 * fewer
 
 
 def test_linear_programs_that_fail_do_no_harm(monkeypatch):
-    monkeypatch.setattr("metricmix.nearness.losses.MOST_ROWS", 0)
+    monkeypatch.setattr("metricmix.nearness.losses.LARGEST_PROGRAM", 0)
     result = mm.nearest_metric(dissimilarity(12, kind="noisy"), "l1")
     assert result.converged
 

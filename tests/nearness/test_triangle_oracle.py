@@ -1,4 +1,4 @@
-"""The oracle finds what is broken, whatever the signs, and says how badly."""
+"""The separation oracle finds all violated pairs, whatever the signs, and their violations."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ import numpy as np
 import pytest
 
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.constraints import read_keys
-from metricmix.nearness.triangle_oracle import broken_rows
-from reference.closure import broken_triangles
+from metricmix.nearness import triangle_oracle
+from metricmix.nearness.constraints import key_of, read_keys
+from metricmix.nearness.problem import pairs_of
+from metricmix.nearness.triangle_oracle import (
+    Selection,
+    count_violated,
+    find_violated,
+    select_violated,
+)
+from reference.closure import broken_triangles, minplus
 
 
 def look(D, threads=1, blocks=1, **options):
-    size = -(-len(D) // blocks)
     settings = {"tolerance": 1e-12, "share": 0.5, "most": 3} | options
-    with Crew(threads) as crew:
-        found = broken_rows(
-            D, crew, size=size, blocks=blocks, objective=lambda rows, low: 0.0, **settings
-        )
+    n = len(D)
+    with Crew(threads) as crew, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triangle_oracle, "blocks_for", lambda n: blocks)
+        selection = Selection(**settings)
+        found = find_violated(pairs_of(D), n, crew, selection, lambda rows, low: 0.0)
     rows = np.empty((len(found.keys), 3), np.int32)
-    read_keys(found.keys, size, blocks, rows)
+    read_keys(found.keys, -(-n // blocks), blocks, rows)
     return found, rows
 
 
 @pytest.mark.parametrize("shift", [0.0, -0.4])
 @pytest.mark.parametrize("n", [3, 12, 70])
-def test_finds_the_broken_pairs(n, shift):
+def test_finds_the_violated_pairs(n, shift):
     rng = np.random.default_rng(n)
     D = np.tril(rng.random((n, n)) + shift, -1)
     D = D + D.T
@@ -55,3 +62,33 @@ def test_threads_and_tolerance():
     assert 0 < fewer.pairs < one.pairs
     i, j, k = rows.T
     assert (D[i, j] - D[i, k] - D[k, j] >= 0.25).all()
+
+
+@pytest.mark.parametrize("low", [0, 5])
+def test_kernels(low):
+    """Counting and selecting in rows low .. n - 1, against three nested loops."""
+    n, tolerance, share = 40, 0.1, 0.6
+    D = np.tril(np.random.default_rng(1).random((n, n)), -1)
+    D = D + D.T
+    shortest = np.ascontiguousarray(minplus(D, D, D)[low:])
+    violated = [
+        (i, j)
+        for i in range(low, n)
+        for j in range(i)
+        if D[i, j] - shortest[i - low, j] > tolerance
+    ]
+    count, worst = count_violated(D, shortest, low, tolerance)
+    assert count == len(violated)
+    assert worst == max((D[low:] - shortest)[np.tri(n, dtype=bool)[low:]])
+    for most in (2, n):
+        keys = np.empty(count * most, np.int64)
+        selection = Selection(tolerance, share, most)
+        found = select_violated(D, shortest, low, selection, n, 1, keys)
+        expected = {}
+        for i, j in violated:
+            limit = D[i, j] - share * (D[i, j] - shortest[i - low, j])
+            ks = [k for k in range(n) if D[i, k] + D[j, k] <= limit]
+            expected[i, j] = {key_of(i, j, k, n, 1) for k in ks}
+        chosen = set(keys[:found].tolist())
+        assert len(chosen) == found == sum(min(most, len(ks)) for ks in expected.values())
+        assert chosen <= set().union(*expected.values())

@@ -1,11 +1,11 @@
-"""Counts of broken triangles, against one by one."""
+"""Counts of violated triangles, against one by one."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from metricmix.nearness.violations import ROWS_AT_ONCE, count_with, count_within
+from metricmix.nearness.violations import ROWS_AT_ONCE, count_violations, count_violations_of_item
 from reference.triangles import broken_triangles
 
 
@@ -28,11 +28,11 @@ def test_counts_by_item(n, unknown, tolerance):
     for triangle in broken_triangles(d, tolerance):
         expected[list(triangle)] += 1
     counts = np.zeros(n, np.int64)
-    count_within(d, 0, n, tolerance, counts)
+    count_violations(d, 0, n, tolerance, counts)
     assert counts.tolist() == expected.tolist()
     in_parts = np.zeros(n, np.int64)
     for low, high in ((0, n // 3), (n // 3, n // 2), (n // 2, n)):
-        count_within(d, low, high, tolerance, in_parts)
+        count_violations(d, low, high, tolerance, in_parts)
     assert in_parts.tolist() == expected.tolist()
 
 
@@ -47,6 +47,6 @@ def test_counts_with_one_item(r):
         if len(others) == 2 and left[list(others)].all():
             expected[list(others)] += 1
     counts = np.zeros(n, np.int64)
-    count_with(d, r, left, 0.01, counts)
+    count_violations_of_item(d, r, left, 0.01, counts)
     assert counts.tolist() == expected.tolist()
     assert expected.any()

@@ -1,4 +1,4 @@
-"""Items to blame: those that were corrupted, whatever was done to them."""
+"""Items that explain violated triangles: those that were corrupted, whatever was done to them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from metricmix.exceptions import InputError
-from metricmix.nearness import Blame, blame, how_many_explain, worst_triangles
+from metricmix.nearness import (
+    ViolationCount,
+    items_explaining_violations,
+    violation_counts,
+    worst_triangles,
+)
 from reference.triangles import broken_triangles, excesses, greedy_cover
 
 
@@ -49,11 +54,11 @@ def test_corrupt_rows_come_first(corruption, n, count):
         for r in corrupt:
             others = np.delete(np.arange(n), r)
             d[r, others] = d[others, r] = CORRUPTIONS[corruption](d[r, others], rng)
-        found = blame(d, top=10)
+        found = violation_counts(d, top=10)
         assert {one.item for one in found[:count]} == set(corrupt.tolist())
-        assert found[count - 1].left == 0
+        assert found[count - 1].remaining == 0
         assert len(found) == count
-        assert how_many_explain(found, n) in range(1, count + 1)
+        assert items_explaining_violations(found, n) in range(1, count + 1)
         assert all(one.partner is None for one in found)
 
 
@@ -67,49 +72,51 @@ def test_corrupt_entries_are_named_by_both_ends(factor, count):
         for i, j in pairs:
             d[i, j] *= factor
             d[j, i] = d[i, j]
-        found = blame(d, top=count)
+        found = violation_counts(d, top=count)
         named = {frozenset((one.item, one.partner)) for one in found}
         assert named == {frozenset(pair) for pair in pairs.tolist()}
 
 
 @pytest.mark.parametrize("n", [60, 200])
-def test_where_all_are_broken_nobody_is_to_blame(n):
-    found = blame(random_matrix(0, n), top=10)
+def test_where_all_are_violated_no_item_explains_it(n):
+    found = violation_counts(random_matrix(0, n), top=10)
     assert len(found) == 10
-    assert how_many_explain(found, n) is None
-    assert found[-1].left > 0.4 * (found[0].triangles + found[0].left)
+    assert items_explaining_violations(found, n) is None
+    assert found[-1].remaining > 0.4 * (found[0].triangles + found[0].remaining)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_cover(seed):
     d = random_matrix(seed, 17)
-    found = [(one.item, one.triangles, one.left) for one in blame(d, top=17)]
+    found = [(one.item, one.triangles, one.remaining) for one in violation_counts(d, top=17)]
     assert found == greedy_cover(broken_triangles(d), 17)
     assert found[-1][2] == 0
 
 
-def test_unknown_entries_break_nothing():
+def test_unknown_entries_violate_nothing():
     d = random_matrix(3, 15)
     d[2, 5] = d[5, 2] = d[7, 8] = d[8, 7] = np.nan
-    found = [(one.item, one.triangles, one.left) for one in blame(d, top=15)]
+    found = [(one.item, one.triangles, one.remaining) for one in violation_counts(d, top=15)]
     assert found == greedy_cover(broken_triangles(d), 15)
 
 
-def test_a_metric_blames_nobody_and_threads_change_nothing():
+def test_a_metric_has_no_violations_and_threads_change_nothing():
     d = points(300, np.random.default_rng(0))
-    assert blame(d) == []
+    assert violation_counts(d) == []
     assert worst_triangles(d) == []
-    assert how_many_explain([], 300) is None
+    assert items_explaining_violations([], 300) is None
     d = random_matrix(1, 300)
-    assert blame(d, n_jobs=1) == blame(d, n_jobs=3)
+    assert violation_counts(d, n_jobs=1) == violation_counts(d, n_jobs=3)
     assert worst_triangles(d, n_jobs=1) == worst_triangles(d, n_jobs=3)
 
 
 def test_few():
-    assert how_many_explain([Blame(0, 80, 20), Blame(1, 15, 5)], 3) == 2
-    many = [Blame(k, 10, 90 - 10 * k) for k in range(10)]
-    assert how_many_explain(many, 40) is None
-    assert how_many_explain(many, 50) == 9
+    assert (
+        items_explaining_violations([ViolationCount(0, 80, 20), ViolationCount(1, 15, 5)], 3) == 2
+    )
+    many = [ViolationCount(k, 10, 90 - 10 * k) for k in range(10)]
+    assert items_explaining_violations(many, 40) is None
+    assert items_explaining_violations(many, 50) == 9
 
 
 @pytest.mark.parametrize("n", [3, 16, 70])
@@ -143,11 +150,11 @@ def test_more_rows_than_are_looked_at_together():
 
 def test_rounding_does_not_count():
     place = np.arange(40.0) / 3
-    assert blame(abs(place[:, None] - place)) == []
+    assert violation_counts(abs(place[:, None] - place)) == []
     assert worst_triangles(abs(place[:, None] - place)) == []
 
 
-@pytest.mark.parametrize("function", [blame, worst_triangles])
+@pytest.mark.parametrize("function", [violation_counts, worst_triangles])
 def test_refused(function):
     with pytest.raises(InputError, match="symmetric"):
         function([[0, 1, 2], [5, 0, 1], [2, 1, 0]])
@@ -169,4 +176,4 @@ def test_refused(function):
 )
 def test_what_is_no_matrix(D, message):
     with pytest.raises(InputError, match=message):
-        blame(D)
+        violation_counts(D)

@@ -8,8 +8,9 @@ import pytest
 
 import metricmix as mm
 from metricmix.exceptions import InputError
-from metricmix.nearness import NearnessTrace, RelaxationTrace
+from metricmix.nearness import RelaxationTrace
 from metricmix.plots import plot_bounds
+from metricmix.solvers import Trace
 
 TRACE = RelaxationTrace([0, 1, 2], [0.1, 0.2, 0.4], [0.0, 1.5, 2.0], [4.0, 3.0, 2.0])
 
@@ -34,7 +35,7 @@ def test_the_gap_ends_where_nothing_is_left():
 
 
 def test_traces_of_the_nearest_metric():
-    trace = NearnessTrace([0, 1], [2.0, 1.5], [0.0, 0.3], lower_bound=[1.0, 1.25])
+    trace = Trace([0, 1], [2.0, 1.5], [0.0, 0.3], bound=[1.0, 1.25])
     top, _ = plot_bounds(trace).axes
     assert sorted(line.get_ydata().tolist() for line in top.lines) == [[1.0, 1.25], [2.0, 1.5]]
     assert plot_bounds(mm.nearest_metric(np.array([[0, 9.0, 1], [9, 0, 1], [1, 1, 0]]))).axes

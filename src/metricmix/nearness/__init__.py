@@ -1,9 +1,14 @@
 """The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
 from metricmix.nearness.minimize_metric import minimize_metric
-from metricmix.nearness.nearest_metric import nearest_metric
-from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
-from metricmix.nearness.violations import Blame, Triangle, blame, how_many_explain, worst_triangles
+from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric, refine_linf
+from metricmix.nearness.violations import (
+    Triangle,
+    ViolationCount,
+    items_explaining_violations,
+    violation_counts,
+    worst_triangles,
+)
 from metricmix.relaxations import (
     CorrelationClustering,
     MaxCut,
@@ -17,23 +22,22 @@ from metricmix.relaxations import (
 )
 
 __all__ = [
-    "Blame",
     "CorrelationClustering",
     "MaxCut",
-    "NearnessProgress",
     "NearnessResult",
-    "NearnessTrace",
     "Relaxation",
     "RelaxationProgress",
     "RelaxationTrace",
     "SparsestCut",
     "Triangle",
-    "blame",
+    "ViolationCount",
     "correlation_clustering",
-    "how_many_explain",
+    "items_explaining_violations",
     "max_cut",
     "minimize_metric",
     "nearest_metric",
+    "refine_linf",
     "sparsest_cut",
+    "violation_counts",
     "worst_triangles",
 ]

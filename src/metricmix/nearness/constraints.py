@@ -1,29 +1,36 @@
-r"""The triangle inequalities that matter: rows of :math:`A x \le 0` with their duals.
+r"""Triangle constraints :math:`A x \le 0` and their duals.
 
-Of the n (n - 1) (n - 2) / 2 rows, only those that were found broken are kept, and of these only
-those with a positive dual stay (project and forget). They are sorted by colour
-(:mod:`metricmix.nearness.constraints`), so that threads sweep over them side by side.
+Of the n (n - 1) (n - 2) / 2 constraints :math:`x_{ij} - x_{ik} - x_{kj} \le 0`, only those that
+were violated at some point are kept, and of these only those with a positive dual stay (project
+and forget). Each has an integer key. Keys sort the constraints by colour: those of one colour fall
+into tasks that share no pair, so that threads can sweep over them at the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import Crew
-from metricmix.nearness.coordinate_ascent import add_rows, row_excess, row_product
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [
     "PLACES",
     "SMALL",
-    "Rows",
+    "ConstraintArrays",
+    "KeyedDuals",
+    "TriangleConstraints",
+    "add_transposed",
     "blocks_for",
+    "dual_product",
     "key_of",
-    "merge",
+    "largest_violation",
+    "merge_keys",
     "pair_of",
     "read_keys",
     "sides_of",
@@ -38,17 +45,36 @@ PLACES = 4 * PLACE_BITS + 2
 """Bits below the blocks of a key."""
 
 SMALL = 512
-"""Items below which the rows are too few to share out."""
+"""Items below which there are too few constraints to share out over threads."""
 
 MANY = 64
 """Most blocks: with blocks of 1024 items, that is 65 536 of them."""
 
+PART = 1 << 16
+"""Constraints per task of a sum; fixed, so that sums do not depend on the number of threads."""
+
+
+class ConstraintArrays(NamedTuple):
+    """Constraints x[ij] <= x[ik] + x[kj] as arrays of pair numbers, with duals.
+
+    `previous` are the duals one sweep ago.
+    """
+
+    ij: Ints
+    ik: Ints
+    kj: Ints
+    dual: Floats
+    previous: Floats
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
 
 def blocks_for(n: int) -> int:
-    """Return the number of blocks for n items: one where threads would not pay.
+    """Return the number of blocks for n items: one where threads do not pay.
 
-    More blocks are more tasks of one colour, but more colours too, and threads wait for each other
-    after each of them.
+    More blocks give more tasks per colour, but more colours too, and threads synchronise after
+    each colour.
     """
     if n < SMALL:
         return 1
@@ -63,7 +89,7 @@ def pair_of(i: int, j: int) -> int:
 
 @kernel
 def key_of(i: int, j: int, k: int, size: int, blocks: int) -> int:
-    """Return the number of the row x_ij <= x_ik + x_kj, i > j; `size` is that of a block."""
+    """Return the key of the constraint x_ij <= x_ik + x_kj, i > j; blocks have `size` items."""
     if k > i:
         a, b, c, which = k, i, j, 0
     elif k > j:
@@ -84,7 +110,7 @@ def key_of(i: int, j: int, k: int, size: int, blocks: int) -> int:
 
 
 @kernel
-def _row_of(key: int, size: int, blocks: int) -> tuple[int, int, int]:
+def _triangle_of(key: int, size: int, blocks: int) -> tuple[int, int, int]:
     """Return (i, j, k) of a key."""
     mask = (1 << PLACE_BITS) - 1
     c = key & mask
@@ -106,192 +132,218 @@ def _row_of(key: int, size: int, blocks: int) -> tuple[int, int, int]:
 
 
 @kernel
-def write_keys(rows: Ints, size: int, blocks: int, keys: Indices) -> None:
-    """Write the key of every row (i, j, k) into `keys`."""
-    for t in range(rows.shape[0]):
-        i, j = max(rows[t, 0], rows[t, 1]), min(rows[t, 0], rows[t, 1])
-        keys[t] = key_of(i, j, rows[t, 2], size, blocks)
+def write_keys(triangles: Ints, size: int, blocks: int, keys: Indices) -> None:
+    """Write the key of every triangle (i, j, k) into `keys`."""
+    for t in range(triangles.shape[0]):
+        i = max(triangles[t, 0], triangles[t, 1])
+        j = min(triangles[t, 0], triangles[t, 1])
+        keys[t] = key_of(i, j, triangles[t, 2], size, blocks)
 
 
 @kernel
-def read_keys(keys: Indices, size: int, blocks: int, rows: Ints) -> None:
-    """Write the items (i, j, k) of every key into `rows` (count, 3)."""
+def read_keys(keys: Indices, size: int, blocks: int, triangles: Ints) -> None:
+    """Write the items (i, j, k) of every key into `triangles` (count, 3)."""
     for t in range(keys.shape[0]):
-        rows[t, 0], rows[t, 1], rows[t, 2] = _row_of(keys[t], size, blocks)
+        i, j, k = _triangle_of(keys[t], size, blocks)
+        triangles[t, 0], triangles[t, 1], triangles[t, 2] = i, j, k
 
 
 @kernel
 def sides_of(
-    keys: Indices, size: int, blocks: int, start: int, stop: int, side: Ints, leg: Ints, other: Ints
+    keys: Indices, size: int, blocks: int, start: int, stop: int, out: ConstraintArrays
 ) -> None:
     """Write the pairs (i, j), (i, k), (k, j) of the keys start .. stop - 1."""
     for t in range(start, stop):
-        i, j, k = _row_of(keys[t], size, blocks)
-        side[t] = pair_of(i, j)
-        leg[t] = pair_of(i, k)
-        other[t] = pair_of(k, j)
+        i, j, k = _triangle_of(keys[t], size, blocks)
+        out.ij[t] = pair_of(i, j)
+        out.ik[t] = pair_of(i, k)
+        out.kj[t] = pair_of(k, j)
+
+
+class KeyedDuals(NamedTuple):
+    """Sorted keys of constraints, their duals, and the duals one sweep ago."""
+
+    keys: Indices
+    dual: Floats
+    previous: Floats
 
 
 @kernel
-def merge(
-    keys: Indices,
-    z: Floats,
-    before: Floats,
-    fresh: Indices,
-    out_keys: Indices,
-    out_z: Floats,
-    out_before: Floats,
-    forget: bool,
-) -> int:
-    """Merge two sorted lists of keys; return the number.
+def merge_keys(old: KeyedDuals, fresh: Indices, forget: bool, out: KeyedDuals) -> int:
+    """Merge constraints with sorted fresh keys, whose duals are 0; return their number.
 
-    If `forget`, old ones whose dual is 0 are left out, unless they are fresh too.
-
-    z is the dual of a row, `before` what it was a sweep ago; both are 0 for fresh rows. A key may
-    be in both lists; in each, once.
+    With `forget`, old constraints whose dual is 0 are dropped, unless they are fresh too. A key may
+    be in both lists, once in each.
     """
     count, f = 0, 0
-    for t in range(keys.shape[0]):
-        while f < fresh.shape[0] and fresh[f] < keys[t]:
-            out_keys[count] = fresh[f]
-            out_z[count] = 0.0
-            out_before[count] = 0.0
+    for t in range(old.keys.shape[0]):
+        while f < fresh.shape[0] and fresh[f] < old.keys[t]:
+            out.keys[count] = fresh[f]
+            out.dual[count] = 0.0
+            out.previous[count] = 0.0
             count += 1
             f += 1
-        known = f < fresh.shape[0] and fresh[f] == keys[t]
+        known = f < fresh.shape[0] and fresh[f] == old.keys[t]
         if known:
             f += 1
-        if known or not forget or z[t] != 0.0 or before[t] != 0.0:
-            out_keys[count] = keys[t]
-            out_z[count] = z[t]
-            out_before[count] = before[t]
+        if known or not forget or old.dual[t] != 0.0 or old.previous[t] != 0.0:
+            out.keys[count] = old.keys[t]
+            out.dual[count] = old.dual[t]
+            out.previous[count] = old.previous[t]
             count += 1
     while f < fresh.shape[0]:
-        out_keys[count] = fresh[f]
-        out_z[count] = 0.0
-        out_before[count] = 0.0
+        out.keys[count] = fresh[f]
+        out.dual[count] = 0.0
+        out.previous[count] = 0.0
         count += 1
         f += 1
     return count
 
 
-# -- the triangle inequalities that matter: rows of :math:`A x \le 0` with their duals ----------
-
-Sweep = Callable[[int, int], None]
-
-PART = 1 << 16
-"""Rows of a task where any cut will do; fixed, so that sums do not depend on the threads."""
+# -- products with A ----------------------------------------------------------------------------
 
 
-class Rows:
-    """Rows x_ij - x_ik - x_kj <= 0, sorted, with their duals.
+@kernel
+def dual_product(x: Floats, constraints: ConstraintArrays, start: int, stop: int) -> float:
+    r"""Return this part of :math:`z^T A x`, z the duals."""
+    ij, ik, kj, z = constraints.ij, constraints.ik, constraints.kj, constraints.dual
+    total = 0.0
+    for t in range(start, stop):
+        if z[t] != 0.0:
+            total += z[t] * (x[ij[t]] - x[ik[t]] - x[kj[t]])
+    return total
+
+
+@kernel
+def largest_violation(x: Floats, constraints: ConstraintArrays, start: int, stop: int) -> float:
+    """Return the largest violation of the constraints start .. stop - 1, or 0."""
+    ij, ik, kj = constraints.ij, constraints.ik, constraints.kj
+    worst = 0.0
+    for t in range(start, stop):
+        worst = max(worst, x[ij[t]] - x[ik[t]] - x[kj[t]])
+    return worst
+
+
+@kernel
+def add_transposed(u: Floats, constraints: ConstraintArrays, start: int, stop: int) -> None:
+    r"""Add this part of :math:`A^T z` to u, z the duals."""
+    ij, ik, kj, z = constraints.ij, constraints.ik, constraints.kj, constraints.dual
+    for t in range(start, stop):
+        u[ij[t]] += z[t]
+        u[ik[t]] -= z[t]
+        u[kj[t]] -= z[t]
+
+
+# -- a set of constraints -----------------------------------------------------------------------
+
+
+class TriangleConstraints:
+    """Constraints x_ij - x_ik - x_kj <= 0, sorted by key, with their duals.
+
+    Parameters
+    ----------
+    n : int
+    crew : Crew
+    duals : KeyedDuals, optional
+        Default: no constraints.
 
     Attributes
     ----------
-    z, before : (T,) arrays
-        The duals, and what they were a sweep ago.
-    side, leg, other : (T,) arrays
-        Numbers of the pairs (i, j), (i, k), (k, j).
+    duals : KeyedDuals
+        The T constraints; sweeps change the duals in place.
     """
 
-    def __init__(self, n: int, crew: Crew) -> None:
+    def __init__(self, n: int, crew: Crew, duals: KeyedDuals | None = None) -> None:
         self.n, self.crew = n, crew
         self.blocks = blocks_for(n)
         self.size = -(-n // self.blocks)
-        self.keys: Indices = np.empty(0, np.int64)
-        self.z: Floats = np.empty(0)
-        self.before: Floats = np.empty(0)
-        self.side: Ints = np.empty(0, np.int32)
-        self.leg, self.other = self.side, self.side
-        self._tasks: list[list[tuple[int, int]]] = []
+        if duals is None:
+            duals = KeyedDuals(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        self.duals = duals
+
+    @cached_property
+    def arrays(self) -> ConstraintArrays:
+        """The constraints as arrays of pair numbers; the duals are those of `duals`."""
+        ij, ik, kj = (np.empty(len(self), np.int32) for _ in range(3))
+        keys, dual, previous = self.duals
+        arrays = ConstraintArrays(ij, ik, kj, dual, previous)
+        sizes = (self.size, self.blocks)
+        self.crew.run(lambda part: sides_of(keys, *sizes, *part, arrays), self._parts())
+        return arrays
+
+    @classmethod
+    def from_triangles(
+        cls, n: int, crew: Crew, triangles: Ints, duals: Floats
+    ) -> TriangleConstraints:
+        """Return the constraints of triangles (i, j, k) with given duals."""
+        empty = cls(n, crew)
+        keys = np.empty(len(triangles), np.int64)
+        write_keys(np.ascontiguousarray(triangles, np.int32), empty.size, empty.blocks, keys)
+        keys, first = np.unique(keys, return_index=True)
+        z = np.ascontiguousarray(duals[first], np.float64)
+        return cls(n, crew, KeyedDuals(keys, z, z.copy()))
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.duals.keys)
 
-    def add(self, fresh: Indices, forget: bool = True) -> None:
-        """Add sorted rows with dual 0, and forget others whose dual is 0."""
-        count = len(fresh) + len(self.keys)
-        keys, z, before = np.empty(count, np.int64), np.empty(count), np.empty(count)
-        count = merge(self.keys, self.z, self.before, fresh, keys, z, before, forget)
-        self.keys, self.z, self.before = keys[:count], z[:count], before[:count]
-        self._find_sides()
+    def merged(self, fresh: Indices, *, forget: bool = True) -> TriangleConstraints:
+        """Return these and fresh constraints (sorted keys); those whose dual is 0 are dropped."""
+        count = len(fresh) + len(self)
+        out = KeyedDuals(np.empty(count, np.int64), np.empty(count), np.empty(count))
+        count = merge_keys(self.duals, fresh, forget, out)
+        merged = KeyedDuals(out.keys[:count], out.dual[:count], out.previous[:count])
+        return TriangleConstraints(self.n, self.crew, merged)
 
-    def copy(self) -> Rows:
-        """Return rows of their own with the same duals."""
-        rows = Rows(self.n, self.crew)
-        rows.keys, rows.z, rows.before = self.keys.copy(), self.z.copy(), self.before.copy()
-        rows._find_sides()
-        return rows
+    def triangles(self) -> tuple[Ints, Floats]:
+        """Return the triangles (i, j, k) with a positive dual, and the duals."""
+        chosen = self.duals.dual > 0
+        triangles = np.empty((int(chosen.sum()), 3), np.int32)
+        read_keys(self.duals.keys[chosen], self.size, self.blocks, triangles)
+        return triangles, self.duals.dual[chosen]
 
-    def set_duals(self, triples: Ints, z: Floats) -> None:
-        """Start from rows (i, j, k) with given duals."""
-        keys = np.empty(len(triples), np.int64)
-        write_keys(np.ascontiguousarray(triples, np.int32), self.size, self.blocks, keys)
-        keys, first = np.unique(keys, return_index=True)
-        self.keys, self.z = keys, np.ascontiguousarray(z[first], np.float64)
-        self.before = self.z.copy()
-        self._find_sides()
+    def sweep(self, function: Callable[[int, int], None], *, backward: bool = False) -> None:
+        """Call a kernel on all constraints, in an order that does not depend on the threads.
 
-    def triples(self) -> tuple[Ints, Floats]:
-        """Return the rows (i, j, k) with a positive dual, and the duals."""
-        chosen = self.z > 0
-        rows = np.empty((int(chosen.sum()), 3), np.int32)
-        read_keys(self.keys[chosen], self.size, self.blocks, rows)
-        return rows, self.z[chosen]
-
-    def sweep(self, function: Sweep, back: bool = False) -> None:
-        """Call a kernel on all rows, in an order that does not depend on the threads.
-
-        Going `back`, the kernel takes the rows of a call from the last to the first.
+        In a `backward` sweep the kernel takes the constraints of a call from the last to the first.
         """
         if self.crew.threads == 1 or self.blocks == 1:
             function(0, len(self))
             return
-        for tasks in self._tasks[::-1] if back else self._tasks:
+        for tasks in self._tasks[::-1] if backward else self._tasks:
             self.crew.run(lambda task: function(*task), tasks)
 
     def product(self, x: Floats) -> float:
         r"""Return :math:`z^T A x`."""
-        rows = (self.side, self.leg, self.other, self.z)
-        return sum(self.crew.run(lambda task: row_product(x, *rows, *task), self._parts()), 0.0)
+        parts = self.crew.run(lambda part: dual_product(x, self.arrays, *part), self._parts())
+        return sum(parts, 0.0)
 
-    def worst(self, x: Floats) -> float:
-        """Return the largest excess of a row at x, or 0."""
-        rows = (self.side, self.leg, self.other)
-        parts = self.crew.run(lambda task: row_excess(x, *rows, *task), self._parts())
+    def violation(self, x: Floats) -> float:
+        """Return the largest violation at x, or 0."""
+        parts = self.crew.run(lambda part: largest_violation(x, self.arrays, *part), self._parts())
         return float(max(parts))
 
     def transposed(self) -> Floats:
         r"""Return :math:`A^T z`, over all pairs."""
         u = np.zeros(self.n * (self.n - 1) // 2)
-        rows = (self.side, self.leg, self.other, self.z)
-        self.sweep(lambda start, stop: add_rows(u, *rows, start, stop))
+        self.sweep(lambda start, stop: add_transposed(u, self.arrays, start, stop))
         return u
 
     def _parts(self) -> list[tuple[int, int]]:
         count = len(self)
         return [(start, min(start + PART, count)) for start in range(0, count, PART)] or [(0, 0)]
 
-    def _find_sides(self) -> None:
-        count = len(self)
-        self.side, self.leg, self.other = (np.empty(count, np.int32) for _ in range(3))
-        sides = (self.side, self.leg, self.other)
-        self.crew.run(
-            lambda task: sides_of(self.keys, self.size, self.blocks, *task, *sides), self._parts()
-        )
-        self._tasks = self._cut()
-
-    def _cut(self) -> list[list[tuple[int, int]]]:
-        """Return tasks (start, stop) for every colour, cut where one triple of blocks ends."""
-        blocks, shares = self.blocks, 2 * self.crew.threads
+    @cached_property
+    def _tasks(self) -> list[list[tuple[int, int]]]:
+        """The tasks (start, stop) of every colour, cut where one triple of blocks ends."""
+        keys, blocks, shares = self.duals.keys, self.blocks, 2 * self.crew.threads
         colours = np.arange(blocks + 1, dtype=np.int64) * blocks * blocks
-        ends = np.searchsorted(self.keys, colours << PLACES)
+        ends = np.searchsorted(keys, colours << PLACES)
         tasks = []
         for start, stop in pairwise(ends.tolist()):
             if start == stop:
                 continue
             near = start + (stop - start) * np.arange(1, shares) // shares
-            whole = (self.keys[near] >> PLACES) << PLACES
-            cuts = np.unique([start, *np.searchsorted(self.keys, whole).tolist(), stop]).tolist()
+            whole = (keys[near] >> PLACES) << PLACES
+            cuts = np.unique([start, *np.searchsorted(keys, whole).tolist(), stop]).tolist()
             tasks.append(list(pairwise(cuts)))
         return tasks

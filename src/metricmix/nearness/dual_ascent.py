@@ -1,278 +1,297 @@
-r"""Nearest metrics by dual ascent over the triangles that matter.
+r"""Nearest metrics by dual ascent with a growing set of triangle constraints.
 
-A round: add rows of broken triangles (:mod:`~metricmix.nearness.triangle_oracle`),
-forget those whose dual
-is 0, sweep (:mod:`~metricmix.nearness.momentum`), look for broken triangles again. The duals give a
-lower bound; a metric near x (:mod:`~metricmix.nearness.dual_ascent`)
-gives an upper one, and is what
-is returned, whenever the end comes.
+A round adds constraints for violated triangles (:mod:`~metricmix.nearness.triangle_oracle`), drops
+those whose dual is 0, sweeps over the rest (:mod:`~metricmix.nearness.coordinate_ascent`), and
+looks for violated triangles again. The duals give a lower bound; primal repair, a metric near the
+primal point, gives an upper bound and the result.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.symmetric import mirror
-from metricmix.kernels.threads import Crew, row_ranges
-from metricmix.nearness.checkpoints import Kept
-from metricmix.nearness.constraints import Rows
-from metricmix.nearness.losses import Terms
-from metricmix.nearness.momentum import Ascent
-from metricmix.nearness.problem import Problem, closure_of
-from metricmix.nearness.triangle_oracle import Broken, broken_rows, spread_pairs
-from metricmix.solvers.loop import Solver
-from metricmix.solvers.result import Status, relative_gap
-from metricmix.typing import Floats, Ints
+from metricmix.kernels.threads import Crew
+from metricmix.nearness.constraints import TriangleConstraints
+from metricmix.nearness.losses import Loss, LossState, SquaredLoss
+from metricmix.nearness.problem import (
+    BestMetric,
+    NearnessProblem,
+    NearnessSolver,
+    WarmStart,
+    closure_of,
+)
+from metricmix.nearness.triangle_oracle import Selection, find_violated
+from metricmix.solvers.result import Status
+from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["AscentState", "DualAscent", "metric_near"]
+__all__ = ["NO_DUALS", "DualAscent", "DualAscentState", "Duals", "Projection"]
+__all__ += ["project_onto_metrics", "repair_primal"]
 
 
 SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
-"""Of the items k that break a pair's triangles, up to MOST that save SHARE of the largest excess
-(or more of them, as long as there are as many rows as pairs). More save rounds, each a product of
-n^3 / 2, and cost rows in the sweeps. Entries that must not fall are held up by many k each."""
+"""Constraints per violated pair: up to `MOST`, of at least `SHARE` of its largest violation. More
+save rounds, each a product of n^3 / 2, and make sweeps longer. Entries with a lower bound need many
+constraints each."""
 
 SMALL = 0.02
-"""Pairs are looked at if their excess is at least this share of the largest one a round ago."""
+"""Pairs count if their violation is at least this share of the largest one a round ago."""
 
-LOOK, PAIR, MANY = 0.02, 0.2, 60
-"""Cost of looking at a triangle, and of moving a pair, relative to that of a row in a sweep; most
-sweeps of a round."""
+ORACLE_COST, PAIR_COST, MOST_SWEEPS = 0.02, 0.2, 60
+"""Cost of the oracle per triangle, and of a sweep per pair, relative to that of a sweep per
+constraint; most sweeps of a round."""
 
-FIRST = 4
-"""Sweeps of a round after which rows without effect are forgotten, for the rest to be faster."""
+FIRST_SWEEPS = 4
+"""Sweeps after which constraints whose dual is still 0 are dropped."""
 
-NEAR, FIRST_LEAP, LEAPS = 1e-2, 40, 10
-"""Gap and rounds from which solving the problem over the rows alone is tried, and how often then.
-It waits the longer the more rows there are, and twice as long every time it was in vain."""
+PROGRAM_GAP, PROGRAM_WAIT, PROGRAM_ROUNDS = 1e-2, 40, 10
+"""Gap and rounds from which the problem restricted to the known constraints is solved exactly, and
+most rounds of that. The wait grows with the number of constraints, and doubles after every try."""
 
 ROUNDING = 1e-14
-"""Share by which bounds may change without moving."""
-
-NOTHING = Kept()
+"""Relative change of a bound up to which it counts as unchanged."""
 
 PATIENCE = 10
-"""Rounds after which bounds that did not move will not move any more."""
+"""Rounds without change after which the solver has stalled."""
 
 
-@dataclass
-class AscentState:
-    """The bounds that the last round gave, and the rounds since they moved.
+@dataclass(kw_only=True)
+class DualAscentState(BestMetric, LossState):
+    """The state of dual ascent.
 
-    Everything large stays in the solver.
+    Attributes
+    ----------
+    violated : (V,) array
+        Keys of the violated triangles to add next.
+    violated_pairs, worst, repaired_value : int, float, float
+        What the oracle found beside them (:class:`~metricmix.nearness.triangle_oracle.\
+ViolatedTriangles`).
+    lagging : bool
+        Whether known constraints are violated about as much as new ones: sweeps limit progress.
+    effort : int
+        Multiple of the usual number of sweeps.
+    rounds, wait : int
+        Rounds since the restricted problem was last tried, and those to wait.
+    last_lower, last_upper, still : float, float, int
+        Bounds of the last round, and rounds since they changed.
+    repaired : bool
+        False after a resume: the first step then repairs the primal point, as the end of the
+        earlier run did, so that no bound gets lost.
     """
 
-    lower: float
-    upper: float
-    waited: int
+    violated: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    violated_pairs: int = 0
+    worst: float = math.inf
+    repaired_value: float = math.inf
+    lagging: bool = False
+    effort: int = 1
+    rounds: int = 0
+    wait: int = PROGRAM_WAIT
+    last_lower: float = 0.0
+    last_upper: float = math.inf
+    still: int = 0
+    repaired: bool = field(default=False, metadata={"checkpoint": False})
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a primal point."""
+        return len(self.point) > 0
 
 
-class DualAscent(Solver[AscentState]):
+class DualAscent(NearnessSolver[DualAscentState]):
     """Dual ascent for one problem; see the module.
 
     Parameters
     ----------
-    terms : Terms
+    loss : Loss
         The objective.
     crew : Crew
     tol : float
-        Gap to reach.
-    start : Kept
-        Metric within the bounds, duals and bound to go on from, where there are any.
+        Relative gap to reach.
+    start : WarmStart, optional
+        A metric within the bounds, and duals.
     """
 
-    state_type = AscentState
+    state_type = DualAscentState
 
     def __init__(
-        self,
-        terms: Terms,
-        crew: Crew,
-        *,
-        tol: float,
-        start: Kept = NOTHING,
+        self, loss: Loss, crew: Crew, *, tol: float, start: WarmStart | None = None
     ) -> None:
-        self.terms, self.problem, self.crew, self.tol = terms, terms.problem, crew, tol
-        self.start = start
-        self.matrix = np.empty((self.problem.n, self.problem.n))
-        self.metric: Floats | None = None
-        self.unchanged = False  # whether the best metric is d, but for rounding
-        self.lower, self.upper = start.lower, math.inf
-        if start.metric is not None:
-            self._offer(start.metric)
-        self.lower_bounds: list[float] = []
-        self.rows: Rows | None = None
-        self.ascent: Ascent | None = None
-        self.rounds, self.patience, self.effort = 0, FIRST_LEAP, 1
-        self.found = Broken(np.empty(0, np.int64), 0, math.inf, math.inf)
+        super().__init__(loss.problem, tol=tol, start=start)
+        self.loss, self.crew = loss, crew
 
-    @property
-    def gap(self) -> float:
-        """The gap so far."""
-        return 0.0 if self.unchanged else relative_gap(self.upper, self.lower)
+    def init(self, rng: np.random.Generator) -> DualAscentState:
+        """Return the initial state; the first check does the first round."""
+        state = DualAscentState(repaired=True)
+        return state if self.start.metric is None else self.offered(state, self.start.metric)
 
-    def init(self, rng: np.random.Generator) -> AscentState:
-        """Return a state that knows nothing; the first check begins the work."""
-        return AscentState(self.lower, self.upper, 0)
+    def check(self, state: DualAscentState) -> tuple[DualAscentState, float]:
+        """Return the objective of the best metric so far, in units of the input."""
+        if not state.started:
+            state = self.begin(state)
+        return super().check(state)
 
-    def step(self, state: AscentState, iteration: int, rng: np.random.Generator) -> AscentState:
-        """Do a round."""
-        assert self.rows is not None
-        assert self.ascent is not None
-        self.rounds += 1
-        if self.gap < NEAR and self.rounds >= self.patience + len(self.rows) // 50:
-            self.rounds, self.patience = 0, 2 * self.patience
-            self._leap()
-            if self.gap <= self.tol:
+    def begin(self, state: DualAscentState) -> DualAscentState:
+        """Return the state after the first round: no sweeps, only bounds."""
+        problem, start = self.problem, self.start
+        state = replace(self.offered(state, repair_primal(problem.d, problem, self.crew.threads)))
+        if state.upper == 0.0:  # D is a metric
+            return state
+        constraints = TriangleConstraints(problem.n, self.crew)
+        if start.triangles is not None and start.multipliers is not None:
+            constraints = TriangleConstraints.from_triangles(
+                problem.n, self.crew, start.triangles, start.multipliers
+            )
+            constraints.duals.dual[:] *= self.loss.dual_scale(constraints)
+        state.set_constraints(constraints)
+        centre = self.loss.centre(None if start.metric is None else state.metric)
+        self.loss.ascent.start(state, constraints, centre)
+        return self.evaluated(state, constraints)
+
+    def step(
+        self, state: DualAscentState, iteration: int, rng: np.random.Generator
+    ) -> DualAscentState:
+        """Return the state after a round; no array of the given one is changed."""
+        if not state.repaired:
+            state = self.finish(state)
+        # The merge below replaces the arrays of the constraints; sweeps change the other two.
+        state = replace(
+            state,
+            rounds=state.rounds + 1,
+            point=state.point.copy(),
+            previous_point=state.previous_point.copy(),
+            repaired=True,
+        )
+        if self.gap(state) < PROGRAM_GAP and state.rounds >= state.wait + len(state.keys) // 50:
+            state = self.solve_restricted(replace(state, rounds=0, wait=2 * state.wait))
+            if self.gap(state) <= self.tol:
                 return state
-        # Where rows that are known break as badly as new ones, it is the sweeps that lag behind.
-        lagging = self.rows.worst(self.ascent.point()) > 0.5 * self.found.worst
-        more, less = min(self.terms.effort, 2 * self.effort), max(1, self.effort // 2)
-        self.effort = more if lagging else less
-        self.rows.add(self.found.keys)
-        self.ascent.climb(FIRST)
-        if np.count_nonzero(self.rows.z) < 0.7 * len(self.rows):
-            self.rows.add(np.empty(0, np.int64))  # only forgets: most new rows have had their say
-        self.ascent.climb(self._sweeps() - FIRST)
-        self._look(self.ascent.point())
+        usual, most = self.loss.sweeps(state)
+        more, less = min(most, 2 * state.effort), max(1, state.effort // 2)
+        state.effort = more if state.lagging else less
+        ascent, n = self.loss.ascent, self.problem.n
+        constraints = TriangleConstraints(n, self.crew, state.duals).merged(state.violated)
+        ascent.climb(state, constraints, FIRST_SWEEPS)
+        if np.count_nonzero(constraints.duals.dual) < 0.7 * len(constraints):
+            constraints = constraints.merged(np.empty(0, np.int64))
+        # As many sweeps as take about as long as the oracle, but at least ten.
+        balanced = ORACLE_COST * n**3 / (len(constraints) + PAIR_COST * n**2)
+        sweeps = int(state.effort * usual * min(MOST_SWEEPS, max(10.0, balanced)))
+        ascent.climb(state, constraints, sweeps - FIRST_SWEEPS)
+        state.set_constraints(constraints)
+        return self.evaluated(state, constraints)
+
+    def status(self, state: DualAscentState) -> Status | None:
+        """Stop when the gap is small enough, or no bound changes any more."""
+        stalled = Status.STALLED if state.still >= PATIENCE else None
+        return super().status(state) or stalled
+
+    def is_finite(self, state: DualAscentState) -> bool:
+        """Return whether the last round met finite values."""
+        return math.isfinite(state.worst)
+
+    def finish(self, state: DualAscentState) -> DualAscentState:
+        """Return the state with the best metric; repair the last point too, if it may be better."""
+        if state.metric is not None and self.gap(state) <= self.tol:
+            return state
+        x = self.problem.d
+        if state.started:
+            x = self.loss.ascent.primal(state, self.crew)
+        return self.offered(state, repair_primal(x, self.problem, self.crew.threads))
+
+    def multipliers(self, state: DualAscentState) -> tuple[Ints, Floats]:
+        """Return the triangles (i, j, k) with a positive dual, and the duals."""
+        return TriangleConstraints(self.problem.n, self.crew, state.duals).triangles()
+
+    def offered(self, state: DualAscentState, metric: Floats) -> DualAscentState:
+        """Return the state with this metric, if it is the best so far."""
+        return self.improved(state, metric, self.problem.objective(metric))
+
+    def evaluated(
+        self, state: DualAscentState, constraints: TriangleConstraints
+    ) -> DualAscentState:
+        """Return the state with bounds and violated triangles of its primal point."""
+        loss, ascent = self.loss, self.loss.ascent
+        x = ascent.primal(state, self.crew)
+        self.separate(state, x)
+        lower = loss.lower_bound(constraints, x)
+        state.lower = max(state.lower, lower)
+        # Shortest paths cost as much as the oracle; two-edge paths show whether they can pay.
+        hoped = state.repaired_value
+        if hoped - state.lower <= max(0.2 * (state.upper - state.lower), self.tol * hoped):
+            state = self.offered(state, repair_primal(x, self.problem, self.crew.threads))
+        loss.recentre(state, x, hoped, lower)
+        violation = constraints.violation(ascent.primal(state, self.crew))
+        state.lagging = violation > 0.5 * state.worst
+        still = math.isclose(lower, state.last_lower, rel_tol=ROUNDING) and math.isclose(
+            hoped, state.last_upper, rel_tol=ROUNDING
+        )
+        state.last_lower, state.last_upper = lower, hoped
+        state.still = state.still + 1 if still else 0
         return state
 
-    def check(self, state: AscentState) -> tuple[AscentState, float]:
-        """Return the objective of the best metric so far, with both bounds brought up to date."""
-        first = self.ascent is None
-        if first:
-            self._offer(metric_near(self.problem.d, self.problem, self.crew.threads))
-            if self.upper == 0.0:  # D is a metric
-                self.lower_bounds.append(0.0)
-                return AscentState(0.0, 0.0, 0), 0.0
-            self._begin()
-        assert self.ascent is not None
-        assert self.rows is not None
-        x = self.ascent.point()
-        lower = self.terms.lower_bound(self.rows, x)
-        self.lower = max(self.lower, lower)
-        # Shortest paths cost as much as the product; two-edge paths tell whether they will pay.
-        hoped = self.found.value
-        if hoped - self.lower <= max(0.2 * (self.upper - self.lower), self.tol * hoped):
-            self._offer(metric_near(x, self.problem, self.crew.threads))
-        self.terms.follow(self.ascent, hoped, lower)
-        self.lower_bounds.append(self.lower)
-        still = math.isclose(lower, state.lower, rel_tol=ROUNDING) and math.isclose(
-            hoped, state.upper, rel_tol=ROUNDING
+    def separate(self, state: DualAscentState, x: Floats) -> None:
+        """Find violated triangles of x."""
+        rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
+        small = SMALL * state.worst if math.isfinite(state.worst) else 0.0
+        most = MOST
+        if state.violated_pairs:  # the fewer pairs are violated, the more constraints of each
+            most = min(self.problem.n, max(MOST, len(x) // state.violated_pairs))
+        share = SHARE if self.problem.lower is None else SHARE_BOUNDED
+        found = find_violated(
+            x,
+            self.problem.n,
+            self.crew,
+            Selection(max(rounding, small), share, most),
+            self.loss.objective_of_rows,
         )
-        return AscentState(lower, hoped, state.waited + 1 if still else 0), self.upper
+        state.violated, state.violated_pairs, state.worst, state.repaired_value = found
 
-    def status(self, state: AscentState) -> Status | None:
-        """Stop when the gap is small enough, or nothing moves any more."""
-        if self.gap <= self.tol:
-            return Status.CONVERGED
-        return Status.STALLED if state.waited >= PATIENCE else None
+    def solve_restricted(self, state: DualAscentState) -> DualAscentState:
+        """Return the state after solving the problem over the known constraints only.
 
-    def is_finite(self, state: AscentState) -> bool:
-        """Return whether the last round met finite values."""
-        return math.isfinite(self.found.worst)
-
-    def weights(self, state: AscentState) -> None:
-        """Return None: there are no weights."""
-
-    def fingerprint(self) -> str:
-        """Return nothing: these runs have no checkpoints, but go on from a result."""
-        return ""
-
-    def finish(self) -> Floats:
-        """Return the best metric, as pairs; look at the last point too, if it may be better."""
-        if self.metric is None or self.gap > self.tol:
-            x = self.problem.d if self.ascent is None else self.ascent.point()
-            self._offer(metric_near(x, self.problem, self.crew.threads))
-        assert self.metric is not None
-        return self.metric
-
-    def triangles(self) -> tuple[Ints, Floats]:
-        """Return the rows (i, j, k) with a positive dual, and the duals."""
-        if self.rows is None:
-            return np.empty((0, 3), np.int32), np.empty(0)
-        return self.rows.triples()
-
-    def _begin(self) -> None:
-        self.rows = Rows(self.problem.n, self.crew)
-        if self.start.triangles is not None and self.start.multipliers is not None:
-            self.rows.set_duals(self.start.triangles, self.start.multipliers)
-            self.rows.z *= self.terms.scale_for(self.rows)
-        self.ascent = self.terms.ascent(
-            self.rows, None if self.start.metric is None else self.metric
-        )
-        self._look(self.ascent.point())
-
-    def _sweeps(self) -> int:
-        """Return how many sweeps take about as long as looking for broken triangles, or ten."""
-        assert self.rows is not None
-        n = self.problem.n
-        times = LOOK * n**3 / (len(self.rows) + PAIR * n**2)
-        return int(self.effort * self.terms.sweeps * min(MANY, max(10.0, times)))
-
-    def _leap(self) -> None:
-        """Solve the problem over the rows, and add rows to it, until that solves the whole one."""
-        assert self.rows is not None
-        rows, found, worst = self.rows.copy(), self.found, math.inf
-        for _ in range(LEAPS):
-            rows.add(self.found.keys, forget=False)
-            best = self.terms.solve_over(rows)
+        Violated triangles are added until that solves the whole problem. If it does not, only the
+        bounds change.
+        """
+        tried, worst = replace(state), math.inf
+        constraints = TriangleConstraints(self.problem.n, self.crew, state.duals)
+        for _ in range(PROGRAM_ROUNDS):
+            constraints = constraints.merged(tried.violated, forget=False)
+            best = self.loss.solve_restricted(constraints)
             if best is None:
                 break
-            x, rows.z = best
-            self.lower = max(self.lower, self.terms.lower_bound(rows, x))
-            self._offer(metric_near(x, self.problem, self.crew.threads))
-            if self.gap <= self.tol:
-                self.rows = rows
-                return
-            self._look(x)
-            if self.found.worst > 0.5 * worst:
-                break  # from corner to corner: there are many solutions over these rows
-            worst = self.found.worst
-        self.found = found  # go on as if nothing had happened, but for the bounds
-
-    def _look(self, x: Floats) -> None:
-        """Look for broken triangles of x."""
-        assert self.rows is not None
-        n = self.problem.n
-        ranges = row_ranges(n, 64, 4 * self.crew.threads, triangle=True)
-        self.crew.run(lambda r: spread_pairs(x, *r, self.matrix), ranges)
-        self.crew.run(lambda r: mirror(self.matrix, *r), ranges)
-        rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
-        small = SMALL * self.found.worst if math.isfinite(self.found.worst) else 0.0
-        most = MOST
-        if self.found.pairs:  # the fewer pairs are broken, the more rows of each
-            most = min(n, max(MOST, len(x) // self.found.pairs))
-        self.found = broken_rows(
-            self.matrix,
-            self.crew,
-            size=self.rows.size,
-            blocks=self.rows.blocks,
-            tolerance=max(rounding, small),
-            share=SHARE if self.problem.lower is None else SHARE_BOUNDED,
-            most=most,
-            objective=self.terms.part,
+            x, constraints.duals.dual[:] = best
+            lower = self.loss.lower_bound(constraints, x)
+            tried.lower = max(tried.lower, lower)
+            tried = self.offered(tried, repair_primal(x, self.problem, self.crew.threads))
+            if self.gap(tried) <= self.tol:
+                tried.set_constraints(constraints)
+                self.loss.ascent.start(tried, constraints, x)
+                return tried
+            self.separate(tried, x)
+            if tried.worst > 0.5 * worst:
+                break  # from vertex to vertex: these constraints leave many solutions
+            worst = tried.worst
+        return replace(
+            state,
+            metric=tried.metric,
+            upper=tried.upper,
+            lower=tried.lower,
+            unchanged=tried.unchanged,
         )
 
-    def _offer(self, metric: Floats) -> None:
-        """Keep a metric if it is the best so far."""
-        objective = self.terms.objective(metric)
-        if self.metric is None or objective < self.upper:
-            self.metric, self.upper = metric, objective
-            self.unchanged = self.problem.is_unchanged(metric)
 
-
-# -- a metric near a point that is almost one ---------------------------------------------------
-
+# -- primal repair ------------------------------------------------------------------------------
 
 HALVINGS = 6
-"""Steps of bisection: the smallest shift is met to a share of 1 / 64."""
+"""Bisection steps: the smallest shift is found to a share of 1 / 64."""
 
 
-def metric_near(x: Floats, problem: Problem, n_jobs: int | None) -> Floats:
-    """Return a metric within the bounds, as pairs, near x."""
+def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Floats:
+    """Return a metric within the bounds near x: the closure of x + s for a small shift s >= 0."""
     lower = problem.lower
     base = np.maximum(x, 0.0 if lower is None else lower)
 
@@ -298,3 +317,76 @@ def metric_near(x: Floats, problem: Problem, n_jobs: int | None) -> Floats:
             else:
                 above, metric = middle, tried
     return np.maximum(metric, lower)  # by a few roundings at most
+
+
+# -- projection onto the cone of metrics --------------------------------------------------------
+
+PROJECTION_ROUNDS = 300
+PROJECTION_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
+
+class Duals(NamedTuple):
+    """Triangles (i, j, k) and their multipliers."""
+
+    triangles: Ints
+    multipliers: Floats
+
+
+NO_DUALS = Duals(np.empty((0, 3), np.int32), np.empty(0))
+
+
+class Projection(NamedTuple):
+    r"""The nearest metric, and what certifies it.
+
+    `pull` is :math:`A^T z` for the duals :math:`z \ge 0`: its product with any metric is at most 0.
+    Up to the accuracy, it is :math:`w (v - N(v))`.
+    """
+
+    metric: Floats
+    pull: Floats
+    duals: Duals
+
+
+def project_onto_metrics(
+    v: Floats, w: Floats | None, n: int, crew: Crew, duals: Duals, accuracy: float
+) -> Projection:
+    """Return the nearest metric N(v) of numbers of any sign.
+
+    Parameters
+    ----------
+    v : (pairs,) array
+    w : (pairs,) array, optional
+        Weights > 0; default 1.
+    n : int
+    crew : Crew
+    duals : Duals
+        Of a similar problem, to start from.
+    accuracy : float
+        Distance from the exact projection, as a share of the largest entry and per pair.
+    """
+    unit = float(np.abs(v).max(initial=0.0))
+    if n < 3 or unit == 0.0:
+        metric = np.maximum(v, 0.0)
+        return Projection(metric, (1.0 if w is None else w) * (v - metric), NO_DUALS)
+    h = np.ones_like(v) if w is None else w
+    problem = NearnessProblem("l2", n, v / unit, h, None, None, w is None, unit, 1.0)
+    start = WarmStart(None, duals.triangles, duals.multipliers / unit)
+    solver = DualAscent(SquaredLoss(problem, crew.threads), crew, tol=0.0, start=start)
+    # f has curvature 2 w: its value is as far from the minimum as the point, squared.
+    close = accuracy**2 * float(h.sum())
+    rng = np.random.default_rng(0)
+    state, _ = solver.check(solver.init(rng))
+    for iteration in range(PROJECTION_ROUNDS):
+        if state.upper - state.lower <= max(close, PROJECTION_ROUNDING * state.upper):
+            break
+        if solver.status(state) is not None:
+            break
+        state = solver.step(state, iteration, rng)
+    state = solver.finish(state)
+    assert state.metric is not None
+    if not state.started:
+        return Projection(unit * state.metric, np.zeros_like(v), NO_DUALS)
+    constraints = TriangleConstraints(n, crew, state.duals)
+    triangles, multipliers = constraints.triangles()
+    pull = unit * constraints.transposed()
+    return Projection(unit * state.metric, pull, Duals(triangles, multipliers * unit))

@@ -1,306 +1,312 @@
-r"""What is minimised, pair by pair, and what its dual says.
+r"""The objectives of dual ascent: weighted squares and absolute values, and their dual bounds.
 
 .. math:: f(x) = \sum_e w_e (x_e - d_e)^2 \qquad \text{or} \qquad f(x) = \sum_e w_e |x_e - d_e|
 
-For any :math:`z \ge 0` a lower bound of the minimum over metrics is
+For any :math:`z \ge 0`, a lower bound of the minimum over metrics is
 
 .. math:: \min_{L \le x \le U} \; f(x) + (A^T z)^T x
 
-with L and U the bounds of the problem, 0, and the length that no entry need exceed. Coordinate
-ascent wants terms that are strictly convex. Where they are not (absolute values, missing entries)
-they get :math:`\tfrac{h}{2} (x - c)^2` on top, and the centre c follows x from round to round: the
-proximal point method, which ends at a solution of the problem without them. Lower bounds leave
+with L and U the bounds of the problem, 0, and a length that no entry need exceed. Coordinate ascent
+needs strictly convex terms. Where they are not (absolute values, missing entries) the proximal term
+:math:`\tfrac{h}{2} (x - c)^2` is added, and the centre c moves to x after every round: the proximal
+point method, which converges to a solution of the problem without these terms. Lower bounds leave
 them out.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from metricmix.nearness.constraints import Rows
-from metricmix.nearness.momentum import Ascent, BentAscent, PlainAscent
-from metricmix.nearness.problem import Problem, closure_of
-from metricmix.nearness.triangle_oracle import sum_absolutes, sum_squares
+from metricmix.kernels.compile import kernel
+from metricmix.nearness.constraints import TriangleConstraints
+from metricmix.nearness.coordinate_ascent import (
+    AcceleratedAscent,
+    AscentState,
+    ProximalAscent,
+    QuadraticAscent,
+)
+from metricmix.nearness.problem import NearnessProblem, closure_of
 from metricmix.typing import Floats
 
-__all__ = ["Absolutes", "Squares", "Terms", "solve_over_rows"]
+__all__ = ["AbsoluteLoss", "Loss", "LossState", "SquaredLoss", "sum_absolutes", "sum_squares"]
 
 
 LAG, ROUNDS = 5.0, 5
-"""How much worse one bound must be than the other, and for how long, to change the stiffness."""
+"""Change the stiffness if one bound is `LAG` times worse than the other for `ROUNDS` rounds."""
 
-NEAR, FAR_SWEEPS, NEAR_SWEEPS = 3e-4, (4, 4), (16, 1)
-"""Gap below which each centre is worth going a long way, and `sweeps` and `effort` before and
-after; measured."""
+CLOSE = 3e-4
+"""Gap below which a proximal step is worth many sweeps."""
 
 ALIKE = 100.0
-"""Duals that are so many times too large or small are still good to start from."""
+"""Duals of another problem are used as they are if their scale is off by at most this factor."""
 
-MOST_ROWS = 30_000
-"""Rows up to which a linear program takes seconds, not minutes."""
+LARGEST_PROGRAM = 30_000
+"""Constraints up to which a linear program takes seconds, not minutes."""
 
 
-class Terms(Protocol):
-    """What the solver needs to know of an objective.
+@dataclass(kw_only=True)
+class LossState(AscentState):
+    """The state of the ascent, and the schedule of the proximal point method.
 
-    A round has `sweeps` times the usual number of sweeps, and up to `effort` times that where it is
-    they that lag behind.
+    `lag` counts the rounds in which the upper bound (> 0) or the lower bound (< 0) was the worse
+    one; `close` says whether the gap is below :data:`CLOSE`.
     """
 
-    problem: Problem
-    sweeps: int
-    effort: int
-
-    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
-        """Return dual ascent from the duals of the rows, with centres at a point or of its own."""
-        ...
-
-    def objective(self, x: Floats) -> float:
-        """Return f(x)."""
-        ...
-
-    def scale_for(self, rows: Rows) -> float:
-        """Return what to multiply duals of another problem by, for them to fit this one."""
-        ...
-
-    def lower_bound(self, rows: Rows, x: Floats) -> float:
-        """Return the lower bound that the duals of the rows give, x being what belongs to them."""
-        ...
-
-    def part(self, rows: Floats, low: int) -> float:
-        """Return the part of f that rows low, low + 1, ... have left of the diagonal."""
-        ...
-
-    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
-        """Move centres to x, after a round with these bounds of its own."""
-        ...
-
-    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
-        """Return the best x over the given rows, and their duals; None if sweeps are faster."""
-        ...
+    lag: int = 0
+    close: bool = False
 
 
-class Squares:
+class Loss(ABC):
+    """An objective f over pairs, a sum of convex terms.
+
+    Parameters
+    ----------
+    problem : NearnessProblem
+    n_jobs : int, optional
+        Threads.
+
+    Attributes
+    ----------
+    known : (pairs,) array of bool
+    low, high : (pairs,) arrays
+        Bounds that some solution satisfies.
+    """
+
+    def __init__(self, problem: NearnessProblem, n_jobs: int | None) -> None:
+        self.problem, self.n_jobs = problem, n_jobs
+        self.known = problem.w > 0
+        pairs = len(problem.d)
+        self.low = np.zeros(pairs) if problem.lower is None else problem.lower
+        high = np.full(pairs, problem.ceiling)
+        self.high = high if problem.upper is None else np.minimum(high, problem.upper)
+
+    @cached_property
+    def filled(self) -> tuple[Floats, Floats]:
+        """Weights > 0 and dissimilarities: the mean and the closure stand in for missing ones."""
+        problem, known = self.problem, self.known
+        if known.all():
+            return problem.w, problem.d
+        unknown = np.inf if problem.upper is None else problem.upper
+        closed = closure_of(np.where(known, problem.d, unknown), problem.n, self.n_jobs)
+        weights = np.where(known, problem.w, problem.w[known].mean())
+        return weights, np.where(known, problem.d, closed)
+
+    @property
+    @abstractmethod
+    def ascent(self) -> AcceleratedAscent:
+        """Dual ascent for the terms."""
+
+    @abstractmethod
+    def centre(self, metric: Floats | None) -> Floats:
+        """Return the first centre of the proximal terms, given a metric to start from, if any."""
+
+    @abstractmethod
+    def sweeps(self, state: LossState) -> tuple[int, int]:
+        """Return how many times the usual number of sweeps a round has, and at most has.
+
+        The second factor applies where it is the sweeps that limit progress.
+        """
+
+    @abstractmethod
+    def objective_of_rows(self, rows: Floats, low: int) -> float:
+        """Return the part of f in rows low, low + 1, ... of a matrix, left of the diagonal."""
+
+    @abstractmethod
+    def dual_scale(self, constraints: TriangleConstraints) -> float:
+        """Return a factor that fits duals of another problem to this one."""
+
+    @abstractmethod
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
+        """Return the lower bound of the duals; x is their primal point."""
+
+    @abstractmethod
+    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
+        """Move the centres of the proximal terms to x, after a round with these bounds."""
+
+    def solve_restricted(self, constraints: TriangleConstraints) -> tuple[Floats, Floats] | None:
+        """Return the best x under these constraints only, and their duals; None if too slow."""
+        return None
+
+
+class SquaredLoss(Loss):
     """Weighted squares."""
 
-    sweeps, effort = 1, 8
+    @cached_property
+    def ascent(self) -> AcceleratedAscent:
+        """Dual ascent: quadratic terms, or proximal ones if there are bounds or missing pairs."""
+        problem, (h, d) = self.problem, self.filled
+        if self.known.all() and problem.lower is None and problem.upper is None:
+            return QuadraticAscent(d, h, problem.even)
+        return ProximalAscent(d, h, np.zeros(len(h)), self.low, self.high)
 
-    def __init__(self, problem: Problem, n_jobs: int | None) -> None:
-        self.problem, self.n_jobs = problem, n_jobs
-        self.missing = problem.w == 0 if problem.missing else None
-        self.low, self.high = _limits(problem)
+    def centre(self, metric: Floats | None) -> Floats:
+        """Return d, and the metric where d is missing."""
+        _, d = self.filled
+        return d if metric is None else np.where(self.known, d, metric)
 
-    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
-        """Return dual ascent: plain if there are no bounds and nothing is missing."""
-        problem = self.problem
-        if self.missing is None and problem.lower is None and problem.upper is None:
-            return PlainAscent(rows, problem.d, problem.w, problem.even)
-        h, centre = problem.w, problem.d
-        if self.missing is not None:
-            h, centre = _filled(problem, self.n_jobs)
-            centre = centre if near is None else np.where(self.missing, near, centre)
-        return BentAscent(
-            rows,
-            d=centre,
-            h=h,
-            centre=centre,
-            tau=np.zeros(len(h)),
-            lower=self.low,
-            upper=self.high,
-        )
+    def sweeps(self, state: LossState) -> tuple[int, int]:
+        """Return factors for the number of sweeps."""
+        return 1, 8
 
-    def objective(self, x: Floats) -> float:
-        """Return f(x)."""
-        problem, missing = self.problem, self.missing
-        apart = x - problem.d if missing is None else np.where(missing, 0.0, x - problem.d)
-        return float(np.sum(problem.w * apart**2))
+    def objective_of_rows(self, rows: Floats, low: int) -> float:
+        """Return a part of f."""
+        return float(sum_squares(rows, low, self.problem.d, self.problem.w))
 
-    def scale_for(self, rows: Rows) -> float:
+    def dual_scale(self, constraints: TriangleConstraints) -> float:
         r"""Return the best s >= 0 for the bound :math:`2 s z^T A d - s^2 \|A^T z\|_{1/w}^2`.
 
-        That leaves bounds on the entries out, so it is 1 unless sizes are very different.
+        That ignores bounds on the entries, so it is 1 unless the scales are very different.
         """
-        known = self.problem.w > 0
-        u, w = rows.transposed()[known], self.problem.w[known]
+        u, w = constraints.transposed()[self.known], self.problem.w[self.known]
         square = float(np.sum(u * (u / w)))
-        best = rows.product(self.problem.d) / square if square > 0 else 0.0
+        best = constraints.product(self.problem.d) / square if square > 0 else 0.0
         if 1.0 / ALIKE <= best <= ALIKE:
             return 1.0
         return best if math.isfinite(best) and best > 0 else 0.0
 
-    def lower_bound(self, rows: Rows, x: Floats) -> float:
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
         r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`.
 
-        That loses no digits: it has no large terms that cancel, and an error of x counts squared.
-        For missing pairs, x is where its sign says within the limits.
+        No large terms cancel, and an error of x counts squared. A missing pair is at the limit that
+        the sign of its coefficient selects.
         """
-        bound = self.objective(x) + 2.0 * rows.product(x)
-        if self.missing is not None:
-            u, at = rows.transposed()[self.missing], x[self.missing]
-            low, high = self.low[self.missing], self.high[self.missing]
+        bound = self.problem.objective(x) + 2.0 * constraints.product(x)
+        missing = ~self.known
+        if missing.any():
+            u, at = constraints.transposed()[missing], x[missing]
+            low, high = self.low[missing], self.high[missing]
             bound += 2.0 * float(np.sum(np.minimum(u * (low - at), u * (high - at))))
         return bound
 
-    def part(self, rows: Floats, low: int) -> float:
-        """Return a part of f."""
-        return float(sum_squares(rows, low, self.problem.d, self.problem.w))
-
-    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
+    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
         """Move the centres of missing pairs to x."""
-        if self.missing is not None and isinstance(ascent, BentAscent):
-            ascent.recentre(np.where(self.missing, ascent.point(), self.problem.d))
-
-    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
-        """Return None: sweeps are fast enough."""
-        return None
+        if isinstance(self.ascent, ProximalAscent) and not self.known.all():
+            self.ascent.recentre(state, np.where(self.known, self.problem.d, x))
 
 
-class Absolutes:
+@kernel
+def sum_squares(rows: Floats, low: int, d: Floats, w: Floats) -> float:
+    """Return the sum of w (x - d)^2 over rows low, low + 1, ..., left of the diagonal."""
+    total = 0.0
+    for r in range(rows.shape[0]):
+        i = low + r
+        x = rows[r]
+        first = i * (i - 1) // 2
+        for j in range(i):
+            apart = x[j] - d[first + j]
+            total += w[first + j] * apart * apart
+    return total
+
+
+class AbsoluteLoss(Loss):
     """Weighted absolute values."""
 
-    def __init__(self, problem: Problem, n_jobs: int | None) -> None:
-        self.problem, self.n_jobs = problem, n_jobs
-        self.sweeps, self.effort = FAR_SWEEPS
-        self.low, self.high = _limits(problem)
-        self.lagging = 0
+    @cached_property
+    def ascent(self) -> ProximalAscent:
+        """Dual ascent with proximal terms around d."""
+        problem, (weights, d) = self.problem, self.filled
+        h = weights / (float(problem.d[self.known].mean()) or problem.ceiling)
+        return ProximalAscent(d, h, problem.w / h, self.low, self.high)
 
-    def ascent(self, rows: Rows, near: Floats | None) -> Ascent:
-        """Return dual ascent around d, or around the given point."""
-        problem = self.problem
-        weights, d = _filled(problem, self.n_jobs)
-        h = weights / (float(problem.d[problem.w > 0].mean()) or problem.ceiling)
-        return BentAscent(
-            rows,
-            d=d,
-            h=h,
-            centre=d if near is None else near,
-            tau=problem.w / h,
-            lower=self.low,
-            upper=self.high,
-        )
+    def centre(self, metric: Floats | None) -> Floats:
+        """Return the metric, or d."""
+        return self.filled[1] if metric is None else metric
 
-    def objective(self, x: Floats) -> float:
-        """Return f(x)."""
-        return float(np.sum(self.problem.w * np.abs(x - self.problem.d)))
+    def sweeps(self, state: LossState) -> tuple[int, int]:
+        """Return factors for the number of sweeps: many once the gap is small; measured."""
+        return (16, 1) if state.close else (4, 4)
 
-    def scale_for(self, rows: Rows) -> float:
-        """Return 1, or less where duals pull more than any term can hold."""
-        known = self.problem.w > 0
-        most = float(np.max(np.abs(rows.transposed()[known]) / self.problem.w[known], initial=0.0))
+    def objective_of_rows(self, rows: Floats, low: int) -> float:
+        """Return a part of f."""
+        return float(sum_absolutes(rows, low, self.problem.d, self.problem.w))
+
+    def dual_scale(self, constraints: TriangleConstraints) -> float:
+        """Return 1, or less where the duals exceed what any term can balance."""
+        u, w = constraints.transposed()[self.known], self.problem.w[self.known]
+        most = float(np.max(np.abs(u) / w, initial=0.0))
         return min(1.0, 2.0 / most) if 0 < most < math.inf else 0.0
 
-    def lower_bound(self, rows: Rows, x: Floats) -> float:
-        r"""Return the best of the bounds that :math:`s z`, :math:`0 < s \le 1`, give.
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
+        r"""Return the best of the bounds of duals :math:`s z`, :math:`0 < s \le 1`.
 
-        Where :math:`s\,|A^T z| \le w`, a term is smallest at d; elsewhere at one of its limits.
-        Shrinking all duals until the first holds everywhere is one end, not shrinking the other.
+        Where :math:`s\,|A^T z| \le w`, a term is smallest at d; elsewhere at one of its limits. One
+        end scales all duals down until the first holds everywhere; the other leaves them.
         """
         w, d = self.problem.w, self.problem.d
-        u = rows.transposed()
+        u = constraints.transposed()
         at = np.clip(d, self.low, self.high)
-        known = w > 0
-        stays, falls, rises = (w * np.abs(x - d) for x in (at, self.low, self.high))
+        at_d, at_low, at_high = (w * np.abs(x - d) for x in (at, self.low, self.high))
         down, up = u * (self.low - at), u * (self.high - at)
-        base = rows.product(at)
+        base = constraints.product(at)
+        known = self.known
         least = min(1.0, float(np.min(w[known] / np.maximum(np.abs(u[known]), 1e-300))))
 
         def bound(s: float) -> float:
-            terms = np.minimum(np.minimum(stays, falls + s * down), rises + s * up)
+            terms = np.minimum(np.minimum(at_d, at_low + s * down), at_high + s * up)
             return s * base + float(np.sum(terms))
 
         return max(bound(1.0 - share * (1.0 - least)) for share in (0.0, 0.1, 0.3, 0.6, 1.0))
 
-    def part(self, rows: Floats, low: int) -> float:
-        """Return a part of f."""
-        return float(sum_absolutes(rows, low, self.problem.d, self.problem.w))
-
-    def follow(self, ascent: Ascent, upper: float, lower: float) -> None:
+    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
         """Move all centres to x.
 
-        They pull less if the lower bound has been the worse one for some rounds, or else more.
+        The terms get softer if the lower bound has been the worse one for some rounds, and stiffer
+        if the upper bound has.
         """
-        assert isinstance(ascent, BentAscent)
-        x = ascent.point()
-        value = self.objective(x)
+        value = self.problem.objective(x)
         dual_lags = value - lower > LAG * (upper - value)
         primal_lags = upper - value > LAG * (value - lower)
-        near = upper - lower <= NEAR * upper
-        self.sweeps, self.effort = NEAR_SWEEPS if near else FAR_SWEEPS
-        self.lagging = self.lagging - 1 if dual_lags else self.lagging + 1 if primal_lags else 0
+        state.close = upper - lower <= CLOSE * upper
+        state.lag = state.lag - 1 if dual_lags else state.lag + 1 if primal_lags else 0
         stiffer = 1.0
-        if abs(self.lagging) == ROUNDS:
+        if abs(state.lag) == ROUNDS:
             stiffer = 1.5 if primal_lags else 1.0 / 1.5
-            self.lagging = 0
-        ascent.recentre(x, stiffer)
-        ascent.start_over()  # all centres moved: the last step says little about the next one
+            state.lag = 0
+        self.ascent.recentre(state, x, stiffer)
+        state.theta = 1.0  # all centres moved: the last step says little about the next one
 
-    def solve_over(self, rows: Rows) -> tuple[Floats, Floats] | None:
-        """Solve the linear program over the rows, if they are not too many for that."""
-        if len(rows) > MOST_ROWS:
+    def solve_restricted(self, constraints: TriangleConstraints) -> tuple[Floats, Floats] | None:
+        """Solve the linear program over these constraints; None if it is too large or fails."""
+        if len(constraints) > LARGEST_PROGRAM:
             return None
-        return solve_over_rows(self.problem, rows, self.low, self.high)
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, hstack
+
+        w, low, high = self.problem.w, self.low, self.high
+        pairs, count, arrays = len(w), len(constraints), constraints.arrays
+        d = np.where(self.known, self.problem.d, low)
+        columns = np.stack([arrays.ij, arrays.ik, arrays.kj], axis=1).ravel()
+        values = np.tile([1.0, -1.0, -1.0], count)
+        A = csr_array((values, columns, np.arange(0, 3 * count + 1, 3)), shape=(count, pairs))
+        raised = np.stack([np.maximum(0.0, low - d), np.maximum(0.0, high - d)], axis=1)
+        lowered = np.stack([np.maximum(0.0, d - high), np.maximum(0.0, d - low)], axis=1)
+        solve: Any = linprog  # its stubs do not allow arrays of bounds
+        found = solve(
+            np.concatenate([w, w]),
+            A_ub=hstack([A, -A], format="csr"),
+            b_ub=-(A @ d),
+            bounds=np.concatenate([raised, lowered]),
+            method="highs-ipm",
+        )
+        if found.status != 0:
+            return None
+        return d + found.x[:pairs] - found.x[pairs:], np.maximum(0.0, -found.ineqlin.marginals)
 
 
-def _limits(problem: Problem) -> tuple[Floats, Floats]:
-    """Return bounds that some solution keeps."""
-    pairs = len(problem.d)
-    low = np.zeros(pairs) if problem.lower is None else problem.lower
-    high = np.full(pairs, problem.ceiling)
-    return low, high if problem.upper is None else np.minimum(high, problem.upper)
-
-
-def _filled(problem: Problem, n_jobs: int | None) -> tuple[Floats, Floats]:
-    """Return weights > 0 and dissimilarities, with the mean and the closure where none is known."""
-    known = problem.w > 0
-    if known.all():
-        return problem.w, problem.d
-    lengths = np.where(known, problem.d, np.inf if problem.upper is None else problem.upper)
-    filled = closure_of(lengths, problem.n, n_jobs)
-    weights = np.where(known, problem.w, problem.w[known].mean())
-    return weights, np.where(known, problem.d, filled)
-
-
-# -- absolute values as a linear program over the rows that matter ------------------------------
-
-
-def solve_over_rows(
-    problem: Problem, rows: Rows, low: Floats, high: Floats
-) -> tuple[Floats, Floats] | None:
-    """Return the point and the duals that are best for these rows, or None if that failed.
-
-    Parameters
-    ----------
-    problem : Problem
-    rows : Rows
-        T rows; their duals are not looked at.
-    low, high : (pairs,) arrays
-        Bounds.
-
-    Returns
-    -------
-    (pairs,) and (T,) arrays
-    """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack
-
-    pairs, count = len(problem.d), len(rows)
-    d = np.where(problem.w > 0, problem.d, low)
-    columns = np.stack([rows.side, rows.leg, rows.other], axis=1).ravel()
-    values = np.tile([1.0, -1.0, -1.0], count)
-    A = csr_array((values, columns, np.arange(0, 3 * count + 1, 3)), shape=(count, pairs))
-    raised = np.stack([np.maximum(0.0, low - d), np.maximum(0.0, high - d)], axis=1)
-    lowered = np.stack([np.maximum(0.0, d - high), np.maximum(0.0, d - low)], axis=1)
-    solve: Any = linprog  # its types know no arrays of bounds
-    found = solve(
-        np.concatenate([problem.w, problem.w]),
-        A_ub=hstack([A, -A], format="csr"),
-        b_ub=-(A @ d),
-        bounds=np.concatenate([raised, lowered]),
-        method="highs-ipm",
-    )
-    if found.status != 0:
-        return None
-    return d + found.x[:pairs] - found.x[pairs:], np.maximum(0.0, -found.ineqlin.marginals)
+@kernel
+def sum_absolutes(rows: Floats, low: int, d: Floats, w: Floats) -> float:
+    """Return the sum of w |x - d| over rows low, low + 1, ..., left of the diagonal."""
+    total = 0.0
+    for r in range(rows.shape[0]):
+        i = low + r
+        x = rows[r]
+        first = i * (i - 1) // 2
+        for j in range(i):
+            total += w[first + j] * abs(x[j] - d[first + j])
+    return total

@@ -1,42 +1,36 @@
-"""The front door to objectives over whole metrics."""
+"""Minimise any objective over all metrics."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import math
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import Crew, threads_for
-from metricmix.nearness.pairwise import OverPairs
+from metricmix.nearness.pair_objective import PairObjective, TermProperties, check_smoothness
 from metricmix.nearness.problem import closure_of, matrix_of
-from metricmix.nearness.projected_gradient import Projected
+from metricmix.nearness.projected_gradient import ProjectedGradient
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.loop import Progress, check_run_options, run
+from metricmix.solvers.loop import RunOptions, run
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
-from metricmix.validation import (
-    check_choice,
-    check_number,
-    check_square,
-    symmetrized,
-)
+from metricmix.validation import check_choice, check_number, check_square, symmetrized
 
-__all__ = ["Shape", "minimize_metric", "shape_of"]
+__all__ = ["minimize_metric"]
 
 
 METHODS = ("paths", "projected")
-MAX_ITER, TOL = 2000, 1e-6
-"""Defaults of "projected"."""
+TOL = 1e-6
+"""Default of "projected"."""
 ROUNDING = 1e-13
-MOST_PAIRS = 8
-"""Distances of a term up to which copies of them are affordable."""
+MOST_COPIES = 8
+"""Distances per term up to which splitting can afford a copy of each."""
 
 
 def minimize_metric(
@@ -44,13 +38,8 @@ def minimize_metric(
     X0: ArrayLike,
     method: str = "paths",
     *,
-    max_iter: int | None = None,
     tol: float | None = None,
-    time_limit: float | None = None,
     random_state: int | np.random.Generator | None = None,
-    callback: Callable[[Progress], Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
     **options: Any,
 ) -> SolveResult:
@@ -59,7 +48,7 @@ def minimize_metric(
     .. math:: \min_d \; \sum_t p_t \bigl(g_t(d) + \rho \, \mathrm{mean}_{ij \in t}(X_{ij}^2)\bigr)
               \qquad d \text{ a metric}
 
-    with the mean over the pairs ij that term t looks at.
+    with the mean over the pairs ij of term t.
 
     Parameters
     ----------
@@ -72,38 +61,36 @@ def minimize_metric(
         their shortest paths, X of any sign; see
         :func:`~metricmix.solvers.matrix_descent.descend_along_paths`.
         "projected" takes d = X itself,
-        looks at all terms in every step and goes back to the nearest metric, starting from the one
+        evaluates all terms in every step and projects onto the metrics, starting from the one
         nearest to X0: slower, for a few hundred items, but exact for convex g, and stationary for
-        smooth g of any kind. Smooth objectives go by spectral projected gradients
-        (:mod:`~metricmix.nearness.projected_gradient`), convex ones with kinks and up to 8
-        distances per term by splitting (:mod:`~metricmix.nearness.splitting`); which
-        it is, is found by looking along random segments
-        (:mod:`~metricmix.nearness.minimize_metric`).
-    max_iter : int, optional
-        Steps; default such that every term is drawn 50 times on average ("paths"), 2000
-        ("projected").
+        smooth g of any kind. It takes spectral projected gradients
+        (:mod:`~metricmix.nearness.projected_gradient`) for smooth objectives, and splitting
+        (:mod:`~metricmix.nearness.splitting`) for convex non-smooth ones with up to 8 distances
+        per term; :func:`~metricmix.nearness.pair_objective.check_smoothness` tells them apart.
     tol : float, optional
         "paths": see there. "projected": stop when no metric is better by more than this share of
         the objective (or of 1e-4 of what was gained since the start, if that is more), default
         1e-6. That is proved where there is a `gap`, and estimated elsewhere.
-    time_limit, random_state, callback, checkpoint, verbose, n_jobs
+    random_state, n_jobs
         As in :func:`metricmix.minimize`.
     **options
-        Of the method: "paths" takes directed, link, beta, learning_rate, schedule, decay,
-        batch_size, patience, check_every; "projected" none.
+        Options of a run (:class:`~metricmix.solvers.RunOptions`): `max_iter` (default such that
+        every term is drawn 50 times on average for "paths", 2000 for "projected"), `time_limit`,
+        `callback`, `checkpoint`, `verbose`, `check_every`. "paths" also takes directed, link,
+        beta, learning_rate, schedule, decay, batch_size, patience.
 
     Returns
     -------
     SolveResult
         With `metric`, a metric to rounding, and the exact `objective` at it. "projected" adds
         `lower_bound` and `gap` where the objective is declared convex (``objective.convex``), each
-        of its terms looks at one distance, and none falls for ever as its distance grows.
+        of its terms depends on one distance, and none decreases for ever as its distance grows.
 
     Warns
     -----
     ConvergenceWarning
-        If "projected" ended before `tol`; kinks of objectives that are not convex, or that look at
-        more distances per term, are where that happens.
+        If "projected" ended before `tol`: that may happen for non-smooth objectives that are not
+        convex, or with more distances per term.
 
     Examples
     --------
@@ -123,38 +110,29 @@ def minimize_metric(
     (3.63, 3.63)
     """
     check_choice(method, METHODS, name="method")
-    common: dict[str, Any] = {
-        "time_limit": time_limit,
-        "callback": callback,
-        "checkpoint": checkpoint,
-        "verbose": verbose,
-    }
     if method == "paths":
         names = [field.name for field in fields(PathDescent) if field.init]
         settings = {name: options.pop(name) for name in names if name in options}
         return descend_along_paths(
-            objective,
-            X0,
-            PathDescent(tol=tol, **settings),
-            max_iter=max_iter,
+            *(objective, X0, PathDescent(tol=tol, **settings)),
             random_state=random_state,
             n_jobs=n_jobs,
-            **common,
             **options,
         )
-    for name in options:
+    run_options = RunOptions.__annotations__.keys()
+    for name in options.keys() - run_options:
         raise InputError("not an option of method='projected', which takes none", argument=name)
-    return _project(objective, X0, max_iter, tol, n_jobs, common)
+    return minimize_by_projection(objective, X0, tol, n_jobs, cast(RunOptions, options))
 
 
-def _project(
+def minimize_by_projection(
     objective: Objective,
     X0: ArrayLike,
-    max_iter: int | None,
     tol: float | None,
     n_jobs: int | None,
-    common: dict[str, Any],
+    options: RunOptions,
 ) -> SolveResult:
+    """Minimise with the entries of the metric as variables; see :func:`minimize_metric`."""
     check_objective(objective)
     start = check_square(
         X0, name="X0", allow_negative=True, require_zero_diagonal=False, offer_directed=False
@@ -162,90 +140,36 @@ def _project(
     start = np.array(symmetrized(start), np.float64)
     n = len(start)
     objective.check(n)
-    common["max_iter"] = MAX_ITER if max_iter is None else max_iter
-    check_run_options(common)
-    small = check_number(TOL if tol is None else tol, name="tol", low=0)
-    over = OverPairs(objective, n)
+    tol = check_number(TOL if tol is None else tol, name="tol", low=0)
+    over_pairs = PairObjective(objective, n)
     with Crew(threads_for(n, n_jobs)) as crew:
-        solver = _solver_for(over, start, small, crew)
-        outcome = run(solver, np.random.default_rng(0), **common)
+        solver = solver_for(over_pairs, start, tol, crew)
+        outcome = run(solver, np.random.default_rng(0), **options)
         state = outcome.state
         closed = closure_of(np.maximum(state.best, 0.0), n, crew.threads)
-    # Steps between metrics of very different size may break triangles by more than rounding.
+    # Steps between metrics of very different size may violate triangles by more than rounding.
     if np.abs(closed - state.best).max(initial=0.0) > ROUNDING * closed.max(initial=0.0):
-        state = replace(state, best=closed, best_value=over.value_and_gradient(closed)[0])
-    gap = solver.gap(state)
+        state = replace(state, best=closed, best_value=over_pairs.value_and_gradient(closed)[0])
+    certificate = solver.certificate(state)
+    certified = certificate is not None and math.isfinite(certificate.bound)
     return SolveResult(
         objective=state.best_value,
-        objective_kind="exact",
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,
         metric=matrix_of(state.best, n),
-        lower_bound=None if gap is None else min(state.lower, state.best_value),
-        gap=gap,
+        lower_bound=min(state.lower, state.best_value) if certified else None,
+        gap=certificate.gap if certificate is not None and certified else None,
     ).warn_unless_converged()
 
 
-def _solver_for(over: OverPairs, start: Floats, tol: float, crew: Crew) -> Projected | Splitting:
-    """Return the way over kinks where there are some, if terms are convex and small enough."""
-    shape = Shape(kinked=False, convex=over.objective.convex)
-    if 0 < over.where.shape[1] <= MOST_PAIRS and over.pairs:
-        shape = shape_of(over, float(np.abs(start).mean()))
-    convex = over.objective.convex or shape.convex
-    kind = Splitting if shape.kinked and convex else Projected
-    return kind(over, start, convex=convex, tol=tol, crew=crew)
-
-
-# -- whether the terms of an objective have kinks, and whether they look convex -----------------
-
-
-SEGMENTS, PIECES, HALVINGS = 4096, 32, 34
-SCALES = 12.0
-"""Segments end between 2^-12 and 2^12 times the typical distance: kinks have their own scale."""
-JUMP, FALL = 1e-3, 1e-7
-"""Shares of the largest derivative that count as a jump, and as a fall."""
-
-
-class Shape(NamedTuple):
-    """What was found along the segments."""
-
-    kinked: bool
-    convex: bool
-
-
-def shape_of(over: OverPairs, typical: float) -> Shape:
-    """Look at terms drawn at random, each along a segment drawn at random."""
-    rng = np.random.default_rng(0)
-    terms = rng.integers(len(over.terms), size=SEGMENTS)
-    end = rng.random((len(terms), over.where.shape[1])) + 0.1
-    end *= (typical or 1.0) * 2.0 ** rng.uniform(-SCALES, SCALES, (len(terms), 1))
-    end[over.where[terms] == over.pairs] = 0.0
-
-    def slope(share: Floats) -> Floats:
-        return np.asarray((over.evaluate(terms, share[:, None] * end)[1] * end).sum(axis=1))
-
-    grid = np.linspace(0.0, 1.0, PIECES + 2)[1:]  # not at 0, where own functions may have a pole
-    with np.errstate(all="ignore"):
-        slopes = np.stack([slope(np.full(len(terms), share)) for share in grid])
-        height = np.abs(slopes).max(axis=0)
-        falls = np.diff(slopes, axis=0) < -FALL * height
-        jumps = _smallest_jump(slope, grid, slopes) > JUMP * height
-    convex, kinked = not falls.any(), bool(jumps.any())
-    return Shape(kinked, convex)
-
-
-def _smallest_jump(slope: Callable[[Floats], Floats], grid: Floats, slopes: Floats) -> Floats:
-    """Return the change of each slope over a tiny piece, where it is largest."""
-    change = np.abs(np.diff(slopes, axis=0))
-    worst = change.argmax(axis=0)
-    column = np.arange(slopes.shape[1])
-    a, b = grid[worst], grid[worst + 1]
-    at_a, at_b = slopes[worst, column], slopes[worst + 1, column]
-    for _ in range(HALVINGS):
-        middle = 0.5 * (a + b)
-        at = slope(middle)
-        first = np.abs(at - at_a) >= np.abs(at_b - at)
-        a, at_a = np.where(first, a, middle), np.where(first, at_a, at)
-        b, at_b = np.where(first, middle, b), np.where(first, at, at_b)
-    return np.asarray(np.abs(at_b - at_a))
+def solver_for(
+    objective: PairObjective, start: Floats, tol: float, crew: Crew
+) -> ProjectedGradient | Splitting:
+    """Return splitting for convex non-smooth terms of few distances, else projected gradients."""
+    properties = TermProperties(nonsmooth=False, convex=objective.objective.convex)
+    if 0 < objective.where.shape[1] <= MOST_COPIES and objective.pairs:
+        properties = check_smoothness(objective, float(np.abs(start).mean()))
+    convex = objective.objective.convex or properties.convex
+    kind = Splitting if properties.nonsmooth and convex else ProjectedGradient
+    return kind(objective, start, convex=convex, tol=tol, crew=crew)

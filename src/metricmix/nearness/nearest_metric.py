@@ -2,35 +2,87 @@ r"""The metric nearest to a dissimilarity."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.exceptions import InputError
 from metricmix.kernels.threads import Crew, effective_threads
-from metricmix.nearness.checkpoints import Keeper, Kept
 from metricmix.nearness.constraints import SMALL
-from metricmix.nearness.dual_ascent import DualAscent, metric_near
-from metricmix.nearness.linf import LargestChange
-from metricmix.nearness.losses import Absolutes, Squares
-from metricmix.nearness.problem import Problem, bounded, matrix_of, pairs_of, read_problem
-from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
-from metricmix.solvers.loop import Outcome, Progress, RunOptions, Solver, check_run_options, run
-from metricmix.solvers.result import Status
-from metricmix.typing import Floats
+from metricmix.nearness.dual_ascent import DualAscent, repair_primal
+from metricmix.nearness.linf import LInfinitySolver
+from metricmix.nearness.losses import AbsoluteLoss, SquaredLoss
+from metricmix.nearness.problem import (
+    BestMetric,
+    NearnessProblem,
+    NearnessSolver,
+    WarmStart,
+    matrix_of,
+    pairs_of,
+    read_problem,
+    tighten_bounds,
+)
+from metricmix.solvers.loop import RunOptions, check_run_options, run
+from metricmix.solvers.result import SolveResult, Status
+from metricmix.typing import Floats, Ints
 from metricmix.validation import check_choice, check_number, check_square
 
-__all__ = ["NORMS", "Known", "nearest_metric"]
+__all__ = ["NORMS", "ClosedForm", "NearnessResult", "nearest_metric", "refine_linf"]
 
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
-CLOSURE, ASCENT = 100, 300
-"""Bytes of memory per entry of D that solvers take at most, without and with duals; measured."""
+CLOSURE_BYTES, ASCENT_BYTES = 100, 300
+"""Memory per entry of D that solvers take at most, without and with duals; measured."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NearnessResult(SolveResult):
+    """A metric near a dissimilarity, with a certificate.
+
+    Attributes
+    ----------
+    metric : (n, n) array
+        A metric (to rounding) within the bounds, whatever the status.
+    objective : float
+        Its distance from D in the norm asked for, over pairs i < j.
+    lower_bound : float
+        No metric within the bounds has a smaller objective.
+    gap : float
+        ``(objective - lower_bound) / objective``, and 0 where both are 0.
+    status, message : Status, str
+        Why the solver stopped, and the same in words, with what to try next.
+    n_iter : int
+        Rounds.
+    trace : Trace
+        Objective and lower bound (`bound`), round by round.
+    triangles, multipliers : (T, 3) and (T,) arrays
+        The active constraints (i, j, k), d(i, j) = d(i, k) + d(k, j), and their Lagrange
+        multipliers: the rates at which the objective changes with the right-hand sides (squares
+        and absolute values only; empty otherwise).
+    """
+
+    advice: ClassVar[Mapping[Status, str]] = {
+        Status.CONVERGED: "converged: the gap is within tol",
+        Status.MAX_ITER: "reached max_iter before tol; go on with start=result, or take a larger "
+        "tol",
+        Status.TIME_LIMIT: "reached time_limit before tol; go on with start=result, or give more "
+        "time",
+        Status.STALLED: "neither bound moves any more: tol asks for more digits than the "
+        "arithmetic has; take a larger tol",
+        Status.STOPPED: "stopped by the callback; go on with start=result",
+        Status.INTERRUPTED: "interrupted; go on with start=result",
+        Status.DIVERGED: "met values that are not finite; check weights of very different size",
+    }
+
+    metric: Floats
+    lower_bound: float
+    gap: float
+    triangles: Ints
+    multipliers: Floats
 
 
 def nearest_metric(
@@ -43,12 +95,8 @@ def nearest_metric(
     upper: ArrayLike | None = None,
     fixed: ArrayLike | None = None,
     start: NearnessResult | ArrayLike | None = None,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    callback: Callable[[NearnessProgress], Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
+    **options: Unpack[RunOptions],
 ) -> NearnessResult:
     r"""Return the metric nearest to a dissimilarity, and a bound on how near any metric can be.
 
@@ -59,7 +107,7 @@ def nearest_metric(
     ============== =================================== =========================================
     norm           f(x)                                how
     ============== =================================== =========================================
-    ``"l2"``       sum of w (x - d)^2                  dual ascent over the triangles that matter
+    ``"l2"``       sum of w (x - d)^2                  dual ascent over violated triangles
     ``"l1"``       sum of w abs(x - d)                 the same, by the proximal point method
     ``"linf"``     largest w abs(x - d)                the smallest t with P(d + t/w) >= d - t/w
     ``"decrease"`` sum of w (x - d)^2, where x <= d    shortest paths: nearest in every norm
@@ -78,36 +126,29 @@ def nearest_metric(
     lower, upper : number or (n, n) array, optional
         Bounds on the entries; NaN and infinities are none.
     fixed : (n, n) array of bool, optional
-        Entries to leave as they are.
+        Entries to keep.
     start : NearnessResult or (n, n) array, optional
         A result to go on from (of this problem or one like it), or a metric to improve on.
-    max_iter : int
-        Rounds: each looks at all triangles once and sweeps over those that matter a few times.
-    time_limit : float, optional
-        Seconds, looked at after every round.
-    callback : callable, optional
-        Called after every round with a :class:`~metricmix.nearness.NearnessProgress`; stops the
-        solver by returning True.
-    checkpoint : path, optional
-        File for bounds, metric and duals, written every few seconds (after a round) and at the end,
-        however it comes. If it is there already the run goes on from it, with limits of its own;
-        `start` is ignored.
-    verbose : bool
-        Show progress on a terminal.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    **options
+        `max_iter` (rounds, default 1000: each separates all triangles once and sweeps over the
+        known constraints), `time_limit`, `callback`, `checkpoint`, `verbose`, `check_every`: see
+        :class:`~metricmix.solvers.RunOptions`. A callback receives a
+        :class:`~metricmix.solvers.Progress` whose `bound` is the lower bound. A run that goes on
+        from a checkpoint ignores `start`.
 
     Returns
     -------
     NearnessResult
-        With `metric`, `objective`, `lower_bound`, `gap`, `n_iter`, `status`, `message`. Its metric
+        With `metric`, `objective`, `lower_bound`, `gap`, `n_iter`, `status`, `message`. `metric`
         is a metric within the bounds however the run ended, Ctrl-C included.
 
     Raises
     ------
     InputError
-        If an argument is not as it should be, no metric keeps the bounds, missing entries leave two
-        items without a path, or the problem does not fit into memory.
+        If an argument is invalid, no metric satisfies the bounds, missing entries leave two items
+        without a path, or the problem does not fit into memory.
     CheckpointError
         If the checkpoint is damaged or belongs to another problem.
 
@@ -119,8 +160,8 @@ def nearest_metric(
     Notes
     -----
     Missing entries are filled: along shortest paths at first, then as the solver moves them.
-    ``"linf"`` has many solutions; returned is the largest one. One nearer to D in other respects
-    comes from ``norm="l2"`` with ``lower=D - t / w, upper=D + t / w``, t being its objective.
+    ``"linf"`` has many solutions; this is the largest one. :func:`refine_linf` finds one that
+    changes little else.
 
     Examples
     --------
@@ -140,92 +181,54 @@ def nearest_metric(
     """
     check_choice(norm, NORMS, name="norm")
     tol = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
-    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit, "verbose": verbose}
-    check_run_options({**limits, "callback": callback})
-    memory = CLOSURE if norm in ("linf", "decrease") else ASCENT
-    problem = read_problem(D, weights, lower, upper, fixed, bytes_per_entry=memory)
-    one_sided = norm in ("increase", "decrease")
-    note = f" (norm={norm!r} makes D a bound, too)" if one_sided else ""
-    problem = bounded(_one_sided(problem, norm), n_jobs, note)
-    power = 1 if norm in ("l1", "linf") else 2
-    units = Units(
-        problem.unit,
-        problem.unit**power * problem.weight_unit,
-        power * problem.unit ** (power - 1) * problem.weight_unit,
-    )
+    check_run_options(options)
+    memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
+    bounds = (lower, upper, fixed)
+    problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+    problem = tighten_bounds(problem, n_jobs)
     threads = effective_threads(n_jobs)
     with Crew(threads if problem.n >= SMALL else 1) as crew:
-        keeper = None if checkpoint is None else Keeper(checkpoint, problem, norm)
-        kept = keeper.read() if keeper else None
-        solver = _solver_for(
-            norm, problem, crew, tol, kept or _begin_at(start, problem, units, threads)
-        )
-        limits["callback"] = _telling(callback, keeper, solver, units)
-        outcome = run(solver, np.random.default_rng(0), **limits)
-        metric = solver.finish()
-        if keeper:
-            keeper.keep(solver, now=True)
-    triangles, multipliers = solver.triangles()
-    result = NearnessResult(
-        metric=units.length * matrix_of(metric, problem.n),
-        objective=units.objective * solver.upper,
-        lower_bound=units.objective * min(solver.lower, solver.upper),
-        gap=solver.gap,
+        solver = solver_for(problem, crew, tol, read_start(start, problem, threads))
+        outcome = run(solver, np.random.default_rng(0), **options)
+        state = solver.finish(outcome.state)
+        triangles, multipliers = solver.multipliers(state)
+    objective = problem.objective_unit * state.upper
+    if len(outcome.trace):  # the end of an unfinished run may have found a better metric
+        outcome.trace.objective[-1] = objective
+    return NearnessResult(
+        metric=problem.unit * matrix_of(state.metric, problem.n),
+        objective=objective,
+        lower_bound=problem.objective_unit * min(state.lower, state.upper),
+        gap=solver.gap(state),
         n_iter=outcome.n_iter,
         status=outcome.status,
-        trace=_traced(outcome, solver, units),
+        trace=outcome.trace,
         triangles=triangles,
-        multipliers=units.multiplier * multipliers,
-    )
-    if not result.converged:
-        warn_caller(result.message, ConvergenceWarning)
-    return result
+        multipliers=problem.multiplier_unit * multipliers,
+    ).warn_unless_converged()
 
 
-class Units(NamedTuple):
-    """What 1 stands for: lengths, objective, multipliers of triangles."""
-
-    length: float
-    objective: float
-    multiplier: float
-
-
-def _one_sided(problem: Problem, norm: str) -> Problem:
-    """Return the problem with the bound that the norm stands for."""
-    if norm == "increase":
-        known = np.where(problem.w > 0, problem.d, 0.0)
-        lower = known if problem.lower is None else np.maximum(known, problem.lower)
-        return replace(problem, lower=lower)
-    if norm == "decrease":
-        known = np.where(problem.w > 0, problem.d, np.inf)
-        upper = known if problem.upper is None else np.minimum(known, problem.upper)
-        return replace(problem, upper=upper)
-    return problem
-
-
-def _solver_for(
-    norm: str, problem: Problem, crew: Crew, tol: float, start: Kept
-) -> DualAscent | LargestChange | Known:
-    threads = crew.threads
-    terms = Absolutes(problem, threads) if norm == "l1" else Squares(problem, threads)
+def solver_for(
+    problem: NearnessProblem, crew: Crew, tol: float, start: WarmStart
+) -> NearnessSolver[Any]:
+    """Return the solver for the norm of a problem."""
     if problem.n < 3:  # no triangles
-        x = np.clip(problem.d, problem.lower, problem.upper)
-        change = float(np.max(problem.w * np.abs(x - problem.d), initial=0.0))
-        return Known(x, change if norm == "linf" else terms.objective(x))
-    if norm == "decrease":
-        # The largest metric below is nearest in every norm; it was needed to check the bounds.
+        return ClosedForm(problem, np.clip(problem.d, problem.lower, problem.upper))
+    if problem.norm == "decrease":
+        # The largest metric below D is the nearest in every norm: the closure of the bounds.
         assert problem.upper is not None
-        return Known(problem.upper, terms.objective(problem.upper))
-    if norm == "linf":
-        return LargestChange(problem, tol=tol, start=start, n_jobs=threads)
-    return DualAscent(terms, crew, tol=tol, start=start)
+        return ClosedForm(problem, problem.upper)
+    if problem.norm == "linf":
+        return LInfinitySolver(problem, tol=tol, start=start, n_jobs=crew.threads)
+    loss = AbsoluteLoss if problem.norm == "l1" else SquaredLoss
+    return DualAscent(loss(problem, crew.threads), crew, tol=tol, start=start)
 
 
-def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
-    """Return a result or matrix of the user's as something to go on from."""
+def read_start(start: Any, problem: NearnessProblem, n_jobs: int) -> WarmStart:
+    """Return a result or matrix to start from, in the units of the problem."""
     if start is None:
-        return Kept()
-    duals: tuple[Any, Any] = (None, None)
+        return WarmStart()
+    triangles = multipliers = None
     if isinstance(start, NearnessResult):
         if len(start.metric) != problem.n:
             raise InputError(
@@ -233,101 +236,82 @@ def _begin_at(start: Any, problem: Problem, units: Units, n_jobs: int) -> Kept:
                 expected=f"a result for {problem.n} items, like D",
                 found=f"one for {len(start.metric)}",
             )
-        if units.multiplier > 0:
-            duals = (start.triangles, start.multipliers / units.multiplier)
+        if problem.multiplier_unit > 0:
+            triangles, multipliers = start.triangles, start.multipliers / problem.multiplier_unit
         start = start.metric
     given = check_square(start, name="start", offer_directed=False)
     if len(given) != problem.n:
         raise InputError(argument="start", expected=f"shape {(problem.n,) * 2}", found=given.shape)
-    return Kept(metric_near(pairs_of(given) / units.length, problem, n_jobs), *duals)
+    metric = repair_primal(pairs_of(given) / problem.unit, problem, n_jobs)
+    return WarmStart(metric, triangles, multipliers)
 
 
-def _traced(
-    outcome: Outcome, solver: DualAscent | LargestChange | Known, units: Units
-) -> NearnessTrace:
-    """Return what happened, with what the end of an unfinished run brought as its last entry."""
-    trace, lower = outcome.trace, solver.lower_bounds
-    rounds = len(trace)
-    if rounds and solver.upper < trace.objective[-1]:
-        trace.objective[-1] = solver.upper
-    return NearnessTrace(
-        trace.iteration,
-        [units.objective * value for value in trace.objective],
-        trace.time,
-        lower_bound=[units.objective * value for value in lower[:rounds]],
-    )
+class ClosedForm(NearnessSolver[BestMetric]):
+    """The solver of problems whose solution is known: no steps, the same results.
 
+    Parameters
+    ----------
+    problem : NearnessProblem
+    metric : (pairs,) array
+        The solution.
+    """
 
-def _telling(
-    callback: Callable[[NearnessProgress], Any] | None,
-    keeper: Keeper | None,
-    solver: DualAscent | LargestChange | Known,
-    units: Units,
-) -> Callable[[Progress], Any]:
-    """Return a callback for the loop that keeps what was found, and tells the user's."""
+    state_type = BestMetric
 
-    def tell(progress: Progress) -> Any:
-        if keeper:
-            keeper.keep(solver)
-        if callback is None:
-            return False
-        bounds = units.objective * solver.upper, units.objective * solver.lower
-        return callback(NearnessProgress(progress.iteration, *bounds, solver.gap, progress.seconds))
-
-    return tell
-
-
-# -- problems whose solution is at hand: nothing to iterate, the same way out -------------------
-
-
-@dataclass
-class Nothing:
-    """There is no state."""
-
-
-class Known(Solver[Nothing]):
-    """A solver that knows the answer."""
-
-    state_type = Nothing
-    gap = 0.0
-
-    def __init__(self, metric: Floats, objective: float) -> None:
+    def __init__(self, problem: NearnessProblem, metric: Floats) -> None:
+        super().__init__(problem)
         self.metric = metric
-        self.lower = self.upper = objective
-        self.lower_bounds: list[float] = []
 
-    def init(self, rng: np.random.Generator) -> Nothing:
-        """Return nothing."""
-        return Nothing()
+    def init(self, rng: np.random.Generator) -> BestMetric:
+        """Return the solution."""
+        objective = self.problem.objective(self.metric)
+        return BestMetric(metric=self.metric, upper=objective, lower=objective)
 
-    def step(self, state: Nothing, iteration: int, rng: np.random.Generator) -> Nothing:
-        """Do nothing."""
+    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
+        """Return the same state."""
         return state
 
-    def check(self, state: Nothing) -> tuple[Nothing, float]:
-        """Return the objective."""
-        self.lower_bounds.append(self.lower)
-        return state, self.upper
 
-    def status(self, state: Nothing) -> Status:
-        """Stop."""
-        return Status.CONVERGED
+# -- the largest change, and little else --------------------------------------------------------
 
-    def is_finite(self, state: Nothing) -> bool:
-        """Return that it is."""
-        return True
 
-    def weights(self, state: Nothing) -> None:
-        """Return None: there are no weights."""
+def refine_linf(
+    D: ArrayLike, result: NearnessResult, tol: float = 1e-2, **options: Any
+) -> NearnessResult:
+    r"""Return, of the metrics with the same largest change, one with small squared changes.
 
-    def fingerprint(self) -> str:
-        """Return nothing: these runs have no checkpoints."""
-        return ""
+    .. math:: \min_x \; \sum_{i<j} (x_{ij} - d_{ij})^2 \qquad |x_{ij} - d_{ij}| \le t, \quad
+              x \text{ a metric}
 
-    def finish(self) -> Floats:
-        """Return the metric, as pairs."""
-        return self.metric
+    Parameters
+    ----------
+    D : (n, n) array
+        Dissimilarities; NaN is a missing entry.
+    result : NearnessResult
+        Of ``nearest_metric(D, "linf")`` without weights and bounds; t is its objective.
+    tol : float
+        Relative gap of the squared changes.
+    **options
+        `n_jobs` and the options of a run, see :func:`nearest_metric`.
 
-    def triangles(self) -> tuple[NDArray[np.int32], Floats]:
-        """Return nothing: there are no duals."""
-        return np.empty((0, 3), np.int32), np.empty(0)
+    Returns
+    -------
+    NearnessResult
+        `result` with another metric.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> D = np.array([[0, 1, 7, 3], [1, 0, 3, 3], [7, 3, 0, 3], [3, 3, 3, 0]], float)
+    >>> result = mm.nearest_metric(D, "linf")
+    >>> result.metric[3]  # the largest of all metrics with this largest change
+    array([4., 4., 4., 0.])
+    >>> mm.nearness.refine_linf(D, result).metric[3].round(2)
+    array([3., 3., 3., 0.])
+    """
+    D = np.asarray(D, np.float64)
+    most = result.objective * (1.0 + 1e-12)
+    refined = nearest_metric(
+        D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
+    )
+    return replace(result, metric=refined.metric)

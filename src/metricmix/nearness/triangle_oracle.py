@@ -1,10 +1,10 @@
-r"""Which triangles are broken: the oracle of all cutting-plane methods over metrics.
+r"""The separation oracle of the metric cone: violated triangle inequalities of a point x.
 
 .. math:: \min_k \; x_{ik} + x_{kj} < x_{ij}
 
-One min-plus product of x with itself finds the pairs, for entries of any sign; only for these is k
-looked for. Half of the product is enough, and a chunk of it is left out where no detour can be
-short enough.
+One min-plus product of x with itself finds the violated pairs, for entries of any sign; the items k
+are searched for these pairs only. Half of the product is enough, and chunks of it are skipped where
+no detour can be short enough.
 """
 
 from __future__ import annotations
@@ -13,44 +13,31 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.minplus import (
-    STRIP,
-    Packed,
-    pack_columns,
-    pack_rows,
-    panel_width,
-    tile_maxima,
-    update,
-)
+from metricmix.kernels.minplus import STRIP
+from metricmix.kernels.symmetric import mirror
 from metricmix.kernels.threads import Crew, row_ranges
-from metricmix.nearness.constraints import key_of
+from metricmix.metric import lower_by_detours
+from metricmix.nearness.constraints import blocks_for, key_of
+from metricmix.nearness.problem import write_lower_triangle
 from metricmix.paths.dijkstra import CHUNK
 from metricmix.typing import Floats, Indices
 
 __all__ = [
-    "Broken",
-    "broken_rows",
-    "count_broken",
-    "find_broken",
-    "list_pairs",
-    "spread_pairs",
-    "sum_absolutes",
-    "sum_squares",
+    "Selection",
+    "ViolatedTriangles",
+    "count_violated",
+    "find_violated",
+    "select_violated",
 ]
 
 
-DEPTH = 128
-"""Intermediate items per round of the product."""
+class ViolatedTriangles(NamedTuple):
+    """Sorted keys of violated triangles, the number of violated pairs, and the worst violation.
 
-
-class Broken(NamedTuple):
-    """Sorted keys of broken rows, the number of broken pairs, the largest excess, and a value.
-
-    The value is the objective where every pair is as long as its shortest way of two edges: about
-    that of the closure, once few triangles are broken by much.
+    `value` is the objective where every pair is as long as its shortest path of two edges: close
+    to that of the closure, once few triangles are violated by much.
     """
 
     keys: Indices
@@ -59,46 +46,56 @@ class Broken(NamedTuple):
     value: float
 
 
-def broken_rows(
-    matrix: Floats,
+class Selection(NamedTuple):
+    """Which violated triangles to return.
+
+    Pairs count that are violated by more than `tolerance`. For each of them, up to `most` items k
+    are returned whose violation is at least `share` < 1 of the pair's largest one.
+    """
+
+    tolerance: float
+    share: float
+    most: int
+
+
+def find_violated(
+    x: Floats,
+    n: int,
     crew: Crew,
-    *,
-    size: int,
-    blocks: int,
-    tolerance: float,
-    share: float,
-    most: int,
+    selection: Selection,
     objective: Callable[[Floats, int], float],
-) -> Broken:
-    """Return rows of broken triangles of a symmetric matrix with a zero diagonal.
+) -> ViolatedTriangles:
+    """Return violated triangles of x.
 
     Parameters
     ----------
-    matrix : (n, n) array
-        Contiguous; both halves are filled.
-    tolerance : float
-        Excess that does not count.
-    share, most : float, int
-        For every broken pair, up to `most` items k whose detour saves at least `share` < 1 of what
-        the best one saves.
+    x : (pairs,) array
+    n : int
+    crew : Crew
+    selection : Selection
     objective : callable
-        From rows of a matrix and the number of the first one to a part of the objective.
+        Maps rows low, low + 1, ... of a matrix, and low, to their part of the objective.
     """
+    matrix = np.empty((n, n))
+    ranges = row_ranges(n, 64, 4 * crew.threads, triangle=True)
+    crew.run(lambda rows: write_lower_triangle(x, *rows, matrix), ranges)
+    crew.run(lambda rows: mirror(matrix, *rows), ranges)
+    blocks = blocks_for(n)
+    size = -(-n // blocks)
 
-    def look(rows: tuple[int, int]) -> Broken:
+    def of_rows(rows: tuple[int, int]) -> ViolatedTriangles:
         low, high = rows
-        shortest = _detours(matrix, low, high)
-        pairs, worst = count_broken(matrix, shortest, low, tolerance)
-        keys = np.empty(pairs * most, np.int64)
-        options = (tolerance, share, most, size, blocks, keys)
-        count = find_broken(matrix, shortest, low, *options)
-        return Broken(keys[:count].copy(), pairs, worst, objective(shortest, low))
+        shortest = matrix[low:high, :high].copy()
+        lower_by_detours(shortest, matrix, low, True)
+        pairs, worst = count_violated(matrix, shortest, low, selection.tolerance)
+        keys = np.empty(pairs * selection.most, np.int64)
+        count = select_violated(matrix, shortest, low, selection, size, blocks, keys)
+        return ViolatedTriangles(keys[:count].copy(), pairs, worst, objective(shortest, low))
 
-    rows = row_ranges(len(matrix), STRIP, max(16, len(matrix) // 96), triangle=True)
-    found = crew.run(look, rows)
+    found = crew.run(of_rows, row_ranges(n, STRIP, max(16, n // 96), triangle=True))
     keys = np.concatenate([part.keys for part in found])
     keys.sort()
-    return Broken(
+    return ViolatedTriangles(
         keys,
         sum(part.pairs for part in found),
         max(part.worst for part in found),
@@ -106,51 +103,10 @@ def broken_rows(
     )
 
 
-def _detours(matrix: Floats, low: int, high: int) -> Floats:
-    """Return min(x_ij, min over k of x_ik + x_kj) for low <= i < high, j < high."""
-    n, count, width = len(matrix), high - low, panel_width(matrix.dtype)
-    shortest = matrix[low:high, :high].copy()
-    highs = np.empty((-(-count // STRIP), -(-high // width)))
-    tile_maxima(shortest, 0, count, highs)
-    depth = 0
-    for first in range(0, n, DEPTH):
-        last = min(first + DEPTH, n)
-        if last - first != depth:
-            depth = last - first
-            left = Packed.empty(count, depth, STRIP, matrix.dtype)
-            right = Packed.empty(high, depth, width, matrix.dtype)
-        pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
-        pack_columns(matrix[first:last], 0, high, right)
-        update(shortest, 0, count, left, right, highs, low)
-    return shortest
-
-
-# -- finding rows of broken triangles, and moving between a matrix and the list of its pairs ----
-
-
 @kernel
-def spread_pairs(values: Floats, low: int, high: int, matrix: Floats) -> None:
-    """Fill rows low .. high - 1 of a matrix left of its diagonal, with 0 on it."""
-    for i in range(low, high):
-        row = matrix[i]
-        first = i * (i - 1) // 2
-        for j in range(i):
-            row[j] = values[first + j]
-        row[i] = 0.0
-
-
-@kernel
-def list_pairs(matrix: NDArray[np.floating], low: int, high: int, values: Floats) -> None:
-    """Take rows low .. high - 1 of a matrix left of its diagonal."""
-    for i in range(low, high):
-        row = matrix[i]
-        first = i * (i - 1) // 2
-        for j in range(i):
-            values[first + j] = row[j]
-
-
-@kernel
-def count_broken(matrix: Floats, shortest: Floats, low: int, tolerance: float) -> tuple[int, float]:
+def count_violated(
+    matrix: Floats, shortest: Floats, low: int, tolerance: float
+) -> tuple[int, float]:
     """Return how many pairs (i, j < i) exceed their shortest detour, and by how much at most.
 
     `shortest` has the rows low, low + 1, ...
@@ -159,30 +115,27 @@ def count_broken(matrix: Floats, shortest: Floats, low: int, tolerance: float) -
     for r in range(shortest.shape[0]):
         row, reached = matrix[low + r], shortest[r]
         for j in range(low + r):
-            excess = row[j] - reached[j]
-            count += 1 if excess > tolerance else 0
-            worst = excess if excess > worst else worst
+            violation = row[j] - reached[j]
+            count += 1 if violation > tolerance else 0
+            worst = violation if violation > worst else worst
     return count, worst
 
 
 @kernel
-def find_broken(
+def select_violated(
     matrix: Floats,
     shortest: Floats,
     low: int,
-    tolerance: float,
-    share: float,
-    most: int,
+    selection: Selection,
     size: int,
     blocks: int,
-    keys: NDArray[np.int64],
+    keys: Indices,
 ) -> int:
-    """Write the keys of broken triangles into `keys`; return their number.
+    """Write the keys of selected triangles into `keys`; return their number.
 
-    For every pair that exceeds its shortest detour by more than the tolerance, up to `most` items
-    k, over which the way is shorter by at least `share` of that excess. The search for them begins
-    elsewhere for every pair, so that rows spread over all k.
+    The search for k starts at a different place for every pair, to spread constraints over all k.
     """
+    tolerance, share, most = selection.tolerance, selection.share, selection.most
     n = matrix.shape[0]
     chunks = -(-n // CHUNK)
     count = 0
@@ -190,11 +143,11 @@ def find_broken(
         i = low + r
         row = matrix[i]
         for j in range(i):
-            excess = row[j] - shortest[r, j]
-            if excess <= tolerance:
+            violation = row[j] - shortest[r, j]
+            if violation <= tolerance:
                 continue
             column = matrix[j]
-            limit = row[j] - share * excess
+            limit = row[j] - share * violation
             found = 0
             c = (i * 31 + j * 17) % chunks
             for _ in range(chunks):
@@ -217,35 +170,8 @@ def find_broken(
 
 @kernel
 def _any_shorter(row: Floats, column: Floats, limit: float) -> bool:
-    """Return whether any detour of a chunk is as short as the limit; vectorised."""
+    """Return whether some detour of a chunk is as short as the limit; vectorised."""
     found = 0
     for k in range(row.shape[0]):
         found += 1 if row[k] + column[k] <= limit else 0
     return found > 0
-
-
-@kernel
-def sum_squares(rows: Floats, low: int, d: Floats, w: Floats) -> float:
-    """Return the sum of w (x - d)^2 over what rows low, low + 1, ... have left of the diagonal."""
-    total = 0.0
-    for r in range(rows.shape[0]):
-        i = low + r
-        x = rows[r]
-        first = i * (i - 1) // 2
-        for j in range(i):
-            apart = x[j] - d[first + j]
-            total += w[first + j] * apart * apart
-    return total
-
-
-@kernel
-def sum_absolutes(rows: Floats, low: int, d: Floats, w: Floats) -> float:
-    """Return the sum of w |x - d| over what rows low, low + 1, ... have left of the diagonal."""
-    total = 0.0
-    for r in range(rows.shape[0]):
-        i = low + r
-        x = rows[r]
-        first = i * (i - 1) // 2
-        for j in range(i):
-            total += w[first + j] * abs(x[j] - d[first + j])
-    return total

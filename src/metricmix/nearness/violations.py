@@ -1,13 +1,13 @@
-r"""Which items break a matrix, and where it is broken worst.
+r"""Which items take part in violated triangles, and which triangles are violated most.
 
-A few corrupt rows explain most broken matrices: then most broken triangles share an item. With
-:math:`T` the set of broken triangles,
+If a few rows are corrupt, most violated triangles share an item. With :math:`T` the set of violated
+triangles,
 
 .. math:: T = \{\{i, j, k\} : 2 \max(d_{ij}, d_{jk}, d_{ik}) > d_{ij} + d_{jk} + d_{ik}\}
 
-the items that meet all of them are a vertex cover of a hypergraph; the greedy cover, the item with
-the most triangles first, then the one with the most of what is left, ranks them. Where one entry is
-corrupt and not a row, its two items have the same triangles: each is the other's partner.
+the items that meet all of them are a vertex cover of a hypergraph. The greedy cover ranks them: the
+item in most triangles first, then the item in most of the remaining ones. If a single entry is
+corrupt rather than a row, its two items have the same triangles: each is the other's partner.
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ from metricmix.validation import (
 )
 
 __all__ = [
-    "Blame",
     "Triangle",
-    "blame",
-    "count_with",
-    "count_within",
-    "how_many_explain",
+    "ViolationCount",
+    "count_violations",
+    "count_violations_of_item",
+    "items_explaining_violations",
+    "violation_counts",
     "worst_triangles",
 ]
 
 
 MOST = 0.9
-"""Share of the broken triangles that items must be in to explain them."""
+"""Share of the violated triangles that items must take part in to explain them."""
 
 FEW = 0.2
-"""Share of all items up to which they are few."""
+"""Share of all items up to which they count as few."""
 
 
 @dataclass(frozen=True)
-class Blame:
-    """An item to blame.
+class ViolationCount:
+    """The violated triangles of an item.
 
     Attributes
     ----------
     item : int
     triangles : int
-        Broken triangles it is in, those of items named before left out.
-    left : int
-        Broken triangles that are left once it and those named before are gone.
+        Violated triangles of the item, without those of items listed before it.
+    remaining : int
+        Violated triangles without this item and those listed before it.
     partner : int or None
-        The item that is in more than half of these triangles too, if there are several of them:
-        then the entry of the two is corrupt rather than all of the item's.
+        Another item that is in more than half of these triangles, if there are several: then the
+        entry of the two is corrupt rather than the whole row.
     """
 
     item: int
     triangles: int
-    left: int
+    remaining: int
     partner: int | None = None
 
 
 class Triangle(NamedTuple):
-    """A broken triangle: from i to j is `direct`, over k only `first` + `second`."""
+    """A violated triangle: d(i, j) is `direct`, the path over k only `first` + `second`."""
 
     i: int
     k: int
@@ -84,24 +84,24 @@ class Triangle(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """By how much the direct way is too long."""
+        """The violation: direct - (first + second)."""
         return self.direct - (self.first + self.second)
 
 
-def blame(
+def violation_counts(
     D: ArrayLike, *, top: int = 10, tol: float = 1e-9, n_jobs: int | None = None
-) -> list[Blame]:
-    """Return the items to blame for broken triangles, the worst first.
+) -> list[ViolationCount]:
+    """Return the items that explain most violated triangles, in greedy order.
 
-    Each is the item with the most broken triangles among the items not yet named. The list ends
-    with `top` items, or when nothing is broken any more.
+    Each is the item with the most violated triangles among the items not yet listed. The list ends
+    after `top` items, or when no violated triangle remains.
 
     Parameters
     ----------
     D : (n, n) array
-        Symmetric dissimilarities; NaN is unknown and breaks nothing. The diagonal does not count.
+        Symmetric dissimilarities; NaN is unknown and violates nothing. The diagonal is ignored.
     top : int
-        How many items to name at most.
+        Most items to list.
     tol : float
         Violations up to this share of the largest entry count as rounding.
     n_jobs : int, optional
@@ -109,91 +109,90 @@ def blame(
 
     Notes
     -----
-    Cost n³ / 6 to count, n² / 2 per item named; memory for one copy of `D`.
+    Cost n³ / 6 to count, n² / 2 per item listed; memory for one copy of `D`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from metricmix.nearness import blame
+    >>> from metricmix.nearness import violation_counts
     >>> place = np.arange(6.0)
     >>> D = abs(place[:, None] - place)
     >>> D[2] *= 4; D[:, 2] *= 4  # a corrupt row
-    >>> blame(D)
-    [Blame(item=2, triangles=7, left=0, partner=None)]
+    >>> violation_counts(D)
+    [ViolationCount(item=2, triangles=7, remaining=0, partner=None)]
     >>> D = abs(place[:, None] - place)
     >>> D[2, 3] = D[3, 2] = 20.0  # a corrupt entry
-    >>> blame(D)
-    [Blame(item=2, triangles=4, left=0, partner=3)]
+    >>> violation_counts(D)
+    [ViolationCount(item=2, triangles=4, remaining=0, partner=3)]
     """
     check_integer(top, name="top", low=0)
     matrix, tolerance = _read(D, tol)
     n = len(matrix)
-    shares = row_ranges(n, 1, 64)[::-1]  # the first rows have most to do, and come first
+    shares = row_ranges(n, 1, 64)[::-1]  # the first rows take longest, and come first
     partial = [np.zeros(n, np.int64) for _ in shares]
 
     def count(k: int) -> None:
-        count_within(matrix, *shares[k], tolerance, partial[k])
+        count_violations(matrix, *shares[k], tolerance, partial[k])
 
     in_threads(count, list(range(len(shares))), threads_for(n, n_jobs))
-    counts: NDArray[np.int64] = np.sum(partial, axis=0)
-    broken = int(counts.sum()) // 3
-    left = np.ones(n, bool)
-    named: list[Blame] = []
-    while broken and len(named) < top:
+    counts: Indices = np.sum(partial, axis=0)
+    remaining = int(counts.sum()) // 3
+    unlisted = np.ones(n, bool)
+    listed: list[ViolationCount] = []
+    while remaining and len(listed) < top:
         worst = int(counts.argmax())
         own = int(counts[worst])
-        left[worst] = False
-        gone = np.zeros(n, np.int64)
-        count_with(matrix, worst, left, tolerance, gone)
-        other = int(gone.argmax())
-        partner = other if own > 1 and 2 * int(gone[other]) > own else None
-        counts = counts - gone
+        unlisted[worst] = False
+        shared = np.zeros(n, np.int64)
+        count_violations_of_item(matrix, worst, unlisted, tolerance, shared)
+        other = int(shared.argmax())
+        partner = other if own > 1 and 2 * int(shared[other]) > own else None
+        counts = counts - shared
         counts[worst] = 0
-        broken -= own
-        named.append(Blame(worst, own, broken, partner))
-    return named
+        remaining -= own
+        listed.append(ViolationCount(worst, own, remaining, partner))
+    return listed
 
 
-def how_many_explain(named: Sequence[Blame], n: int) -> int | None:
-    """Return how many of the first items explain what is broken, or None if no few of them do.
+def items_explaining_violations(counts: Sequence[ViolationCount], n: int) -> int | None:
+    """Return how many of the first items explain the violations, or None if no few of them do.
 
-    They are few if they are at most a fifth of all n items (or two), and explain if they are in at
-    least nine of ten broken triangles.
+    They are few if they are at most a fifth of all n items (or two), and explain the violations if
+    they take part in at least nine of ten violated triangles.
 
-    >>> how_many_explain([Blame(4, 90, 6), Blame(7, 6, 0)], 60)
+    >>> items_explaining_violations([ViolationCount(4, 90, 6), ViolationCount(7, 6, 0)], 60)
     1
-    >>> how_many_explain([Blame(4, 20, 80), Blame(7, 18, 62)], 60) is None
+    >>> items_explaining_violations([ViolationCount(4, 20, 80)], 60) is None
     True
     """
-    if not named:
+    if not counts:
         return None
-    total = named[0].triangles + named[0].left
-    for count, one in enumerate(named, 1):
-        if count > max(2, FEW * n):
+    total = counts[0].triangles + counts[0].remaining
+    for number, one in enumerate(counts, 1):
+        if number > max(2, FEW * n):
             return None
-        if total - one.left >= MOST * total:
-            return count
+        if total - one.remaining >= MOST * total:
+            return number
     return None
 
 
 def worst_triangles(
     D: ArrayLike, *, top: int = 10, tol: float = 1e-9, n_jobs: int | None = None
 ) -> list[Triangle]:
-    """Return the pairs that are longest beside their shortest detour, the worst first.
+    """Return the pairs that exceed their shortest detour most, the worst first.
 
-    Each pair comes once, with the third item over which its way is shortest.
+    Each pair comes once, with the item k of its shortest detour.
 
     Parameters
     ----------
     D : (n, n) array
-        Symmetric dissimilarities; NaN is unknown and no part of a triangle. The diagonal does not
-        count.
+        Symmetric dissimilarities; NaN is unknown and part of no triangle. The diagonal is ignored.
     top, tol, n_jobs
-        As in :func:`blame`.
+        As in :func:`violation_counts`.
 
     Notes
     -----
-    Cost at most n³ / 2, as of one min-plus product.
+    Cost at most n³ / 2, that of a min-plus product.
 
     Examples
     --------
@@ -205,7 +204,7 @@ def worst_triangles(
     matrix, tolerance = _read(D, tol)
     n = len(matrix)
     unknown = np.isnan(matrix)
-    matrix[unknown] = np.inf  # no way
+    matrix[unknown] = np.inf  # no edge
 
     def of_rows(rows: tuple[int, int]) -> list[tuple[float, int, int]]:
         low, high = rows
@@ -232,7 +231,7 @@ def worst_triangles(
 
 
 def _read(D: ArrayLike, tol: float) -> tuple[Floats, float]:
-    """Return a copy of the matrix, exactly symmetric, NaN where unknown, and what is rounding."""
+    """Return an exactly symmetric copy, NaN where unknown, and the absolute tolerance."""
     given = np.array(as_float_array(D, name="D"), np.float64)
     unknown = np.isnan(given)
     given[unknown] = 0.0
@@ -251,16 +250,16 @@ def _read(D: ArrayLike, tol: float) -> tuple[Floats, float]:
     return matrix, tolerance
 
 
-# -- counting broken triangles by item ----------------------------------------------------------
+# -- kernels ------------------------------------------------------------------------------------
 
 
 ROWS_AT_ONCE = 8
-"""Rows that are worked on together: with one more, they stay in the cache."""
+"""Rows i that are processed together: with a row j, they stay in the cache."""
 
 
 @kernel
-def count_within(d: Floats, low: int, high: int, tolerance: float, counts: Indices) -> None:
-    """Count the broken triangles {i, j, k}, low <= i < high, i < j < k, for each of their items."""
+def count_violations(d: Floats, low: int, high: int, tolerance: float, counts: Indices) -> None:
+    """Count, for each item, the violated triangles {i, j, k}, low <= i < high, i < j < k."""
     n = d.shape[0]
     # Some rows i together, so that a row j is fetched once for all of them.
     for first in range(low, high, ROWS_AT_ONCE):
@@ -273,29 +272,29 @@ def count_within(d: Floats, low: int, high: int, tolerance: float, counts: Indic
                 here = np.int64(0)
                 for k in range(len(others)):
                     a, b = di[k], dj[k]
-                    broken = np.int64((abs(a - b) > above) | (a + b < below))
-                    here += broken
-                    others[k] += broken
+                    violated = np.int64((abs(a - b) > above) | (a + b < below))
+                    here += violated
+                    others[k] += violated
                 counts[j] += here
                 counts[i] += here
 
 
 @kernel
-def count_with(
-    d: Floats, r: int, left: NDArray[np.bool_], tolerance: float, counts: Indices
+def count_violations_of_item(
+    d: Floats, r: int, chosen: NDArray[np.bool_], tolerance: float, counts: Indices
 ) -> None:
-    """Count the broken triangles of item r with two items that are left, for each of these."""
+    """Count the violated triangles of item r with two chosen items, for each of these."""
     n = d.shape[0]
     dr = d[r]
     for j in range(n):
-        if not left[j] or j == r:
+        if not chosen[j] or j == r:
             continue
         dj = d[j]
         above, below = dr[j] + tolerance, dr[j] - tolerance
         here = np.int64(0)
         for k in range(j + 1, n):
             a, b = dr[k], dj[k]
-            broken = np.int64((left[k] & (k != r)) & ((abs(a - b) > above) | (a + b < below)))
-            here += broken
-            counts[k] += broken
+            violated = np.int64((chosen[k] & (k != r)) & ((abs(a - b) > above) | (a + b < below)))
+            here += violated
+            counts[k] += violated
         counts[j] += here

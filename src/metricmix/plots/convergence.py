@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.exceptions import InputError
-from metricmix.nearness.result import NearnessTrace
 from metricmix.plots.style import PALETTE, figure, panels, save_figure
 from metricmix.relaxations import (
     CorrelationClustering,
@@ -107,8 +106,6 @@ def _bounds_of(result: Any) -> tuple[Floats, Floats, Floats]:
     trace = getattr(result, "trace", result)
     if isinstance(trace, RelaxationTrace):
         lists = (trace.seconds, trace.lower_bound, trace.upper_bound)
-    elif isinstance(trace, NearnessTrace):
-        lists = (trace.time, trace.lower_bound, trace.objective)
     elif isinstance(trace, Trace) and (trace.bound or "lower_bound" in trace.details):
         lists = (trace.time, trace.bound or trace.details["lower_bound"], trace.objective)
     else:

@@ -84,7 +84,7 @@ class Checkpoint:
             writable = os.access(self.path.parent, os.W_OK)
         except OSError:
             writable = False
-        if not writable:
+        if not writable or self.path.is_dir():
             raise CheckpointError(f"{self.path}: cannot be written; choose a file in your folders")
         self._next = time.perf_counter() + WRITE_EVERY
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from metricmix.app.ingest.matrices import MatrixFile
     from metricmix.metric import MetricViolations
-    from metricmix.nearness import Blame, Triangle
+    from metricmix.nearness import Triangle, ViolationCount
 
 __all__ = ["check", "known_both_ways", "read", "symmetrise_option"]
 
@@ -84,7 +84,7 @@ class Report:
     zero_pairs: int
     found: MetricViolations
     triangles: list[Triangle]
-    culprits: list[Blame]
+    culprits: list[ViolationCount]
     explained_by: int | None
 
     @property
@@ -95,7 +95,7 @@ class Report:
     @property
     def broken(self) -> int:
         """How many triangles are broken."""
-        return self.culprits[0].triangles + self.culprits[0].left if self.culprits else 0
+        return self.culprits[0].triangles + self.culprits[0].remaining if self.culprits else 0
 
 
 @click.command(
@@ -153,7 +153,11 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     import numpy as np
 
     from metricmix.metric import metric_violations
-    from metricmix.nearness import blame, how_many_explain, worst_triangles
+    from metricmix.nearness import (
+        items_explaining_violations,
+        violation_counts,
+        worst_triangles,
+    )
     from metricmix.paths.all_pairs import impute_missing
     from metricmix.validation import symmetrized
 
@@ -165,7 +169,7 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
     unknown, zero = np.isnan(values), values == 0
     np.fill_diagonal(zero, False)
     triangles: list[Triangle] = []
-    culprits: list[Blame] = []
+    culprits: list[ViolationCount] = []
     with one_sentence(file), np.errstate(over="ignore"):  # a way that long is none
         whole = impute_missing(values, directed=True) if unknown.any() else values
         found = metric_violations(whole, directed=directed, tol=tol)
@@ -174,7 +178,7 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
         if top and symmetric and found.triangle > found.tolerance:
             both = symmetrized(values)
             triangles = worst_triangles(both, top=top, tol=tol)
-            culprits = blame(both, top=top, tol=tol)
+            culprits = violation_counts(both, top=top, tol=tol)
     return Report(
         file=file,
         matrix=matrix,
@@ -184,7 +188,7 @@ def _look_at(file: Path, matrix: MatrixFile, directed: bool, tol: float, top: in
         found=found,
         triangles=triangles,
         culprits=culprits,
-        explained_by=how_many_explain(culprits, found.n),
+        explained_by=items_explaining_violations(culprits, found.n),
     )
 
 
@@ -249,7 +253,7 @@ def _print_culprits(report: Report) -> None:
             "violations out); those in most of them:"
         )
     else:
-        share = 1.0 - culprits[count - 1].left / total
+        share = 1.0 - culprits[count - 1].remaining / total
         subject = "1 item is" if count == 1 else f"{count} items are"
         part = "all" if share == 1.0 else percent(share)
         click.echo(f"  {subject} in {part} of the {total:,} broken triangles:")
@@ -262,7 +266,7 @@ def _print_culprits(report: Report) -> None:
         )
         click.echo(
             f"    {matrix.name(one.item):<{width}}  in {one.triangles:,}, which leaves "
-            f"{one.left:,}{entry}"
+            f"{one.remaining:,}{entry}"
         )
 
 
@@ -298,7 +302,7 @@ def _as_record(report: Report) -> dict[str, Any]:
             {
                 "item": name(one.item),
                 "triangles": one.triangles,
-                "left": one.left,
+                "left": one.remaining,
                 "partner": None if one.partner is None else name(one.partner),
             }
             for one in report.culprits

@@ -28,21 +28,18 @@ from metricmix.app.cli.common import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from metricmix.app.ingest.matrices import MatrixFile
-    from metricmix.nearness import NearnessProgress, NearnessResult
-
-    Floats = NDArray[np.float64]
+    from metricmix.nearness import NearnessResult
+    from metricmix.solvers import Progress
+    from metricmix.typing import Floats
 
 __all__ = ["Repair", "as_record", "print_repair", "repair"]
 
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 NOT_REACHED, STOPPED = 1, 3
-LITTLE = 1e-2
-"""How near to the least squared change, where the largest change matters."""
+ROUNDS_OF_ALL_RUNS = 1_000_000
+"""With a checkpoint, where rounds add up over runs: the same command can always go on."""
 
 
 @click.command(
@@ -113,6 +110,8 @@ def repair(
     """
     with interruptible("nothing was written"):
         from metricmix.app.ingest.matrices import check_target, write_matrix
+        from metricmix.exceptions import ConvergenceWarning
+        from metricmix.nearness import nearest_metric, refine_linf
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:
@@ -122,17 +121,25 @@ def repair(
         matrix = known_both_ways(read(file, symmetrise))
         with one_sentence(file):
             check_target(out, matrix.items)
-        _check_repairable(file, matrix)
+        check_repairable(file, matrix)
         matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
-        settings = {
-            "tol": tol,
-            "time_limit": time_limit,
-            "start": None if start is None else _read_start(start, matrix),
-            "checkpoint": checkpoint,
-        }
+        known = None if start is None else read_start(start, matrix)
         resumed = checkpoint is not None and checkpoint.exists()
         began = time.perf_counter()
-        result = _solve(file, matrix.values, norm, settings, quiet)
+        with one_sentence(file), warnings.catch_warnings(), gap_bar(tol, quiet) as callback:
+            warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
+            result = nearest_metric(
+                matrix.values,
+                norm,
+                tol=tol,
+                start=known,
+                max_iter=None if checkpoint is None else ROUNDS_OF_ALL_RUNS,
+                time_limit=time_limit,
+                checkpoint=checkpoint,
+                callback=callback,
+            )
+            if norm == "linf" and result.converged:
+                result = refine_linf(matrix.values, result, time_limit=time_limit)
         with uninterrupted(), one_sentence(out):
             write_matrix(out, result.metric, matrix.items)
     seconds = time.perf_counter() - began
@@ -146,12 +153,13 @@ def repair(
     raise SystemExit(0 if result.converged else STOPPED if done.interrupted else NOT_REACHED)
 
 
-# -- solving -------------------------------------------------------------------------------------
+# -- input and progress ------------------------------------------------------------------------
 
 
-def _check_repairable(file: Path, matrix: MatrixFile) -> None:
-    """Refuse what repairing would only hide, by the names of the items."""
+def check_repairable(file: Path, matrix: MatrixFile) -> None:
+    """Raise Failure, with the names of the items, for errors that a repair would only hide."""
     import numpy as np
+    from scipy.sparse.csgraph import connected_components
 
     from metricmix.nearness.problem import LARGEST
 
@@ -180,7 +188,13 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
             f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
             "into dissimilarities first"
         )
-    _check_connected(file, matrix)
+    _, part = connected_components(~unknown)
+    if part.any():
+        i, j = 0, int(part.argmax())
+        raise Failure(
+            f"{file}: expected a way over known entries between any two items, found none between "
+            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
+        )
     lowest = int(np.nanargmin(values))
     i, j = divmod(lowest, len(values))
     if values[i, j] < 0:
@@ -190,21 +204,8 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
         )
 
 
-def _check_connected(file: Path, matrix: MatrixFile) -> None:
-    """Refuse items that no known entries join: nothing says how far apart they are."""
-    import numpy as np
-    from scipy.sparse.csgraph import connected_components
-
-    _, part = connected_components(~np.isnan(matrix.values))
-    if part.any():
-        i, j = 0, int(part.argmax())
-        raise Failure(
-            f"{file}: expected a way over known entries between any two items, found none between "
-            f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
-        )
-
-
-def _read_start(start: Path, matrix: MatrixFile) -> Floats:
+def read_start(start: Path, matrix: MatrixFile) -> Floats:
+    """Read a metric to start from, with its items in the order of the matrix."""
     import numpy as np
 
     given = read(start)
@@ -223,45 +224,17 @@ def _read_start(start: Path, matrix: MatrixFile) -> Floats:
     return given.values[np.ix_(order, order)]
 
 
-def _solve(
-    file: Path, values: Floats, norm: str, settings: dict[str, Any], quiet: bool
-) -> NearnessResult:
-    from metricmix.exceptions import ConvergenceWarning
-    from metricmix.nearness import nearest_metric
-
-    with (
-        one_sentence(file),
-        warnings.catch_warnings(),
-        _gap_bar(settings["tol"], quiet) as on_round,
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
-        result = nearest_metric(values, norm, callback=on_round, **settings)
-        if norm != "linf" or not result.converged:
-            return result
-        # Of the many metrics with this largest change, one that changes little else.
-        most = result.objective * (1.0 + 1e-12)
-        little = nearest_metric(
-            values,
-            "l2",
-            lower=values - most,
-            upper=values + most,
-            tol=LITTLE,
-            start=result.metric,
-            time_limit=settings["time_limit"],
-        )
-        return replace(result, metric=little.metric)
-
-
 @contextmanager
-def _gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[NearnessProgress], None] | None]:
+def gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Show how the gap closes, on a terminal: a bar from gap 1 to `tol` in powers of ten."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as ProgressBar
 
-    with Progress(
+    with ProgressBar(
         TextColumn("round {task.fields[round]}, gap {task.fields[gap]:.1e}"),
         BarColumn(),
         TimeElapsedColumn(),
@@ -271,14 +244,15 @@ def _gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[NearnessProgress], N
         decades = max(1.0, -math.log10(max(tol, 1e-15)))
         task = bar.add_task("", total=decades, round=0, gap=1.0)
 
-        def on_round(progress: NearnessProgress) -> None:
-            done = -math.log10(min(1.0, max(progress.gap, 1e-15)))
-            bar.update(task, completed=done, round=progress.iteration, gap=progress.gap)
+        def on_round(progress: Progress) -> None:
+            gap = 1.0 if progress.gap is None else progress.gap
+            done = -math.log10(min(1.0, max(gap, 1e-15)))
+            bar.update(task, completed=done, round=progress.iteration, gap=gap)
 
         yield on_round
 
 
-# -- what ``metricmix repair`` tells of its work ------------------------------------------------
+# -- output ------------------------------------------------------------------------------------
 
 SEEN = 1e-6
 """Changes up to this share of the largest entry are not counted."""
@@ -286,7 +260,7 @@ SEEN = 1e-6
 
 @dataclass(frozen=True)
 class Repair:
-    """What was done."""
+    """A finished repair."""
 
     file: Path
     out: Path
@@ -299,8 +273,23 @@ class Repair:
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was ended from outside."""
+        """Whether the run was interrupted."""
         return self.result.status.name == "INTERRUPTED"
+
+    @property
+    def advice(self) -> str:
+        """Why the run ended before --tol, and what to do."""
+        again = (
+            f"with --start {self.out} another run will do no worse"
+            if self.checkpoint is None
+            else "the same command with --force goes on"
+        )
+        return {
+            "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
+            "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
+            "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
+            "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
+        }.get(self.result.status.name, self.result.message)
 
 
 def print_repair(done: Repair) -> None:
@@ -337,21 +326,7 @@ def print_repair(done: Repair) -> None:
     if matrix.items is not None and done.out.suffix.lower() == ".npy":
         click.echo("  names are left out: npy has no place for them, npz has")
     if not result.converged:
-        click.echo(f"  {_advice(done)}")
-
-
-def _advice(done: Repair) -> str:
-    again = (
-        f"with --start {done.out} another run will do no worse"
-        if done.checkpoint is None
-        else "the same command with --force goes on"
-    )
-    return {
-        "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
-        "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
-        "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
-        "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
-    }.get(done.result.status.name, done.result.message)
+        click.echo(f"  {done.advice}")
 
 
 def _changes(done: Repair) -> dict[str, Any]:
