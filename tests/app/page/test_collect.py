@@ -10,7 +10,7 @@ import pytest
 import metricmix as mm
 from metricmix.app.page import gather
 from metricmix.app.page.collect import _resamples, nearest_given
-from metricmix.estimators.held_out import blind_members
+from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 
 
@@ -85,7 +85,7 @@ def test_what_is_known_of_one_item(directed: bool) -> None:
     stack = mm.DissimilarityStack({"chance": d}, directed=directed)
     model = mm.MetricMixtureClassifier(stack, rule="class-mean").fit(np.arange(30), y)
     items = gather(model, n_bootstrap=0).items
-    probabilities = blind_members(model)
+    probabilities = held_out_probabilities(model)
     assert items.confidence == pytest.approx(probabilities[np.arange(30), items.labels])
     assert items.prefers is not None
     assert items.prefers.tolist() == probabilities.argmax(axis=1).tolist()

@@ -14,7 +14,8 @@ import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
-from metricmix.estimators.held_out import blind_members
+from metricmix.estimators.cross_validation import held_out_probabilities
+from metricmix.estimators.rules import as_rule
 
 
 def settings(shop, **changes) -> FitSettings:
@@ -79,7 +80,7 @@ def test_predictions(fitted) -> None:
     items = {row["id"]: row for row in table(folder.parent / "items.csv")}
     assert [row["id"] for row in rows] == list(items)
     labelled = [k for k, row in enumerate(rows) if row["given"] == "yes"]
-    members = blind_members(model)
+    members = held_out_probabilities(model)
     assert len(labelled) == 24
     for k, row in enumerate(rows):
         assert (row["given"] == "yes") == (items[row["id"]]["kind"] != "")
@@ -180,7 +181,7 @@ def test_tuning_and_stated_sources(shop, tmp_path) -> None:
     assert isinstance(outcome.model, mm.MetricMixtureClassifier)
     fixed = replace(asked, rule="k-nearest", rho=0.05)
     outcome = fit_files(plan_files(fixed), fixed, tmp_path / "fixed")
-    assert (outcome.model.rule, outcome.model.rho) == ("k-nearest", 0.05)
+    assert (as_rule(outcome.model.rule).name, outcome.model.rho) == ("k-nearest", 0.05)
 
 
 def test_one_class_is_nothing_to_learn(tmp_path) -> None:

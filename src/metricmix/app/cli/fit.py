@@ -126,7 +126,8 @@ def _time(seconds: float) -> str:
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     """Tell what was learned, how good it is, and what to look at."""
     if outcome.settings.tune:
-        click.echo(f"chosen by cross-validation: rule {outcome.model.rule}, rho {_rho(outcome)}")
+        rule = outcome.model._rule.rule.name
+        click.echo(f"chosen by cross-validation: rule {rule}, rho {_rho(outcome)}")
     table = outcome.weights
     rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
     width = max(len(str(name)) for name, *_ in rows)

@@ -25,7 +25,7 @@ from metricmix.app.page.content import (
 from metricmix.app.page.layout import place, turn_to
 from metricmix.estimators.attribution import edge_parts
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.held_out import blind_members
+from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
@@ -174,7 +174,7 @@ def gather(
         The command that made the page, to be shown on it.
     members : (n, C) array, optional
         Class probabilities, an item's own label not counted, where they are at hand:
-        ``blind_members(model)``.
+        ``held_out_probabilities(model)``.
     about : n texts, optional
         What each item is called besides its id, in the order of the items.
     sources : mapping of str to str, optional
@@ -194,7 +194,7 @@ def gather(
         tell("metric", 0.0)
         metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
     if members is None:
-        members = blind_members(model, metric)
+        members = held_out_probabilities(model, metric)
     prefers = members.argmax(axis=1)
     items = Items(
         ids=tuple(str(item) for item in stack.items.tolist()),

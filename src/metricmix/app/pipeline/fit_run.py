@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,10 @@ from metricmix.app.pipeline.run_record import (
 from metricmix.atomic import replacing_in
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
 from metricmix.estimators.comparison import Comparison, compare
-from metricmix.estimators.held_out import blind_members
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, held_out_probabilities
 from metricmix.estimators.model_files import save
+from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.paths.all_pairs import path_metric
 
@@ -162,7 +162,7 @@ def _facts(
         yield "Columns left out", ", ".join(left[:5]) + more
     chosen = ", chosen by cross-validation" if settings.tune else ""
     rho = "the default" if model.rho is None else f"{model.rho:g}"
-    yield "Settings", f"rule {model.rule}, rho {rho}{chosen}, seed {settings.seed}"
+    yield "Settings", f"rule {as_rule(model.rule).name}, rho {rho}{chosen}, seed {settings.seed}"
 
 
 # -- fit to files: read, join, learn, judge, draw, and leave a folder ---------------------------
@@ -213,7 +213,7 @@ def fit_files(
         how = how_judged(comparison, settings)
         with stages.stage("metric"):
             metric = path_metric(model.stack_, model.mixture_)
-            members = blind_members(model, metric)
+            members = held_out_probabilities(model, metric)
         notes = tuple(dict.fromkeys(str(w.message) for w in caught))
     with replacing_in(out, names.FILES) as inside:
         if settings.report:
@@ -278,9 +278,12 @@ def _learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifi
     }
     labels = np.array(gathered.items.labels)
     if settings.tune:
-        for name in ("rule", "rho"):
-            if getattr(settings, name) is not None:
-                chosen[f"{name}s"] = (getattr(settings, name),)
+        if settings.rho is not None:
+            chosen["rhos"] = (settings.rho,)
+        if settings.rule is not None:
+            rule: Any = as_rule(settings.rule)
+            more = (replace(rule, n_neighbors=10),) if hasattr(rule, "n_neighbors") else ()
+            chosen["rules"] = (rule, *more)
         search = MetricMixtureClassifierCV(random_state=settings.seed, **chosen)
         return search.fit(gathered.stack, labels).best_estimator_
     if settings.rule is not None:

@@ -24,6 +24,7 @@ from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.pipeline.run_folder import RUN_FORMAT
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import InputError, TableFileError
 
 __all__ = [
@@ -105,7 +106,7 @@ def found_record(
             }
             for name, *v in rows
         ],
-        "rule": model.rule,
+        "rule": as_rule(model.rule).name,
         "rho": model.rho,
         "status": model.result_.status.value,
         "accuracy": None
@@ -213,8 +214,8 @@ def prediction_rows(
     """Yield a row per item, after a row of names.
 
     ``confidence`` is the probability of the label by `members`, (n, C), where an item's own label
-    does not count (:func:`~metricmix.estimators.held_out.blind_members`); ``prefers`` is the rule's
-    choice where it is not the label that was given.
+    does not count (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`);
+    ``prefers`` is the rule's choice where it is not the label that was given.
     """
     yield PREDICTION
     given = model._codes >= 0

@@ -21,7 +21,7 @@ from metricmix.estimators import (
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
 )
-from metricmix.estimators.rules import RULES
+from metricmix.estimators.rules import RULES, KNearest, Spreading
 from reference.instances import random_sources
 
 N = 45
@@ -113,7 +113,7 @@ def test_folds_serve_scikit_learn() -> None:
 
 # -- MetricMixtureClassifierCV -------------------------------------------------------------------
 
-GRID: dict[str, Any] = {"rhos": (1e-2, 1e-1), "betas": (1.0, 5.0), "n_neighbors": (2, 5)}
+GRID: dict[str, Any] = {"rhos": (1e-2, 1e-1), "betas": (1.0, 5.0)}
 
 
 def loop(cv: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any) -> tuple[Any, Any]:
@@ -134,11 +134,13 @@ def loop(cv: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any) 
 
 
 @pytest.mark.parametrize("objective", ["class-means", "neighbourhood"])
-@pytest.mark.parametrize("vote", ["uniform", "distance"])
-def test_scores_are_those_of_a_loop(objective: str, vote: str) -> None:
-    options = {"objective": objective, "vote": vote}
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+def test_scores_are_those_of_a_loop(objective: str, weights: str) -> None:
+    options = {"objective": objective}
+    votes = (KNearest(2, weights), KNearest(5, weights))
+    rules = ("class-mean", "nearest", *votes, Spreading(2), Spreading(5, alpha=0.6))
     model = MetricMixtureClassifierCV(
-        STACK, rules=RULES, cv=3, random_state=0, **GRID, **options
+        STACK, rules=rules, cv=3, random_state=0, **GRID, **options
     ).fit(np.arange(N), KNOWN)
     results = model.cv_results_
     cv = LabelledKFold(3, n_repeats=2, random_state=0)
@@ -196,11 +198,14 @@ def test_among_equal_scores_the_smaller_log_loss_wins() -> None:
 
 def test_layout_of_the_results() -> None:
     model = MetricMixtureClassifierCV(
-        SOURCES, rhos=(1e-3, 1e-1), rules=("nearest", "k-nearest"), n_neighbors=(1, 3, 5), cv=2
+        SOURCES,
+        rhos=(1e-3, 1e-1),
+        rules=("nearest", KNearest(1), KNearest(3), "k-nearest"),
+        cv=2,
     ).fit(X, KNOWN)
     results = model.cv_results_
     assert len(results["params"]) == 2 * (1 + 3)
-    for name in ("rho", "beta", "rule", "n_neighbors"):
+    for name in ("rho", "beta", "rule"):
         assert results[f"param_{name}"].tolist() == [p[name] for p in results["params"]]
     for name in (
         *(f"split{k}_test_score" for k in range(4)),

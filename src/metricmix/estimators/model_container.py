@@ -1,4 +1,4 @@
-"""The container of a saved model: one zip file of plain numbers, and nothing that could run.
+"""The file format of a saved model: one zip file of JSON and arrays, and nothing that could run.
 
 ::
 
@@ -7,13 +7,14 @@
     │                           start at a multiple of 64 bytes of the file
     └── manifest.json           written last:
         ├── format              "metricmix-model"
-        ├── format_version      1
+        ├── format_version      2
         ├── metricmix           the version of metricmix that wrote it
         ├── content             whatever the caller wants to have back, in terms of JSON
         ├── arrays              by NAME: dtype, shape, crc32 of the member
         └── sha256              of all of the above: a manifest is not edited by hand
 
 Since members are stored and aligned, large arrays can be mapped into memory straight from the file.
+On reading, everything the file claims is compared with what is there.
 """
 
 from __future__ import annotations
@@ -28,30 +29,20 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.atomic import replacing
 from metricmix.exceptions import ModelFileError
+from metricmix.typing import AnyArray
 
-__all__ = [
-    "ModelFile",
-    "PendingArray",
-    "member_name",
-    "npy_header",
-    "pending",
-    "row_chunks",
-    "seal",
-    "write_model",
-]
-
+__all__ = ["ModelFile", "PendingArray", "pending", "row_chunks", "write_model"]
 
 FORMAT = "metricmix-model"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 ALIGNMENT = 64
 CHUNK = 1 << 22
@@ -60,6 +51,10 @@ NUMBERS = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]")
 """Dtypes of the arrays: numbers in little endian."""
 PADDING = 0xD935
 """Number of the zip extra field that other tools use for alignment too."""
+KEYS = {"format", "format_version", "metricmix", "content", "arrays", "sha256"}
+MAPPED_FROM = 1 << 20
+"""Bytes from which an array is mapped, not read."""
+LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
 class PendingArray(NamedTuple):
@@ -67,15 +62,15 @@ class PendingArray(NamedTuple):
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    chunks: Iterable[NDArray[Any]]
+    chunks: Iterable[AnyArray]
 
 
-def pending(array: NDArray[Any]) -> PendingArray:
+def pending(array: AnyArray) -> PendingArray:
     """Return an array of numbers as one to be written, a few rows at a time."""
     return PendingArray(array.dtype, array.shape, row_chunks(array))
 
 
-def row_chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def row_chunks(array: AnyArray) -> Iterator[AnyArray]:
     """Yield an array in pieces of a few MiB, so that no whole copy of it is ever made."""
     if array.ndim > 2:
         for layer in array:
@@ -94,7 +89,18 @@ def write_model(
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
     with replacing(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        listed = {name: _write_array(archive, name, arrays[name]) for name in arrays}
+        listed = {}
+        for name, array in arrays.items():
+            dtype = array.dtype.newbyteorder("<")
+            if not NUMBERS.fullmatch(dtype.str):
+                raise ModelFileError(f"{name}: expected numbers, got dtype {array.dtype}")
+            chunks = (
+                np.ascontiguousarray(chunk, dtype=dtype).reshape(-1).view(np.uint8).data
+                for chunk in array.chunks
+            )
+            data = chain([npy_header(dtype.str, array.shape)], chunks)
+            crc = write_member(archive, member_name(name), data)
+            listed[name] = {"dtype": dtype.str, "shape": list(array.shape), "crc32": crc}
         manifest = {
             "format": FORMAT,
             "format_version": VERSION,
@@ -103,7 +109,7 @@ def write_model(
             "arrays": listed,
         }
         manifest["sha256"] = seal(manifest)
-        _write_member(archive, MANIFEST, [as_text(manifest)])
+        write_member(archive, MANIFEST, [as_text(manifest)])
 
 
 def as_text(manifest: Any) -> bytes:
@@ -129,21 +135,7 @@ def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, array: PendingArray) -> dict[str, Any]:
-    little = array.dtype.newbyteorder("<")
-    if not NUMBERS.fullmatch(little.str):
-        raise ModelFileError(f"{name}: expected numbers, got dtype {array.dtype}")
-
-    def data() -> Iterator[Any]:
-        yield npy_header(little.str, array.shape)
-        for chunk in array.chunks:
-            yield np.ascontiguousarray(chunk, dtype=little).reshape(-1).view(np.uint8).data
-
-    crc = _write_member(archive, member_name(name), data())
-    return {"dtype": little.str, "shape": list(array.shape), "crc32": crc}
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, data: Iterable[Any]) -> int:
+def write_member(archive: zipfile.ZipFile, name: str, data: Iterable[Any]) -> int:
     """Write a member whose data start at a multiple of the alignment; return its checksum."""
     assert archive.fp is not None
     info = zipfile.ZipInfo(name)  # dated 1980: equal models are equal files
@@ -156,16 +148,8 @@ def _write_member(archive: zipfile.ZipFile, name: str, data: Iterable[Any]) -> i
     return info.CRC
 
 
-# -- saved models, opened with distrust: what a file claims is compared with what is there ------
-
-KEYS = {"format", "format_version", "metricmix", "content", "arrays", "sha256"}
-MAPPED_FROM = 1 << 20
-"""Bytes from which an array is mapped, not read."""
-LOCAL_HEADER = struct.Struct("<4s22xHH")
-
-
 class Member(NamedTuple):
-    """Where the data of a member are in the file."""
+    """Where the data of a member are in the file, and their checksum."""
 
     start: int
     size: int
@@ -195,70 +179,40 @@ class ModelFile:
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
         self.verify = verify
-        self._file = open(path, "rb")  # noqa: SIM115 (closed by close)
+        self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
         try:
-            self._members = self._directory()
-            manifest = self._manifest()
+            members = self._read_directory()
+            manifest = self._read_manifest(members[MANIFEST])
             self.content = manifest["content"]
             self._arrays = {
-                name: self._claim(name, claim) for name, claim in manifest["arrays"].items()
+                name: self._check_array(name, claim, members)
+                for name, claim in manifest["arrays"].items()
             }
-            surplus = (
-                self._members.keys() - {MANIFEST} - {member_name(name) for name in self._arrays}
-            )
+            surplus = members.keys() - {MANIFEST} - {member_name(name) for name in self._arrays}
             if surplus:
                 raise ModelFileError(f"holds {min(surplus)!r}, which its manifest does not list")
             self._unread = set(self._arrays)
         except BaseException:
-            self.close()
+            self._file.close()
             raise
 
     def __enter__(self) -> ModelFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._file.close()  # maps into it remain
 
-    def close(self) -> None:
-        """Close the file; maps into it remain."""
-        self._file.close()
-
-    def array(
-        self, name: str, shape: tuple[int | None, ...], dtypes: str, *, mapped: bool = False
-    ) -> NDArray[Any]:
-        """Return an array, if it has this shape (None: any length) and one of these dtypes.
-
-        Parameters
-        ----------
-        name : str
-        shape : tuple
-        dtypes : str
-            As numpy writes them, in little endian: ``"<f4 <f8"``.
-        mapped : bool
-            Whether to map it even if it is small.
-        """
+    def array(self, name: str, *, mapped: bool = False) -> AnyArray:
+        """Return an array; large ones are mapped, and small ones if `mapped`."""
         if name not in self._arrays:
             raise ModelFileError(f"lacks the array {name!r}")
         self._unread.discard(name)
-        dtype, found, offset = self._arrays[name]
-        fits = len(found) == len(shape) and all(
-            wanted in (None, length) for wanted, length in zip(shape, found, strict=True)
-        )
-        if not fits or dtype not in dtypes.split():
-            sizes = " x ".join("any" if length is None else str(length) for length in shape)
-            raise ModelFileError(
-                f"expected the array {name!r} to be {sizes} of {dtypes}, found {found} of {dtype}"
-            )
-        size = math.prod(found) * np.dtype(dtype).itemsize
+        dtype, shape, offset = self._arrays[name]
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         # Compiled loops take aligned arrays only; this one is aligned unless it was zipped anew.
         if (size >= MAPPED_FROM or mapped) and size and offset % ALIGNMENT == 0:
-            return np.asarray(np.memmap(self._file, dtype, "r", offset, found))
-        array = np.empty(found, dtype)
+            return np.asarray(np.memmap(self._file, dtype, "r", offset, shape))
+        array = np.empty(shape, dtype)
         self._file.seek(offset)
         self._file.readinto(array.reshape(-1).view(np.uint8).data)
         return array
@@ -268,8 +222,8 @@ class ModelFile:
         if self._unread:
             raise ModelFileError(f"holds the array {min(self._unread)!r}, which has no use")
 
-    def _directory(self) -> dict[str, Member]:
-        """Return what is where."""
+    def _read_directory(self) -> dict[str, Member]:
+        """Return where the data of each member are."""
         start = self._file.read(4)
         try:
             archive = zipfile.ZipFile(self._file)
@@ -279,32 +233,29 @@ class ModelFile:
             raise ModelFileError("not a metricmix model, nor any other zip file") from None
         members: dict[str, Member] = {}
         for info in archive.infolist():
-            if info.filename in members:
-                raise ModelFileError(f"holds {info.filename!r} more than once")
-            members[info.filename] = self._find(info, archive.start_dir)
+            name, at = info.filename, info.header_offset
+            if name in members:
+                raise ModelFileError(f"holds {name!r} more than once")
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+                raise ModelFileError(
+                    f"{name!r} is compressed or encrypted; a model's members are stored as they are"
+                )
+            if 0 <= at <= archive.start_dir - LOCAL_HEADER.size:
+                self._file.seek(at)
+                signature, *lengths = LOCAL_HEADER.unpack(self._file.read(LOCAL_HEADER.size))
+                at += LOCAL_HEADER.size + sum(lengths)
+                whole = info.file_size == info.compress_size
+                inside = at + info.file_size <= archive.start_dir
+                if signature == b"PK\x03\x04" and whole and inside:
+                    members[name] = Member(at, info.file_size, info.CRC)
+                    continue
+            raise ModelFileError(f"{name!r} is damaged")
         if MANIFEST not in members:
             raise ModelFileError(f"a zip file, but not a metricmix model: it has no {MANIFEST}")
         return members
 
-    def _find(self, info: zipfile.ZipInfo, end: int) -> Member:
-        """Return where a member is, `end` being where the data of the file end."""
-        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ModelFileError(
-                f"{info.filename!r} is compressed or encrypted; a model's members are stored as "
-                "they are"
-            )
-        start = info.header_offset
-        if 0 <= start <= end - LOCAL_HEADER.size:
-            self._file.seek(start)
-            signature, name, extra = LOCAL_HEADER.unpack(self._file.read(LOCAL_HEADER.size))
-            start += LOCAL_HEADER.size + name + extra
-            same = info.file_size == info.compress_size
-            if signature == b"PK\x03\x04" and same and start + info.file_size <= end:
-                return Member(start, info.file_size, info.CRC)
-        raise ModelFileError(f"{info.filename!r} is damaged")
-
-    def _manifest(self) -> dict[str, Any]:
-        member = self._members[MANIFEST]
+    def _read_manifest(self, member: Member) -> dict[str, Any]:
+        """Return the manifest, if it is whole and of this version."""
         self._check_sum(MANIFEST, member)
         self._file.seek(member.start)
         try:
@@ -317,7 +268,7 @@ class ModelFile:
         if not isinstance(version, int) or version != VERSION:
             raise ModelFileError(
                 f"written by metricmix {manifest.get('metricmix')}, format {version}; "
-                f"this one reads up to {VERSION}"
+                f"this one reads format {VERSION}"
             )
         arrays = manifest.get("arrays")
         if manifest.keys() != KEYS or not isinstance(arrays, dict):
@@ -330,12 +281,14 @@ class ModelFile:
             raise ModelFileError(f"{MANIFEST} was changed after it was written")
         return manifest
 
-    def _claim(self, name: str, claim: Any) -> tuple[str, tuple[int, ...], int]:
-        """Return dtype, shape and offset of an array, if the file bears out what is said of it."""
+    def _check_array(
+        self, name: str, claim: Any, members: Mapping[str, Member]
+    ) -> tuple[str, tuple[int, ...], int]:
+        """Return dtype, shape and offset of an array, if it is what the manifest claims."""
         place = member_name(name)
-        if place not in self._members:
+        if place not in members:
             raise ModelFileError(f"lacks {place!r}, which its manifest lists")
-        member = self._members[place]
+        member = members[place]
         claim = claim if isinstance(claim, dict) else {}
         dtype, shape = claim.get("dtype"), claim.get("shape")
         known = isinstance(dtype, str) and NUMBERS.fullmatch(dtype) and isinstance(shape, list)
