@@ -31,6 +31,7 @@ LAYERS = [
     "plots",
     "app.matrix_files",
     "app.ingest",
+    "app.matrix_check",
     "app.page",
     "app.pipeline",
     "app.server",

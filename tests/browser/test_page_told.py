@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.app.page import Confusion, write_page
+from metricmix.app.page import ConfusionMatrix, write_page
 from metricmix.estimators.comparison import KINDS
 
 pytestmark = pytest.mark.browser
@@ -166,7 +166,7 @@ def test_long_names_get_all_columns(visit: Any, told_report: Any, tmp_path: Path
     data = replace(
         told_report.data,
         items=replace(items, classes=classes),
-        confusion=Confusion(counts, "once"),
+        confusion=ConfusionMatrix(counts, "once"),
     )
     write_page(tmp_path / "long.html", data)
     page = visit(tmp_path / "long.html", **WIDE).page

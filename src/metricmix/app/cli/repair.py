@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.app.cli.check import known_both_ways, read, symmetrise_option
 from metricmix.app.cli.common import (
     FILE,
-    Failure,
+    CommandError,
     interruptible,
     json_option,
-    one_sentence,
     percent,
     print_json,
     quiet_option,
+    read_matrix_file,
+    report_errors,
+    symmetrise_option,
     uninterrupted,
 )
 
@@ -112,15 +113,16 @@ def repair(
     was one.
     """
     with interruptible("nothing was written"):
+        from metricmix.app.matrix_check import fill_one_sided
         from metricmix.app.matrix_files import check_target, write_matrix
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:
-            raise Failure(f"{out}: there already; pass --force to overwrite it")
-        with one_sentence(file):
+            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+        with report_errors(file):
             check_target(out)  # before reading, which may take long
-        matrix = known_both_ways(read(file, symmetrise))
-        with one_sentence(file):
+        matrix = fill_one_sided(read_matrix_file(file, symmetrise))
+        with report_errors(file):
             check_target(out, matrix.items)
         _check_repairable(file, matrix)
         matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
@@ -133,7 +135,7 @@ def repair(
         resumed = checkpoint is not None and checkpoint.exists()
         began = time.perf_counter()
         result = _solve(file, matrix.values, norm, settings, quiet)
-        with uninterrupted(), one_sentence(out):
+        with uninterrupted(), report_errors(out):
             write_matrix(out, result.metric, matrix.items)
     seconds = time.perf_counter() - began
     done = Repair(file, out, norm, matrix, result, seconds, checkpoint, resumed)
@@ -159,7 +161,7 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
     scale = float(np.nanmax(np.abs(values)))
     if scale > LARGEST:
         i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
-        raise Failure(
+        raise CommandError(
             f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
         )
@@ -167,7 +169,7 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
     apart = np.where(unknown, 0.0, np.abs(values - values.T))
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[i, j] > max(1e-9, matrix.rounding) * scale:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
             f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
             f"{matrix.name(i)}; pass --symmetrise mean, min or max"
@@ -175,7 +177,7 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
     diagonal = np.abs(np.diagonal(values))
     i = int(diagonal.argmax())
     if diagonal[i] > 1e-9 * scale:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected 0 from every item to itself, found {values[i, i]:.6g} for "
             f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
             "into dissimilarities first"
@@ -184,7 +186,7 @@ def _check_repairable(file: Path, matrix: MatrixFile) -> None:
     lowest = int(np.nanargmin(values))
     i, j = divmod(lowest, len(values))
     if values[i, j] < 0:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
         )
@@ -198,7 +200,7 @@ def _check_connected(file: Path, matrix: MatrixFile) -> None:
     _, part = connected_components(~np.isnan(matrix.values))
     if part.any():
         i, j = 0, int(part.argmax())
-        raise Failure(
+        raise CommandError(
             f"{file}: expected a way over known entries between any two items, found none between "
             f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
         )
@@ -207,18 +209,20 @@ def _check_connected(file: Path, matrix: MatrixFile) -> None:
 def _read_start(start: Path, matrix: MatrixFile) -> Floats:
     import numpy as np
 
-    given = read(start)
+    given = read_matrix_file(start)
     n = len(matrix.values)
     if len(given.values) != n:
-        raise Failure(f"{start}: expected {n} items, as in the matrix, found {len(given.values)}")
+        raise CommandError(
+            f"{start}: expected {n} items, as in the matrix, found {len(given.values)}"
+        )
     if np.isnan(given.values).any():
-        raise Failure(f"{start}: expected a metric to start from, found unknown entries")
+        raise CommandError(f"{start}: expected a metric to start from, found unknown entries")
     if given.items is None or matrix.items is None or given.items == matrix.items:
         return given.values
     place = {name: k for k, name in enumerate(given.items)}
     for name in matrix.items:
         if name not in place:
-            raise Failure(f"{start}: expected the names of the matrix, found no {name!r}")
+            raise CommandError(f"{start}: expected the names of the matrix, found no {name!r}")
     order = [place[name] for name in matrix.items]
     return given.values[np.ix_(order, order)]
 
@@ -230,7 +234,7 @@ def _solve(
     from metricmix.nearness import nearest_metric
 
     with (
-        one_sentence(file),
+        report_errors(file),
         warnings.catch_warnings(),
         _gap_bar(settings["tol"], quiet) as on_round,
     ):
