@@ -212,7 +212,9 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["both ways", "directed"])
-def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def annotated_report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Report:
     """Titles, six classes, seven sources, a misfit: what a page has to find room for."""
     n, classes = 90, ["art", "biology", "law", "math", "music", "physics"]
     X, group = groups(n, len(classes))
@@ -228,7 +230,7 @@ def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     labels = np.array([classes[g] if g >= 0 else "" for g in group])
     model = mm.MetricMixtureClassifier(stack, beta=20.0, rule="class-mean")
     return reported(
-        tmp_path_factory.mktemp("told"),
+        tmp_path_factory.mktemp("annotated"),
         model.fit(_numbered(n), labels),
         items=[f"Rivers {k}" + ", and those who named them" * (k % 2) * 4 for k in range(n)],
         sources={"some source 3": "distance of 2 columns: year, pages"},

@@ -53,7 +53,7 @@ class MatrixCheck:
     violations : MetricViolations
     triangles : list of Triangle
         The worst violations of the triangle inequality.
-    culprits : list of Blame
+    responsible : list of Blame
         The items that are part of most violations.
     explained_by : int or None
         How many of these items explain the violations.
@@ -66,7 +66,7 @@ class MatrixCheck:
     n_zero_pairs: int
     violations: MetricViolations
     triangles: list[Triangle]
-    culprits: list[Blame]
+    responsible: list[Blame]
     explained_by: int | None
 
     @property
@@ -77,7 +77,7 @@ class MatrixCheck:
     @property
     def n_violations(self) -> int:
         """Number of violated triangle inequalities."""
-        return self.culprits[0].triangles + self.culprits[0].left if self.culprits else 0
+        return self.responsible[0].triangles + self.responsible[0].left if self.responsible else 0
 
     def to_record(self) -> dict[str, Any]:
         """Return the result for JSON; items by their names."""
@@ -115,7 +115,7 @@ class MatrixCheck:
                     "left": one.left,
                     "partner": None if one.partner is None else name(one.partner),
                 }
-                for one in self.culprits
+                for one in self.responsible
             ],
         }
 
@@ -137,7 +137,7 @@ def check_matrix(
     unknown, zero = np.isnan(values), values == 0
     np.fill_diagonal(zero, False)
     triangles: list[Triangle] = []
-    culprits: list[Blame] = []
+    responsible: list[Blame] = []
     with np.errstate(over="ignore"):  # a path of infinite length is none
         whole = fill_along_paths(values, directed=True) if unknown.any() else values
         violations = metric_violations(whole, directed=directed, tol=tol)
@@ -146,7 +146,7 @@ def check_matrix(
         if top and symmetric and violations.triangle > violations.tolerance:
             both = symmetrized(values)
             triangles = worst_triangles(both, top=top, tol=tol)
-            culprits = blame(both, top=top, tol=tol)
+            responsible = blame(both, top=top, tol=tol)
     return MatrixCheck(
         file=file,
         matrix=matrix,
@@ -155,6 +155,6 @@ def check_matrix(
         n_zero_pairs=int(zero.sum() if directed else np.triu(zero | zero.T).sum()),
         violations=violations,
         triangles=triangles,
-        culprits=culprits,
-        explained_by=how_many_explain(culprits, violations.n),
+        responsible=responsible,
+        explained_by=how_many_explain(responsible, violations.n),
     )

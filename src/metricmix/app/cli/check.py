@@ -133,13 +133,13 @@ def print_check(checked: MatrixCheck) -> None:
             f"    {i} – {j} is {one.direct:.6g}, over {k} it is {one.first:.6g} + "
             f"{one.second:.6g} = {one.first + one.second:.6g}"
         )
-    if checked.culprits:
-        print_culprits(checked)
+    if checked.responsible:
+        print_responsible_items(checked)
 
 
-def print_culprits(checked: MatrixCheck) -> None:
+def print_responsible_items(checked: MatrixCheck) -> None:
     """Print the items that are part of most violations, and how many these explain."""
-    matrix, culprits, total = checked.matrix, checked.culprits, checked.n_violations
+    matrix, responsible, total = checked.matrix, checked.responsible, checked.n_violations
     count = checked.explained_by
     if count is None:
         click.echo(
@@ -147,12 +147,12 @@ def print_culprits(checked: MatrixCheck) -> None:
             "violations out); those in most of them:"
         )
     else:
-        share = 1.0 - culprits[count - 1].left / total
+        share = 1.0 - responsible[count - 1].left / total
         subject = "1 item is" if count == 1 else f"{count} items are"
         part = "all" if share == 1.0 else percent(share)
         click.echo(f"  {subject} in {part} of the {total:,} broken triangles:")
-    width = max(len(matrix.name(one.item)) for one in culprits)
-    for one in culprits:
+    width = max(len(matrix.name(one.item)) for one in responsible)
+    for one in responsible:
         entry = (
             ""
             if one.partner is None
