@@ -30,6 +30,7 @@ LAYERS = [
     "estimators",
     "plots",
     "app.ingest",
+    "app.matrix_check",
     "app.page",
     "app.pipeline",
     "app.server",

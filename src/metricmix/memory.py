@@ -35,8 +35,10 @@ def check_fits(
         middle = (fits + too_many) // 2
         fits, too_many = (middle, too_many) if needed(middle) <= available else (fits, middle)
     raise TooLargeError(
-        f"{argument}: {what} needs about {_gibibytes(needed(n))} for {n} items and "
-        f"{_gibibytes(available)} are available, enough for {fits} items; {instead}"
+        f"{what} needs about {_gibibytes(needed(n))} for {n} items and {_gibibytes(available)} are "
+        f"available, enough for {fits} items",
+        argument=argument,
+        remedy=instead,
     )
 
 
@@ -45,8 +47,9 @@ def check_room(needed: float, *, what: str, instead: str, argument: str = "graph
     available = available_bytes()
     if available is not None and needed > available:
         raise TooLargeError(
-            f"{argument}: {what} needs about {_gibibytes(needed)} and {_gibibytes(available)} are "
-            f"available; {instead}"
+            f"{what} needs about {_gibibytes(needed)} and {_gibibytes(available)} are available",
+            argument=argument,
+            remedy=instead,
         )
 
 

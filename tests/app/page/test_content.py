@@ -1,4 +1,4 @@
-"""What a page is gathered from: nothing twice, nothing that flatters."""
+"""The content of a page: nothing is computed twice, and confidences leave out own labels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.page import gather
-from metricmix.app.page.collect import _resamples, nearest_given
+from metricmix.app.page import Annotations, Precomputed, page_content
+from metricmix.app.page.content import default_n_bootstrap, nearest_labelled_item
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 
@@ -25,7 +25,7 @@ def model() -> Any:
 def test_what_is_at_hand_is_not_computed_again(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    module = sys.modules["metricmix.app.page.collect"]
+    module = sys.modules["metricmix.app.page.content"]
     metric = mm.path_metric(model.stack_, model.mixture_)
     table = model.weights_table(n_bootstrap=6, random_state=1)
 
@@ -34,31 +34,31 @@ def test_what_is_at_hand_is_not_computed_again(model: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "path_metric", refuse)
     monkeypatch.setattr(type(model), "weights_table", refuse)
-    data = gather(model, metric=metric, weights=table, n_bootstrap=6)
+    data = page_content(model, n_bootstrap=6, precomputed=Precomputed(metric, weights=table))
     assert [weight.lower for weight in data.weights] == table["lower"].tolist()
     assert [weight.upper for weight in data.weights] == table["upper"].tolist()
     assert data.intervals is not None
     assert "6 resamples" in data.intervals
 
 
-def test_stages_are_told_in_order(model: Any) -> None:
-    told: list[tuple[str, float]] = []
-    gather(model, n_bootstrap=2, on_stage=lambda stage, share: told.append((stage, share)))
-    stages = list(dict.fromkeys(stage for stage, _ in told))
-    assert stages == ["metric", "certificate", "paths", "intervals", "maps"]
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
+def test_progress_is_reported_in_order(model: Any) -> None:
+    reported: list[tuple[str, float]] = []
+    page_content(model, n_bootstrap=2, on_progress=lambda *call: reported.append(call))
+    steps = list(dict.fromkeys(step for step, _ in reported))
+    assert steps == ["metric", "certificate", "paths", "intervals", "maps"]
+    fractions = [fraction for _, fraction in reported]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
 
 
-def test_the_certificate_is_of_the_metric(model: Any) -> None:
-    data = gather(model, n_bootstrap=0)
-    assert data.certificate is not None
-    assert data.certificate.holds
-    assert data.certificate.triangles == 40 * 39 * 38 // 2
+def test_the_metric_is_checked(model: Any) -> None:
+    data = page_content(model, n_bootstrap=0)
+    assert data.metric_check is not None
+    assert data.metric_check.holds
+    assert data.metric_check.triangles == 40 * 39 * 38 // 2
     metric = mm.path_metric(model.stack_, model.mixture_)
     metric[3, 5] = metric[5, 3] = 9.0 * metric.max()
-    broken = gather(model, n_bootstrap=0, metric=metric).certificate
+    broken = page_content(model, n_bootstrap=0, precomputed=Precomputed(metric)).metric_check
     assert broken is not None
     assert not broken.holds
     assert broken.violation > 1.0
@@ -69,7 +69,7 @@ def test_misfits_are_given_labels_that_the_rule_would_not_give(model: Any) -> No
     X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(9.0, 1.0, size=(20, 3))])
     y = np.arange(40) // 20
     y[4] = 1
-    data = gather(mm.MetricMixtureClassifier(["euclidean"]).fit(X, y), n_bootstrap=0)
+    data = page_content(mm.MetricMixtureClassifier(["euclidean"]).fit(X, y), n_bootstrap=0)
     assert np.flatnonzero(data.items.misfit).tolist() == [4]
     assert data.items.prefers is not None
     assert data.items.prefers[4] == 0
@@ -84,7 +84,7 @@ def test_what_is_known_of_one_item(directed: bool) -> None:
     y = np.where(np.arange(30) % 4 > 0, np.arange(30) % 3, -1)
     stack = mm.DissimilarityStack({"chance": d}, directed=directed)
     model = mm.MetricMixtureClassifier(stack, rule="class-mean").fit(np.arange(30), y)
-    items = gather(model, n_bootstrap=0).items
+    items = page_content(model, n_bootstrap=0).items
     probabilities = held_out_probabilities(model)
     assert items.confidence == pytest.approx(probabilities[np.arange(30), items.labels])
     assert items.prefers is not None
@@ -100,46 +100,39 @@ def test_what_is_known_of_one_item(directed: bool) -> None:
 
 def test_without_labels_no_item_is_nearest() -> None:
     metric = np.ones((3, 3)) - np.eye(3)
-    assert nearest_given(metric, np.zeros(3, bool)).tolist() == [-1, -1, -1]
-    assert nearest_given(metric, np.array([True, False, False])).tolist() == [-1, 0, 0]
+    assert nearest_labelled_item(metric, np.zeros(3, bool)).tolist() == [-1, -1, -1]
+    assert nearest_labelled_item(metric, np.array([True, False, False])).tolist() == [-1, 0, 0]
     assert metric.trace() == 0.0
 
 
 def test_items_sources_and_the_whole_are_told_of(model: Any) -> None:
-    data = gather(
+    data = page_content(
         model,
         n_bootstrap=0,
-        about=[f"title {k}" for k in range(40)],
-        sources={"cosine": "angle of 3 columns"},
-        facts=[("learner", "full")],
+        annotations=Annotations(
+            items=[f"title {k}" for k in range(40)],
+            sources={"cosine": "angle of 3 columns"},
+            facts=[("learner", "full")],
+        ),
     )
     assert data.items.about[7] == "title 7"
     assert [weight.about for weight in data.weights] == ["", "angle of 3 columns"]
     assert data.facts == (("learner", "full"),)
     with pytest.raises(InputError, match=r"items.about: expected 40 values, one per id, got 1"):
-        gather(model, about=["one"])
+        page_content(model, annotations=Annotations(["one"]))
 
 
 def test_no_intervals_where_nothing_says_how(model: Any) -> None:
-    assert all(weight.lower is None for weight in gather(model, n_bootstrap=0).weights)
+    assert all(weight.lower is None for weight in page_content(model, n_bootstrap=0).weights)
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
     equal = mm.MetricMixtureClassifier(["euclidean"], objective=None).fit(X, y)
-    data = gather(equal)
+    data = page_content(equal)
     assert data.intervals is None
     assert data.weights[0].value == equal.weights_[0]
 
 
-def test_fewer_resamples_of_many_labels(model: Any) -> None:
-    assert _resamples(model) == 100
-
-    class Many:
-        _codes = np.zeros(1000)
-
-    class VeryMany:
-        _codes = np.zeros(10**6)
-
-    assert _resamples(Many()) == 30  # type: ignore[arg-type]
-    assert _resamples(VeryMany()) == 20  # type: ignore[arg-type]
+def test_fewer_resamples_of_many_labels() -> None:
+    assert [default_n_bootstrap(n) for n in (0, 26, 1000, 10**6)] == [100, 100, 30, 20]
 
 
 def test_a_chosen_classifier_is_taken_out_of_its_choice() -> None:
@@ -147,10 +140,10 @@ def test_a_chosen_classifier_is_taken_out_of_its_choice() -> None:
     X = np.concatenate([rng.normal(size=(15, 2)), rng.normal(4.0, 1.0, size=(15, 2))])
     y = np.arange(30) // 15
     chosen = mm.MetricMixtureClassifierCV(["euclidean", "cosine"]).fit(X, y)
-    data = gather(chosen, n_bootstrap=0)
+    data = page_content(chosen, n_bootstrap=0)
     assert [weight.name for weight in data.weights] == ["euclidean", "cosine"]
 
 
 def test_other_estimators_are_refused() -> None:
     with pytest.raises(InputError, match="model: expected a fitted MetricMixtureClassifier, got"):
-        gather(mm.MetricMixture())  # type: ignore[arg-type]
+        page_content(mm.MetricMixture())  # type: ignore[arg-type]

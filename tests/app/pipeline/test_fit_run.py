@@ -14,8 +14,9 @@ import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
+from metricmix.app.pipeline.fit_run import label_remarks
+from metricmix.app.pipeline.run_folder import check_output_folder
 from metricmix.estimators.cross_validation import held_out_probabilities
-from metricmix.estimators.rules import as_rule
 
 
 def settings(shop, **changes) -> FitSettings:
@@ -181,7 +182,7 @@ def test_tuning_and_stated_sources(shop, tmp_path) -> None:
     assert isinstance(outcome.model, mm.MetricMixtureClassifier)
     fixed = replace(asked, rule="k-nearest", rho=0.05)
     outcome = fit_files(plan_files(fixed), fixed, tmp_path / "fixed")
-    assert (as_rule(outcome.model.rule).name, outcome.model.rho) == ("k-nearest", 0.05)
+    assert (outcome.model.rule, outcome.model.rho) == ("k-nearest", 0.05)
 
 
 def test_one_class_is_nothing_to_learn(tmp_path) -> None:
@@ -236,3 +237,51 @@ def test_too_large_for_memory(shop, tmp_path, monkeypatch) -> None:
     with pytest.raises(InputError, match=r"items.csv: joining 6 sources needs about"):
         fit_files(ready, asked, tmp_path / "result")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_items_are_found_by_their_text(fitted) -> None:
+    run = open_run(fitted[0])
+    assert run.find_item("i7") == "i7"
+    with pytest.raises(InputError, match=r"no item is called 'i99'; there are i.*and others"):
+        run.find_item("i99")
+
+
+def test_the_page_of_another_model_is_not_read(fitted, tmp_path) -> None:
+    folder, _, _ = fitted
+    assert open_run(folder).read_page() == (folder / "report.html").read_text(encoding="utf-8")
+    shutil.copy(folder / "model.mm", tmp_path)
+    assert open_run(tmp_path).read_page() is None
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    for text in (html.replace('"i7"', '"other"', 1), "something else"):
+        (tmp_path / "report.html").write_text(text, encoding="utf-8")
+        run = open_run(tmp_path)
+        assert run.page is not None
+        assert run.read_page() is None
+
+
+def test_folders_that_cannot_be_written(fitted, tmp_path) -> None:
+    check_output_folder(fitted[0])
+    check_output_folder(tmp_path / "new")
+    check_output_folder(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name, message in (
+        ("file", "expected a folder to write, found a file"),
+        ("link", "a link that leads nowhere"),
+        ("nowhere/new", "no such folder to write new to"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_output_folder(tmp_path / name)
+    (tmp_path / "model.mm").write_text("mine")
+    with pytest.raises(InputError, match=r"holds model\.mm, and no run\.json"):
+        check_output_folder(tmp_path)
+
+
+def test_labels_that_may_be_typing_errors() -> None:
+    found = list(label_remarks({"fruit": 9, "Fruit": 4, "cloth": 8, "clothe": 1}))
+    assert found == [
+        "labels 'fruit' and 'Fruit' look alike; are they two classes?",
+        "labels 'cloth' and 'clothe' look alike; are they two classes?",
+        "a single item has the label clothe: too few to learn from",
+    ]
+    assert not list(label_remarks({"10": 2, "100": 2, "fruit": 3}))

@@ -1,4 +1,4 @@
-"""What a page tells of one item, of the sources and of itself, and whether there is room for it."""
+"""The panel of an item, the tables and figures, and whether they fit on the screen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.app.page import Confusion, write_page
+from metricmix.app.page import ConfusionMatrix, write_page
 from metricmix.estimators.comparison import KINDS
 
 pytestmark = pytest.mark.browser
@@ -25,10 +25,10 @@ def known(page: Any) -> dict[str, str]:
     return dict(zip(terms, page.locator("#panel dd").all_inner_texts(), strict=True))
 
 
-def test_titles_are_shown_after_the_id(visit: Any, told_report: Any, places: Any) -> None:
-    opened = visit(told_report.path)
-    page, about = opened.page, told_report.data.items.about
-    where = places(told_report.data)
+def test_titles_are_shown_after_the_id(visit: Any, annotated_report: Any, places: Any) -> None:
+    opened = visit(annotated_report.path)
+    page, about = opened.page, annotated_report.data.items.about
+    where = places(annotated_report.data)
     for i in where.apart(4):
         page.mouse.move(*where.of(page, i))
         page.wait_for_function(f"() => document.getElementById('tip').dataset.item === '{i}'")
@@ -46,8 +46,8 @@ def test_titles_are_shown_after_the_id(visit: Any, told_report: Any, places: Any
     assert page.locator("#steps .about").last.get_attribute("title") == about[7]
 
 
-def test_titles_are_searched_too(visit: Any, told_report: Any) -> None:
-    page = visit(told_report.path).page
+def test_titles_are_searched_too(visit: Any, annotated_report: Any) -> None:
+    page = visit(annotated_report.path).page
     for text, found in (("rivers 41", 41), ("RIVERS 8", 8), ("item 4", 4), ("ivers 55,", 55)):
         page.fill("#search", text)
         assert page.locator("#found option").count() > 0
@@ -56,9 +56,9 @@ def test_titles_are_searched_too(visit: Any, told_report: Any) -> None:
         page.click("#clear")
 
 
-def test_one_item_is_told_of(visit: Any, told_report: Any) -> None:
-    opened = visit(told_report.path)
-    items = told_report.data.items
+def test_the_panel_of_one_item(visit: Any, annotated_report: Any) -> None:
+    opened = visit(annotated_report.path)
+    items = annotated_report.data.items
     given, found = items.given & ~items.misfit, ~items.given
     kinds = (items.misfit, given, found)
     for i in (int(np.flatnonzero(kind)[0]) for kind in kinds):
@@ -66,40 +66,40 @@ def test_one_item_is_told_of(visit: Any, told_report: Any) -> None:
         opened.page.wait_for_function(
             f"() => document.querySelector('#panel h2').innerText === 'item {i}'"
         )
-        told = known(opened.page)
+        shown = known(opened.page)
         label = items.classes[items.labels[i]]
-        assert told["Label"].strip() == f"{label} ({'given' if items.given[i] else 'found'})"
-        share = float(told["Confidence"].split(" %")[0])
+        assert shown["Label"].strip() == f"{label} ({'given' if items.given[i] else 'found'})"
+        share = float(shown["Confidence"].split(" %")[0])
         assert share == pytest.approx(100.0 * items.confidence[i], abs=0.06)
-        assert told.get("The rule prefers") == (
+        assert shown.get("The rule prefers") == (
             items.classes[items.prefers[i]] if items.misfit[i] else None
         )
         near = int(items.nearest[i])
-        words = told["Nearest labelled item"]
+        words = shown["Nearest labelled item"]
         assert words.startswith(f"item {near} Rivers {near}")
         assert words.endswith(items.classes[items.labels[near]])
 
 
-def test_a_button_goes_to_the_nearest_labelled_item(visit: Any, told_report: Any) -> None:
-    page = visit(told_report.path.as_uri() + "#item%2020").page
-    near = int(told_report.data.items.nearest[20])
+def test_a_button_goes_to_the_nearest_labelled_item(visit: Any, annotated_report: Any) -> None:
+    page = visit(annotated_report.path.as_uri() + "#item%2020").page
+    near = int(annotated_report.data.items.nearest[20])
     page.click("#nearest")
     assert page.locator("#panel h2").first.inner_text() == f"item 20 → item {near}"
-    expected = told_report.model.contributions("item 20", f"item {near}").length
+    expected = annotated_report.model.contributions("item 20", f"item {near}").length
     assert float(page.locator("#length").inner_text()) == float(f"{expected:.4g}")
 
 
-def test_sources_are_told_of_by_size(visit: Any, told_report: Any) -> None:
-    page = visit(told_report.path).page
+def test_sources_are_listed_by_size(visit: Any, annotated_report: Any) -> None:
+    page = visit(annotated_report.path).page
     card = page.locator("#figures .card").first
     names = card.locator("th > bdi").all_inner_texts()
-    weights = sorted(told_report.data.weights, key=lambda weight: -abs(weight.value))
+    weights = sorted(annotated_report.data.weights, key=lambda weight: -abs(weight.value))
     assert names == [weight.name for weight in weights]
     assert card.locator("th small").all_inner_texts() == ["distance of 2 columns: year, pages"]
 
 
-def test_words_are_explained(visit: Any, told_report: Any) -> None:
-    opened = visit(told_report.path)
+def test_words_are_explained(visit: Any, annotated_report: Any) -> None:
+    opened = visit(annotated_report.path)
     page = opened.page
     words = page.locator("#figures").inner_text()
     assert {"equal weights", "best single source"} <= set(KINDS.values())
@@ -114,7 +114,7 @@ def test_words_are_explained(visit: Any, told_report: Any) -> None:
     page.wait_for_selector("#length")
     assert "the length every edge has, also where no source" in page.locator("#panel").inner_text()
     summary = page.locator("#summary").inner_text()
-    directed = told_report.model.stack_.directed
+    directed = annotated_report.model.stack_.directed
     assert summary.endswith(", directed: the way back may be longer.") == directed
 
 
@@ -130,23 +130,23 @@ def many_edges(report: Any) -> tuple[str, str]:
     return f"item {i}", f"item {j}"
 
 
-def test_tables_have_room(visit: Any, told_report: Any) -> None:
-    opened = visit(told_report.path, **WIDE)
+def test_tables_have_room(visit: Any, annotated_report: Any) -> None:
+    opened = visit(annotated_report.path, **WIDE)
     page = opened.page
     assert not cut_off(page, "#figures")
     assert page.locator("#figures table.upright").count() == 1
-    opened.choose(*many_edges(told_report))
+    opened.choose(*many_edges(annotated_report))
     page.wait_for_selector("#edges table")
     assert not cut_off(page, "#edges")
     opened.choose("item 3")
     page.locator("#edges").wait_for(state="hidden")
 
 
-def test_tables_can_be_read_on_a_phone(visit: Any, told_report: Any) -> None:
-    opened = visit(told_report.path, **PHONE)
+def test_tables_can_be_read_on_a_phone(visit: Any, annotated_report: Any) -> None:
+    opened = visit(annotated_report.path, **PHONE)
     page = opened.page
     assert not cut_off(page, "#figures")
-    opened.choose(*many_edges(told_report))
+    opened.choose(*many_edges(annotated_report))
     page.wait_for_selector("#edges table.upright")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     box = page.locator("#edges").bounding_box()
@@ -159,14 +159,14 @@ def test_tables_can_be_read_on_a_phone(visit: Any, told_report: Any) -> None:
     assert 0 < first["x"] < 40  # the name of the edge stays
 
 
-def test_long_names_get_all_columns(visit: Any, told_report: Any, tmp_path: Path) -> None:
-    items = told_report.data.items
+def test_long_names_get_all_columns(visit: Any, annotated_report: Any, tmp_path: Path) -> None:
+    items = annotated_report.data.items
     classes = tuple(f"a class whose name is long, {k}" for k in range(len(items.classes)))
     counts = np.full((6, 6), 1000)
     data = replace(
-        told_report.data,
+        annotated_report.data,
         items=replace(items, classes=classes),
-        confusion=Confusion(counts, "once"),
+        confusion=ConfusionMatrix(counts, "once"),
     )
     write_page(tmp_path / "long.html", data)
     page = visit(tmp_path / "long.html", **WIDE).page
@@ -196,8 +196,8 @@ def find(page: Any, name: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_finding_what_is_seen_moves_nothing(visit: Any, told_report: Any) -> None:
-    page = visit(told_report.path).page
+def test_finding_what_is_seen_moves_nothing(visit: Any, annotated_report: Any) -> None:
+    page = visit(annotated_report.path).page
     for i in range(0, 90, 7):
         find(page, f"item {i}")
         assert zoomed(page) == (1, 0, 0)
@@ -205,16 +205,16 @@ def test_finding_what_is_seen_moves_nothing(visit: Any, told_report: Any) -> Non
 
 @pytest.mark.parametrize("how", ["find", "address"])
 def test_the_whole_path_comes_into_view(
-    visit: Any, told_report: Any, places: Any, how: str
+    visit: Any, annotated_report: Any, places: Any, how: str
 ) -> None:
-    opened = visit(told_report.path)
-    page, where = opened.page, places(told_report.data)
-    names = many_edges(told_report)
+    opened = visit(annotated_report.path)
+    page, where = opened.page, places(annotated_report.data)
+    names = many_edges(annotated_report)
     spots = {i: where.of(page, i) for i in range(90)}
     for _ in range(4):
         page.click("#closer")
     assert zoomed(page)[0] > 5
-    path = told_report.model.contributions(*names).path.nodes
+    path = annotated_report.model.contributions(*names).path.nodes
     if how == "find":
         find(page, names[0])
         assert zoomed(page)[0] > 5  # one item needs no zooming out
@@ -232,9 +232,9 @@ LOWEST = 210
 
 
 def test_the_frame_has_the_shape_of_the_map(
-    visit: Any, report: Any, told_report: Any, places: Any
+    visit: Any, report: Any, annotated_report: Any, places: Any
 ) -> None:
-    for one in (report, told_report):
+    for one in (report, annotated_report):
         page = visit(one.path, **PHONE).page
         box = page.locator("#map").bounding_box()
         where = places(one.data)
