@@ -20,10 +20,14 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from metricmix.dissimilarity.fitted_recipes import AppliedRecipe
-from metricmix.dissimilarity.items import is_frame, is_numbering, plain_list, table_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    is_frame,
+    is_numbering,
+    plain_list,
+    table_items,
+)
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices

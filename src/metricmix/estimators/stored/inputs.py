@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.dissimilarity.fitted_recipes import AppliedKnnPathLength, AppliedRecipe
-from metricmix.dissimilarity.items import ItemIds
-from metricmix.dissimilarity.matrix import as_dissimilarity
-from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.matrix import ItemIds, as_dissimilarity
+from metricmix.dissimilarity.path_length import AppliedKnnPathLength
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input, PrecomputedInput, kind_of
