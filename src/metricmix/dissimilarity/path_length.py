@@ -247,7 +247,8 @@ def knn_path_length(
     if X is None:
         policy = "bridge" if unreachable is None else unreachable
         return KnnPathLengthRecipe(k, metric, policy, metric_params)
-    from scipy.sparse import coo_array
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
 
     if np.isscalar(X):
         raise InputError(
@@ -268,9 +269,10 @@ def knn_path_length(
     nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
     lengths = np.take_along_axis(distances, nearest, axis=1)
     ends = (np.repeat(np.arange(n), k), nearest.ravel())
-    # Not an edge table: three edges between three items would look like a matrix.
-    edges = coo_array((lengths.ravel(), ends), shape=(n, n))
-    paths = all_path_lengths(as_graph(edges, weight="length"))
+    # Stored zeros are edges: equal rows are joined by edges of length zero.
+    edges = csr_array((lengths.ravel(), ends), shape=(n, n))
+    paths = dijkstra(edges, directed=False)
+    paths = np.minimum(paths, paths.T)  # sums of the same numbers in another order
     missing = fill_unreachable(paths, float(lengths.max()), unreachable)
     known = path_facts("knn_path_length", unreachable)
     return as_dissimilarity(paths, "knn_path_length", missing, table_items(X), known)
