@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from metricmix.dissimilarity.items import table_items
+from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import (

@@ -24,10 +24,15 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_non_negative, column_or_1d
 
-from metricmix.dissimilarity.fitted_recipes import AppliedKnnPathLength, AppliedRecipe
-from metricmix.dissimilarity.items import is_frame, is_numbering, plain_list
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    as_dissimilarity,
+    is_frame,
+    is_numbering,
+    plain_list,
+)
+from metricmix.dissimilarity.path_length import AppliedKnnPathLength
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices

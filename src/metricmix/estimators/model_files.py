@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.fitted_recipes import AppliedKnnPathLength
-from metricmix.dissimilarity.items import ItemIds
+from metricmix.dissimilarity.matrix import ItemIds
+from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
