@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from metricmix.paper import runner
 from metricmix.paper.claims import CLAIMS, Verdict
 from metricmix.paper.experiment import CellResult
 from metricmix.paper.experiment1_complexity import Complexity
@@ -18,6 +19,7 @@ from metricmix.paper.figures import PICTURES
 from metricmix.paper.page import write_page
 from metricmix.paper.results import Results
 from metricmix.paper.runner import draw_and_write
+from paper.small import save_quickly
 from paper.test_experiment import TINY, tiny_files, tiny_results
 
 NAMES = [one.name for one in TINY]
@@ -115,7 +117,8 @@ def test_every_picture_named_exists_and_none_is_missing() -> None:
     }
 
 
-def test_pictures_of_what_was_run_only(tmp_path: Path) -> None:
+def test_pictures_of_what_was_run_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "save_figure", save_quickly)
     page, html = draw_and_write(tiny_results(tmp_path, "separation"), tmp_path)
     named = re.findall(r"\(reproduction/(\w+)\.png\)", page.read_text())
     assert named == ["separation", "map"]
@@ -274,7 +277,8 @@ def test_the_html_says_what_the_page_says(html: str) -> None:
             assert plain in text
 
 
-def test_markup_in_texts_is_text(tmp_path: Path) -> None:
+def test_markup_in_texts_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "save_figure", save_quickly)
     script, image = "<script>alert(1)</script>", "<img src=http://x.example/a.png>"
     results = tiny_results(tmp_path, "complexity")
     cell = {"D": 10, "method": "cvx", "repetition": 7}
@@ -292,7 +296,7 @@ def test_markup_in_texts_is_text(tmp_path: Path) -> None:
 # -- the page of this repository -----------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def committed() -> Results:
     path = DOCS / "reproduction" / "results.json"
     if not path.exists() or not (DOCS / "reproduction.md").exists():
