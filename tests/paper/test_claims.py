@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.paper.claims import CLAIMS, Claim, Finding, Verdict, accuracy_differences
+from metricmix.paper.claims import (
+    CLAIMS,
+    Claim,
+    Finding,
+    Verdict,
+    above,
+    accuracy_differences,
+    below,
+    within,
+)
 from metricmix.paper.experiment import CellResult
 from metricmix.paper.experiment1_complexity import Complexity, StepCost
 from metricmix.paper.experiment2_feature_space import METHODS as GRAPH_METHODS
@@ -18,7 +28,7 @@ from metricmix.paper.experiment3_semi_supervised import METHODS as PAPER_METHODS
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
 from metricmix.paper.figure1_convergence import AlgorithmConvergence
 from metricmix.paper.figure2_separation import Separation
-from metricmix.paper.results import Results
+from metricmix.paper.results import Interval, Results, mean_interval
 from metricmix.paper.runner import PARTS
 from paper.test_experiment import tiny_results
 
@@ -490,3 +500,86 @@ def test_differences_of_few_repetitions_take_students_interval() -> None:
             cell = {"D": D, "method": "path", "repetition": k}
             results.add(Complexity(), cell, CellResult({"error": error}, {"total": 1.0}))
     assert finding("The larger D", "literal", results).verdict is UNCLEAR
+
+
+# -- verdicts at their edges ----------------------------------------------------------------------
+
+
+def spanning(low: float, high: float) -> Interval:
+    return Interval((low + high) / 2, low, high, 1.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.1, 0.3, HOLDS),
+        (1e-12, 0.3, HOLDS),
+        (0.0, 0.3, UNCLEAR),
+        (-0.1, 0.1, UNCLEAR),
+        (-0.3, 1e-12, UNCLEAR),
+        (-0.3, 0.0, UNCLEAR),
+        (-0.3, -0.1, FAILS),
+        (0.0, 0.0, UNCLEAR),
+        (math.nan, math.nan, UNCLEAR),
+    ],
+)
+def test_above_zero_and_below_zero_are_mirror_images(
+    low: float, high: float, verdict: Verdict
+) -> None:
+    assert above(spanning(low, high)) is verdict
+    assert below(spanning(-high, -low)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.91, 0.99, HOLDS),
+        (0.9, 0.99, UNCLEAR),
+        (0.8, 0.9, UNCLEAR),
+        (0.8, 0.89, FAILS),
+        (0.8, 0.91, UNCLEAR),
+    ],
+)
+def test_above_a_bound(low: float, high: float, verdict: Verdict) -> None:
+    assert above(spanning(low, high), 0.9) is verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.5, 1.24, HOLDS),
+        (0.5, 1.25, UNCLEAR),
+        (1.25, 2.0, UNCLEAR),
+        (1.26, 2.0, FAILS),
+        (1.24, 2.0, UNCLEAR),
+    ],
+)
+def test_below_a_bound(low: float, high: float, verdict: Verdict) -> None:
+    assert below(spanning(low, high), 1.25) is verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-0.01, 0.01, HOLDS),
+        (0.01, 0.049, HOLDS),
+        (-0.049, -0.01, HOLDS),
+        (-0.05, 0.01, UNCLEAR),
+        (-0.01, 0.05, UNCLEAR),
+        (-0.2, 0.2, UNCLEAR),
+        (0.049, 0.2, UNCLEAR),
+        (0.05, 0.2, FAILS),
+        (-0.2, -0.05, FAILS),
+        (-0.2, -0.049, UNCLEAR),
+        (math.nan, math.nan, UNCLEAR),
+    ],
+)
+def test_within_a_margin(low: float, high: float, verdict: Verdict) -> None:
+    assert within(spanning(low, high), 0.05) is verdict
+
+
+@pytest.mark.parametrize("judge", [above, below])
+def test_one_value_tells_nothing(judge: object) -> None:
+    assert callable(judge)
+    assert judge(mean_interval([0.1])) is UNCLEAR
+    assert judge(mean_interval([-0.1])) is UNCLEAR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,21 @@ import metricmix as mm
 from metricmix import memory
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import CellResult, generator
-from metricmix.paper.experiment1_complexity import METHODS, SLOW, Complexity, default_limits
+from metricmix.paper.experiment1_complexity import (
+    METHODS,
+    SLOW,
+    Complexity,
+    SmallImprovement,
+    default_limits,
+)
 from metricmix.paper.page import complexity_table, write_page
 from metricmix.paper.results import Results
+from metricmix.solvers.loop import Progress
+from metricmix.solvers.problem import Problem
 from paper.test_experiment import run_cell, without_warm_up
 from paper.test_experiment2_feature_space import slow_graphs, slow_image_metric
 from reference.closure import broken_triangles, closure_by_rows
+from reference.instances import random_sources
 from reference.mixing import lengths
 
 D = 9
@@ -209,3 +219,65 @@ def test_the_table_shows_means_over_repetitions(tmp_path: Path) -> None:
     assert row[3] == f"{np.mean([one.values['plain'] for one in found]):.5f}"
     assert row[4] == f"{np.mean([one.seconds['total'] for one in found]):.3g}"
     assert row[-1] == "2"
+
+
+# -- the paper's stopping rule --------------------------------------------------------------------
+
+
+class Scripted:
+    """A problem whose objective takes given values one after the other."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = iter(values)
+
+    def value(self, weights: Any) -> float:
+        return next(self.values)
+
+
+def answers(values: list[float], tol: float) -> list[bool]:
+    problem: Any = Scripted(values)
+    rule = SmallImprovement(problem, tol)
+    return [rule(Progress(k, 0.0, np.zeros(2), 0.0)) for k in range(len(values))]
+
+
+@pytest.mark.parametrize(
+    ("values", "stops"),
+    [
+        ([1.0], [False]),  # there is nothing to compare with
+        ([1.0, 0.5], [False, False]),
+        ([1.0, 1.0], [False, True]),
+        ([1.0, 2.0], [False, True]),  # no improvement at all
+        ([1.0, 0.75], [False, False]),  # exactly the share that is asked for
+        ([1.0, 0.7500001], [False, True]),
+        ([4.0, 2.0, 1.6], [False, False, True]),  # compared with the last, not with the first
+        ([0.0, 0.0], [False, False]),  # nothing left to improve by a share of
+    ],
+)
+def test_when_it_stops(values: list[float], stops: list[bool]) -> None:
+    assert answers(values, 0.25) == stops
+
+
+def test_two_rules_remember_for_themselves() -> None:
+    assert answers([1.0, 0.1], 0.25) == answers([1.0, 0.1], 0.25)
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_descent_ends_at_the_first_small_improvement(every: int) -> None:
+    rng = np.random.default_rng(0)
+    stack = mm.DissimilarityStack(random_sources(rng, 10, 3))
+    target = mm.path_metric(stack, [0.5, 1.0, 0.2])
+    objective = mm.objectives.LeastSquares(target, rho=1e-6)
+    problem = Problem(objective, stack, n_jobs=1)
+    result = mm.minimize(
+        *(objective, stack),
+        start=[2.0, 0.0, 0.0],
+        callback=SmallImprovement(problem, 1e-2),
+        check_every=every,
+        max_iter=5000,
+        random_state=0,
+    )
+    assert result.status is mm.Status.STOPPED
+    values = [problem.value(weights) for weights in result.trace.weights]
+    *before, last = (after > now * (1 - 1e-2) for now, after in pairwise(values))
+    assert last
+    assert not any(before)

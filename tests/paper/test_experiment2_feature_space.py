@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +41,12 @@ def slow_image_metric(pixels: np.ndarray) -> np.ndarray:
 
 def slow_graphs(metric: np.ndarray, R: int = 8) -> list[np.ndarray]:
     """Path lengths over pairs closer than xi_r, one more edge where there is no path, scaled."""
+    return _slow_graphs(metric.tobytes(), len(metric), R)
+
+
+@cache
+def _slow_graphs(content: bytes, n: int, R: int) -> list[np.ndarray]:
+    metric = np.frombuffer(content).reshape(n, n)
     found = []
     for r in range(R):
         xi = metric.mean() * (1 / 4 + r * 6 / (4 * R))
@@ -102,9 +109,9 @@ def test_accuracy_is_that_of_brute_force(
         assert at_least <= round(values["accuracy"][method] * N_TEST) <= at_most
 
 
-@pytest.mark.parametrize("n_test", [1, 3])
+@pytest.mark.parametrize(("n_test", "repetitions"), [(1, 30), (3, 8)])
 def test_single_predictions_are_those_of_brute_force(
-    n_test: int, monkeypatch: pytest.MonkeyPatch
+    n_test: int, repetitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few test images a cell, and made-up weights: no mistake hides in a mean over many.
 
@@ -116,7 +123,7 @@ def test_single_predictions_are_those_of_brute_force(
     made_up["32 graphs, uniform"] = np.full(32, 1 / 32)
     monkeypatch.setattr(experiment2_feature_space, "learn_all", lambda *_: (dict(made_up), {}))
     told = 0
-    for k in range(30):
+    for k in range(repetitions):
         cell: Cell = {"D": 16, "repetition": k}
         accuracy = run_cell(FeatureSpace(n_test=n_test), cell).values["accuracy"]
         metric, digits = drawn(cell, n_test=n_test)
@@ -128,7 +135,7 @@ def test_single_predictions_are_those_of_brute_force(
                 at_least, at_most = at_least + right.all(), at_most + right.any()
             assert at_least <= round(accuracy[method] * n_test) <= at_most, (method, k)
             told += at_least == at_most
-    assert told > 100  # the others are ties
+    assert told > 0.37 * repetitions * len(METHODS)  # the others are ties
 
 
 @pytest.mark.parametrize("method", MIXTURES)
@@ -233,7 +240,7 @@ def test_digits_of_test_images_are_not_learned_from() -> None:
 def test_the_smallest_size_that_is_accepted_runs() -> None:
     with pytest.raises(mm.InputError, match="sizes: expected"):
         plan("2", "embedded", sizes=(10,))
-    for k in range(6):
+    for k in range(3):
         run_cell(FeatureSpace(n_test=1), {"D": 11, "repetition": k})
 
 

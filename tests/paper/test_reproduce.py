@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from importlib import import_module
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
-import joblib
 import pytest
 
 import metricmix as mm
-from metricmix.atomic import replacing
-from metricmix.paper import reproduce
+from metricmix.paper import reproduce, runner
 from metricmix.paper.data import Data
-from metricmix.paper.experiment import Cell, Experiment
+from metricmix.paper.experiment import Cell, CellResult, Experiment
 from metricmix.paper.experiment1_complexity import Complexity
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, plan, results_path, run_experiments
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.stochastic import Stochastic
+from paper.small import save_quickly
 from paper.test_experiment import without_warm_up
 
 REAL = os.environ.get("METRICMIX_DATA")
+RUN = FeatureSpace.run
 SMALL: dict[str, Any] = {"sizes": (12,), "repetitions": 2}
 
 
@@ -37,25 +40,31 @@ def files(out: Path) -> dict[str, bytes]:
     return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
 
 
-def save_quickly(picture: Any, path: Path) -> list[Path]:
-    """Write what is drawn as numbers: painting takes longer than all the rest."""
-    drawn = [line.get_ydata().tolist() for ax in picture.axes for line in ax.lines]
-    written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-    for target in written:
-        with replacing(target) as file:
-            file.write(repr(drawn).encode())
-    return written
+@cache
+def kept_run(experiment: FeatureSpace, cell: tuple[Any, ...], data: Data, seed: int) -> CellResult:
+    return RUN(experiment, dict(cell), data, seed)
 
 
 @pytest.fixture(autouse=True)
-def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "painted" not in request.fixturenames:
-        monkeypatch.setattr(import_module("metricmix.paper.runner"), "save_figure", save_quickly)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each cell once in all tests, and paint nothing: cells are pure functions."""
+
+    def run(self: FeatureSpace, cell: Cell, data: Data, seed: int) -> CellResult:
+        whole = replace(self, sizes=(), repetitions=0)  # which do not change a cell
+        return deepcopy(kept_run(whole, tuple(cell.items()), data, seed))
+
+    monkeypatch.setattr(FeatureSpace, "run", run)
+    monkeypatch.setattr(runner, "save_figure", save_quickly)
 
 
-@pytest.fixture
-def painted() -> None:
-    """Have pictures painted after all."""
+@pytest.fixture(scope="module")
+def one_cell(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one cell; copy it before changing it."""
+    out = tmp_path_factory.mktemp("one_cell")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "save_figure", save_quickly)
+        reproduce("2", out, sizes=(12,), repetitions=1)
+    return out
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -128,22 +137,6 @@ def test_experiments_are_gathered_on_one_page(tmp_path: Path) -> None:
     for name in ("feature_space", "semi_supervised"):
         assert f"(reproduction/{name}.png)" in page
         assert f"reproduction/{name}.svg" in files(tmp_path)
-
-
-def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    class Watched(joblib.Parallel):  # type: ignore[misc]
-        def __init__(self, n_jobs: int, **options: Any) -> None:
-            asked.append(n_jobs)
-            super().__init__(n_jobs, **options)
-
-    monkeypatch.setattr(joblib, "Parallel", Watched)
-    for n_jobs in (1, 2):
-        reproduce("2", tmp_path / str(n_jobs), n_jobs=n_jobs, sizes=(12,), repetitions=3)
-    assert asked == [2]
-    assert values(tmp_path / "1") == values(tmp_path / "2")
-    assert len(values(tmp_path / "1")) == 3
 
 
 def test_another_seed_or_other_data_is_refused(tmp_path: Path) -> None:
@@ -269,6 +262,7 @@ def test_an_interruption_in_the_middle_of_a_cell_ends_the_run(
     experiment: Experiment, solver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_warm_up(monkeypatch)
+    monkeypatch.setattr(FeatureSpace, "run", RUN)
     step, seen = solver.step, []
 
     def interrupted(self: Any, *arguments: Any) -> Any:
@@ -320,8 +314,10 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
         ),
     ],
 )
-def test_a_full_disk_leaves_whole_files(at: str, new: set[str], tmp_path: Path) -> None:
-    reproduce("2", tmp_path, sizes=(12,), repetitions=1)
+def test_a_full_disk_leaves_whole_files(
+    at: str, new: set[str], tmp_path: Path, one_cell: Path
+) -> None:
+    copytree(one_cell, tmp_path, dirs_exist_ok=True)
     before = files(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         fill_disk(patch, at)
@@ -334,18 +330,6 @@ def test_a_full_disk_leaves_whole_files(at: str, new: set[str], tmp_path: Path) 
     reproduce("2", tmp_path, sizes=(12,), repetitions=2)
     assert len(values(tmp_path)) == 2
     assert all(found != before[name] for name, found in files(tmp_path).items())
-
-
-@pytest.mark.parametrize("at", ["feature_space.png", "feature_space.svg"])
-def test_a_full_disk_leaves_whole_painted_pictures(at: str, tmp_path: Path, painted: None) -> None:
-    reproduce("2", tmp_path, sizes=(12,), repetitions=1)
-    before = files(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        fill_disk(patch, at)
-        with pytest.raises(OSError, match="No space left"):
-            reproduce("2", tmp_path, sizes=(12,), repetitions=2)
-    assert set(files(tmp_path)) == set(before)
-    assert files(tmp_path)[f"reproduction/{at}"] == before[f"reproduction/{at}"]
 
 
 def test_a_full_disk_from_the_start_leaves_no_files(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
-"""The results file: one file, always whole, never mixed up with another run's."""
+"""The results file: always complete, never mixed up with another run; means with intervals."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 import metricmix as mm
 from metricmix.paper.experiment import CellResult
-from metricmix.paper.results import Results
+from metricmix.paper.results import Interval, Results, geometric_interval, mean_interval
 from paper.small import Drawing
 
 
@@ -109,3 +112,55 @@ def test_a_full_disk_leaves_the_last_good_file(path: Path, monkeypatch: pytest.M
         results.write()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+# -- means with intervals, against scipy ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 200])
+def test_interval_is_that_of_a_t_test(n: int) -> None:
+    x = np.random.default_rng(n).normal(3.0, 2.0, n)
+    low, high = stats.ttest_1samp(x, 0.0).confidence_interval(0.95)
+    found = mean_interval(x)
+    assert (found.mean, found.low, found.high) == pytest.approx((x.mean(), low, high))
+    assert found.std == pytest.approx(stats.tstd(x))
+    assert found.count == n
+
+
+def test_anything_that_can_be_gone_through() -> None:
+    expected = mean_interval([1.0, 2.0, 4.0])
+    assert mean_interval(x for x in (1.0, 2.0, 4.0)) == expected
+    assert mean_interval((1, 2, 4)) == expected
+    assert mean_interval(np.array([1.0, 2.0, 4.0])) == expected
+
+
+def test_equal_values_leave_no_doubt() -> None:
+    assert mean_interval([0.5] * 4) == Interval(0.5, 0.5, 0.5, 0.0, 4)
+
+
+def test_a_single_value_has_no_interval() -> None:
+    found = mean_interval([0.25])
+    assert (found.mean, found.count) == (0.25, 1)
+    assert found.text(".2f") == "0.25"
+
+
+@pytest.mark.parametrize("n", [2, 30])
+def test_geometric_interval_is_that_of_the_logarithms(n: int) -> None:
+    x = np.random.default_rng(n).lognormal(0.3, 0.5, n)
+    low, high = stats.ttest_1samp(np.log(x), 0.0).confidence_interval(0.95)
+    found = geometric_interval(x)
+    assert found.mean == pytest.approx(stats.gmean(x))
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.count == n
+
+
+def test_geometric_mean_of_ratios_and_of_their_inverses() -> None:
+    x = [0.5, 3.0, 1.7]
+    there, back = geometric_interval(x), geometric_interval([1 / value for value in x])
+    assert there.mean * back.mean == pytest.approx(1.0)
+    assert there.low * back.high == pytest.approx(1.0)
+
+
+def test_text() -> None:
+    assert Interval(0.5, 0.25, 0.75, 0.1, 9).text() == "0.500 [0.250, 0.750]"
+    assert Interval(0.05, -0.01, 0.11, 0.1, 9).text("+.2f") == "+0.05 [-0.01, +0.11]"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import joblib
 import pytest
 
 from metricmix.paper.data import Data
@@ -34,11 +36,22 @@ def test_all_cells_are_run(path: Path) -> None:
     assert len(set(values(path).values())) == 10
 
 
-def test_the_same_seed_gives_the_same_values(tmp_path: Path) -> None:
-    found = []
+def test_the_same_seed_gives_the_same_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, found = [], []
+
+    class Watched(joblib.Parallel):  # type: ignore[misc]
+        def __init__(self, n_jobs: int, **options: Any) -> None:
+            asked.append(n_jobs)
+            super().__init__(n_jobs, **options)
+
+    monkeypatch.setattr(joblib, "Parallel", Watched)
     for name, seed, n_jobs in (("a", 0, 1), ("b", 0, 2), ("c", 1, 1)):
-        run(tmp_path / name, Drawing(), seed, n_jobs)
+        with joblib.parallel_config(backend="threading"):  # processes: tests/app/cli
+            run(tmp_path / name, Drawing(), seed, n_jobs)
         found.append(values(tmp_path / name))
+    assert asked == [2]
     assert found[0] == found[1]
     assert found[0] != found[2]
 

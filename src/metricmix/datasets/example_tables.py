@@ -239,16 +239,17 @@ def dynamic_time_warping(series: list[NDArray[np.complex128]]) -> Floats:
     together, padded to the longest series; each takes its value where its own two series end.
     """
     n, longest = len(series), max(map(len, series))
-    filled = np.array([np.pad(a, (0, longest - len(a))) for a in series])
+    padded = np.array([np.pad(x, (0, longest - len(x))) for x in series])
     first, second = np.triu_indices(n, 1)
-    ends = np.array([len(a) for a in series]) - 1
+    a, b = padded[first].T.copy(), padded[second].T.copy()
+    ends = np.array([len(x) for x in series]) - 1
     found = np.empty(len(first))
     above = np.full((longest + 1, len(first)), np.inf)
     above[0] = 0.0
     for i in range(longest):
         row = np.full_like(above, np.inf)
         for j in range(longest):
-            cost = np.abs(filled[first, i] - filled[second, j]) ** 2
+            cost = np.abs(a[i] - b[j]) ** 2
             row[j + 1] = cost + np.minimum(np.minimum(above[j + 1], row[j]), above[j])
         here = ends[first] == i
         found[here] = row[ends[second][here] + 1, here]
