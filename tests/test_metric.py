@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from metricmix.exceptions import InputError, NotAMetricError
-from metricmix.metric import check_metric, is_metric, metric_violations
+from metricmix.metric import (
+    check_metric,
+    is_metric,
+    largest_excess,
+    metric_violations,
+    survey_pairs,
+    worst_of_rows,
+)
 from reference.closure import broken_triangles, closure_by_rows
 
 LINE = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
@@ -209,3 +216,40 @@ def test_what_is_no_matrix_of_numbers_is_an_error(function, D, message):
 def test_a_bad_tolerance():
     with pytest.raises(InputError, match="tol: expected a number >= 0"):
         is_metric(LINE, tol=-1)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_kernels_against_loops(lower):
+    rng = np.random.default_rng(0)
+    D, reached = rng.random((2, 12, 12))
+    low, high = 4, 9
+    columns = high if lower else 12
+    pairs = [(i, j) for i in range(low, high) for j in range(i if lower else 12) if i != j]
+    excess = {(i, j): D[i, j] - reached[i, j] for i, j in pairs}
+    shortest = np.ascontiguousarray(reached[low:high, :columns])
+    worst, i, j, count = largest_excess(D, shortest, low, lower, 0.2)
+    assert worst == max(excess.values()) == excess[i, j]
+    assert count == sum(over > 0.2 for over in excess.values())
+    amount, partner = np.empty(high - low), np.empty(high - low, np.int64)
+    worst_of_rows(D, shortest, low, lower, 0.1, amount, partner)
+    for i in range(low, high):
+        of_row = {j: over + 0.1 for (a, j), over in excess.items() if a == i}
+        expected = max(of_row.values())
+        assert amount[i - low] == pytest.approx(max(expected, 0.0))
+        if expected > 0:
+            assert of_row[partner[i - low]] == pytest.approx(expected)
+
+
+def test_survey_of_pairs_against_loops():
+    rng = np.random.default_rng(1)
+    D = rng.normal(size=(80, 80)).round(1)
+    low, high = 5, 70
+    found = survey_pairs(D, low, high)
+    pairs = [(i, j) for i in range(low, high) for j in range(i)]
+    both = [(D[i, j], D[j, i]) for i, j in pairs]
+    assert found[0] == max(max(abs(a), abs(b)) for a, b in both)
+    assert found[1] == max(abs(a - b) for a, b in both)
+    assert abs(D[found[2], found[3]] - D[found[3], found[2]]) == found[1]
+    assert found[4] == -min(min(a, b) for a, b in both) == -D[found[5], found[6]]
+    assert found[7] == sum(a == 0 or b == 0 for a, b in both)
+    assert found[8] == sum(a == b == 0 for a, b in both)

@@ -8,6 +8,8 @@ from metricmix.dissimilarity.breadth_first import (
     adjacency_lists,
     breadth_first,
     breadth_first_all_pairs,
+    distances_from_sources,
+    distances_to_targets,
 )
 
 
@@ -81,3 +83,19 @@ def test_adjacency_lists_of_full_and_empty_masks():
     indptr, indices = adjacency_lists(np.zeros((3, 3), dtype=bool))
     assert not indptr.any()
     assert len(indices) == 0
+
+
+def test_kernels_for_some_targets_and_some_sources():
+    graph = nx.gnp_random_graph(90, 0.03, seed=1, directed=True)
+    indptr, indices = adjacency_lists(nx.to_numpy_array(graph) > 0)
+    expected = np.full((90, 90), np.inf)
+    for i, row in nx.all_pairs_shortest_path_length(graph):
+        expected[i, list(row)] = list(row.values())
+    out = np.full((90, 90), np.inf)
+    distances_to_targets(indptr, indices, 10, 75, out)
+    assert np.array_equal(out[:, 10:75], expected[:, 10:75])
+    assert np.isinf(out[:, 75:]).all()
+    sources = np.array([3, 80, 3])
+    rows = np.full((3, 90), -1, np.int32)
+    distances_from_sources(indptr, indices, sources, rows)
+    assert np.array_equal(np.where(rows < 0, np.inf, rows), expected[sources])

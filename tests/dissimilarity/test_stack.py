@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 import metricmix as mm
 from metricmix.dissimilarity import ComputedSource, CrossDissimilarities
 from metricmix.dissimilarity.matrix import as_dissimilarity
+from metricmix.dissimilarity.stack import row_range
 from reference.instances import on_demand, random_sources
 
 N, R = 7, 3
@@ -516,3 +517,13 @@ def test_two_items(scaling):
     stack = mm.DissimilarityStack([np.array([[0.0, 4.0], [4.0, 0.0]])], scaling=scaling)
     assert stack.scales.tolist() == [4.0]
     assert stack.source(0).tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ranges_of_rows(dtype):
+    layer = np.random.default_rng(0).random((7, 7)).astype(dtype)
+    low, high = np.empty(7), np.empty(7)
+    row_range(layer, low, high)
+    for u in range(7):
+        others = np.delete(layer[u], u)
+        assert (low[u], high[u]) == (others.min(), others.max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,16 @@ def test_read_only_install(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.split() == [str(package / "metricmix" / "__init__.py"), "1.0"]
+
+
+def test_every_kernel_has_a_direct_test() -> None:
+    """Compiled loops are compared with slow references by name, not only through their callers."""
+    tests = Path(__file__).parents[1]
+    tested = "".join(path.read_text() for path in tests.rglob("test_*.py"))
+    folders = ("kernels", "dissimilarity", "mixture", "paths")
+    files = [SOURCE / "metric.py", *(path for f in folders for path in (SOURCE / f).glob("*.py"))]
+    kernels = [
+        name for path in files for name in re.findall(r"@kernel\ndef (\w+)", path.read_text())
+    ]
+    assert len(kernels) > 50
+    assert [name for name in kernels if not re.search(rf"\b{name}\(", tested)] == []

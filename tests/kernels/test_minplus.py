@@ -13,12 +13,14 @@ from metricmix.kernels.minplus import (
     CHUNK,
     STRIP,
     Packed,
+    chunk_minima,
     min_plus,
     pack_columns,
     pack_rows,
     panel_width,
     tile_maxima,
     update,
+    update_rows,
 )
 from reference.closure import minplus
 
@@ -153,3 +155,28 @@ def test_min_plus_is_the_minimum_of_sums(shape, dtype):
     expected = (A[:, :, None] + B[None]).min(axis=1)
     assert np.array_equal(min_plus(A, B), expected)
     assert np.array_equal(min_plus(A, B, n_jobs=1), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+def test_smallest_entries_of_chunks(dtype, depth):
+    part = np.random.default_rng(depth).normal(size=(depth, 7)).astype(dtype)
+    lows = np.empty(-(-depth // CHUNK), dtype)
+    chunk_minima(part, lows)
+    assert lows.tolist() == [part[c : c + CHUNK].min() for c in range(0, depth, CHUNK)]
+
+
+def test_rows_of_a_larger_matrix():
+    rng = np.random.default_rng(0)
+    A, B, C = (rng.normal(size=shape) for shape in ((20, 5), (5, 9), (20, 9)))
+    start, stop = 2 * STRIP, min(20, 2 * STRIP + 5)
+    strips = Packed.empty(stop - start, 5, STRIP, A.dtype)
+    panels = Packed.empty(9, 5, panel_width(A.dtype), A.dtype)
+    pack_rows(A, start, stop, strips)
+    pack_columns(B, 0, 9, panels)
+    highs = np.full((len(strips.parts), len(panels.parts)), np.inf)
+    out = C.copy()
+    update_rows(out, start, stop, 9, strips, panels, highs, 1.0)
+    expected_rows = C.copy()
+    expected_rows[start:stop] = minplus(A[start:stop], B, C[start:stop])
+    np.testing.assert_array_equal(out, expected_rows)

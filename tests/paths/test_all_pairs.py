@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import networkx
 import numpy as np
 import pytest
@@ -194,3 +196,31 @@ def test_imputation_hides_no_violation():
         d[i, j] = d[j, i] = length
     assert not broken_triangles(d)
     assert not is_metric(impute_missing(d))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_of_the_recursion(dtype):
+    block = lengths(20, "dense", True, dtype)
+    expected = closure(block).astype(dtype)
+    all_pairs.close_block(block)
+    np.testing.assert_allclose(block, expected, rtol=1e-6)
+    matrix = lengths(30, "dense", True, dtype)
+    out = np.zeros((30, 4), dtype)
+    all_pairs.copy_columns(matrix, 5, 10, 20, out)
+    np.testing.assert_array_equal(out[10:20], matrix[10:20, 5:9])
+    all_pairs.copy_rows(matrix, 5, 20, 30, out)
+    np.testing.assert_array_equal(out[20:], matrix[5:9, 20:].T)
+    assert not out[:10].any()
+
+
+def test_tour_and_reordering():
+    matrix = lengths(50, "dense", False)
+    order = all_pairs.nearest_neighbour_tour(matrix)
+    left = set(range(1, 50))
+    for before, after in pairwise(order.tolist()):
+        assert matrix[before, after] == matrix[before, list(left)].min()
+        left.remove(after)
+    moved = np.zeros_like(matrix)
+    all_pairs.reorder(matrix, order, 0, 20, moved)
+    all_pairs.reorder(matrix, order, 20, 50, moved)
+    np.testing.assert_array_equal(moved, matrix[np.ix_(order, order)])

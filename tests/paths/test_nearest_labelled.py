@@ -7,7 +7,15 @@ import pytest
 
 import metricmix as mm
 from metricmix.mixture.edge_lengths import edge_lengths
-from metricmix.paths.neighbours import nearest_labels
+from metricmix.paths.dijkstra import CHUNK
+from metricmix.paths.neighbours import (
+    LabelSearch,
+    insert_label,
+    nearest_labels,
+    nearest_labels_rows,
+    relax_label,
+    settle_next,
+)
 from reference.closure import closure_by_rows
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
@@ -193,3 +201,75 @@ def test_nearest_classes_with_ties_and_zeros(low, directed):
 def test_bad_arguments_are_refused(labelled, k, message):
     with pytest.raises(mm.InputError, match=message):
         mm.nearest_labelled(np.zeros((4, 4)), None, labelled, k)
+
+
+def label_search(n, k):
+    return LabelSearch(
+        np.full((n, k), np.inf),
+        np.full((n, k), -1, np.int32),
+        np.zeros(n, np.int32),
+        np.full(n, np.inf),
+        np.full(n, np.inf),
+        np.full(-(-n // CHUNK), np.inf),
+    )
+
+
+def test_lists_keep_the_best_distance_of_the_nearest_labels():
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 4):
+        state = label_search(3, k)
+        best = {}
+        for _ in range(60):
+            label, reached = int(rng.integers(6)), float(rng.random())
+            if reached >= state.dist[1, k - 1]:
+                continue  # callers compare with the last distance first
+            improved = reached < best.get(label, np.inf)
+            assert insert_label(1, reached, label, state) == improved
+            best[label] = min(reached, best.get(label, np.inf))
+            best = dict(sorted(best.items(), key=lambda entry: entry[1])[:k])
+            filled = state.label[1] >= 0
+            assert state.label[1][filled].tolist() == list(best)
+            assert state.dist[1][filled].tolist() == list(best.values())
+    assert not insert_label(1, 2.0, int(state.label[1, 0]), state)
+
+
+def test_settled_labels_are_final():
+    state = label_search(2, 2)
+    for label, reached in ((5, 0.3), (6, 0.1)):
+        insert_label(0, reached, label, state)
+    state.key[0] = state.chunk_min[0] = 0.1
+    assert settle_next(state) == 0
+    assert (state.settled[0], state.key[0]) == (1, 0.3)
+    assert not insert_label(0, 0.05, 6, state)  # final already
+    assert insert_label(0, 0.2, 7, state)
+    assert state.label[0].tolist() == [6, 7]
+    assert settle_next(state) == 0
+    assert settle_next(state) == -1
+
+
+def test_relaxation_of_one_label():
+    rng = np.random.default_rng(1)
+    m = rng.random(100)
+    state = label_search(100, 2)
+    insert_label(4, 0.5, 9, state)
+    state.key[4] = state.chunk_min[0] = 0.5
+    u = settle_next(state)
+    relax_label(u, m, 1.0, 0, state)
+    others = np.arange(100) != 4
+    assert state.dist[others, 0] == pytest.approx(0.5 + m[others])
+    assert (state.label[others, 0] == 9).all()
+    assert np.array_equal(state.key[others], state.dist[others, 0])
+    assert state.chunk_min == pytest.approx([state.key[:64].min(), state.key[64:].min()])
+
+
+def test_kernel_of_the_whole_search():
+    rng = np.random.default_rng(2)
+    w = random_lengths(rng, 90, directed=True)
+    labelled = np.array([3, 40, 77])
+    lengths = edge_lengths(w, directed=True)
+    state = label_search(90, 2)
+    state.dist[labelled, 0] = state.key[labelled] = 0.0
+    state.label[labelled, 0] = labelled
+    state.chunk_min[:] = 0.0
+    nearest_labels_rows(lengths.dense, True, state)
+    assert_nearest(w, labelled, 2, state.dist, state.label)

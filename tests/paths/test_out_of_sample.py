@@ -10,8 +10,14 @@ import pytest
 import metricmix as mm
 from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.dijkstra import SearchState
 from metricmix.paths.neighbours import nearest_labels
-from metricmix.paths.out_of_sample import NewItems
+from metricmix.paths.out_of_sample import (
+    NewItems,
+    nearest_by_table,
+    nearest_wanted,
+    open_entries,
+)
 from reference.closure import minplus as slow_minplus
 from reference.instances import on_demand, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
@@ -266,3 +272,39 @@ def test_min_plus_goes_through_many_items_in_parts(n):
 def test_min_plus_where_there_is_no_way():
     A, B = np.array([[np.inf, 1.0], [np.inf, np.inf]]), np.array([[1.0, 2.0], [np.inf, 5.0]])
     assert min_plus(A, B).tolist() == [[np.inf, 6.0], [np.inf, np.inf]]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_entries_are_the_items_within_the_kth_nearest_edge(k):
+    rng = np.random.default_rng(k)
+    m, wanted = rng.normal(size=100), rng.random(100) < 0.4
+    cap = np.sort(m[wanted])[k - 1]
+    state = SearchState.empty(100)
+    open_entries(m, 1.0, 1, wanted, k, state)
+    length = np.logaddexp(0.0, m)
+    near = m <= cap
+    assert state.dist[near] == pytest.approx(length[near])
+    assert np.array_equal(state.key[near], state.dist[near])
+    assert np.isinf(state.key[~near]).all()
+    assert state.dist[~near] == pytest.approx(np.logaddexp(0.0, cap))
+    assert (state.dist[~near] > state.dist[near].max()).all()
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_kernels_for_a_range_of_new_items(k):
+    case = Case(n=70, M=6, weights=[1.4, -1.0, 0.2])
+    wanted = np.zeros(70, dtype=bool)
+    wanted[::9] = True
+    expected = np.sort(case.d[:, wanted], axis=1)[:, :k]
+    table = mm.nearest_labelled(case.stack, case.mixture, wanted, k)
+    searched, looked_up = np.full((2, 6, k), -1.0)
+    items, looked_up_items = np.full((2, 6, k), -1)
+    dense, m = case.lengths.dense, case.new.m
+    nearest_wanted(dense, m, 2, 5, wanted, SearchState.empty(70), searched, items)
+    nearest_by_table(m, dense.beta, dense.link, 2, 5, *table, looked_up, looked_up_items)
+    for distances, found in ((searched, items), (looked_up, looked_up_items)):
+        assert distances[2:5] == pytest.approx(expected[2:5], rel=1e-12)
+        assert wanted[found[2:5]].all()
+        assert (distances[[0, 1, 5]] == -1).all()
+        rows = np.arange(2, 5)[:, None]
+        assert case.d[rows, found[2:5]] == pytest.approx(distances[2:5], rel=1e-12)

@@ -12,9 +12,12 @@ from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.paths import shortest_path_trees
 from metricmix.paths.trees import (
     ROOTS_PER_CLOSURE,
+    any_predecessor,
     bellman_ford,
     bellman_ford_in_blocks,
     dijkstra_trees,
+    find_predecessors,
+    push_flow,
     trace_edges,
     trees_from_closure,
 )
@@ -276,3 +279,44 @@ def test_bellman_ford_in_blocks_follows_long_paths():
     stack = mm.DissimilarityStack([(place[:, None] - place) ** 2])
     lengths = edge_lengths(on_demand(stack), mm.Mixture([1.0], link="identity"))
     assert np.array_equal(bellman_ford_in_blocks(lengths, np.array([0, 3, 9]))[0], place)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_predecessors_from_distances(n, directed):
+    w = random_lengths(np.random.default_rng(n), n, directed=directed)
+    d = all_distances(w)
+    into = np.ascontiguousarray(w.T)
+    for i in range(0, n, 1 + n // 5):
+        pred = np.empty(n, np.int32)
+        assert find_predecessors(i, d[i], into, 1e-12, pred)
+        assert pred[i] == -1
+        for j in range(n):
+            if j != i:
+                assert d[i, pred[j]] + w[pred[j], j] == pytest.approx(d[i, j], rel=1e-12)
+    zeros = np.zeros((3, 3))
+    assert find_predecessors(0, zeros[0], zeros, 1e-12, np.empty(3, np.int32))
+    between = np.array([[0.0, 9, 9], [9, 0, 0], [9, 0, 0]])  # items 1 and 2 hide each other
+    assert not find_predecessors(0, np.array([0.0, 1, 1]), between, 1e-12, np.empty(3, np.int32))
+
+
+def test_any_predecessor_is_a_loop():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        d, row, length = rng.random(5), rng.random(5), rng.random()
+        expected = any(a < length and a + b <= length * 1.1 for a, b in zip(d, row, strict=True))
+        assert any_predecessor(d, row, length, 0.1) == expected
+
+
+def test_flow_is_what_lies_behind_each_edge():
+    pred = np.array([-1, 0, 0, 1, 1, 3], np.int32)
+    demand = np.array([9.0, 1, 2, 4, 8, 16])
+    flow = demand.copy()
+    push_flow(0, pred, flow)
+    expected = np.zeros(6)
+    for item in range(1, 6):
+        v = item
+        while v != 0:
+            expected[v] += demand[item]
+            v = pred[v]
+    assert np.array_equal(flow, expected)

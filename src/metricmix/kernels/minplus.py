@@ -251,7 +251,7 @@ def pack_rows(matrix: NDArray[Any], start: int, stop: int, out: Packed) -> None:
             else:
                 for k in range(depth):
                     part[k, i] = np.inf
-        _find_lows(part, out.lows[p])
+        chunk_minima(part, out.lows[p])
 
 
 @kernel
@@ -268,11 +268,12 @@ def pack_columns(matrix: NDArray[Any], start: int, stop: int, out: Packed) -> No
                 part[k, j] = row[first + j]
             for j in range(count, width):
                 part[k, j] = np.inf
-        _find_lows(part, out.lows[p])
+        chunk_minima(part, out.lows[p])
 
 
 @kernel
-def _find_lows(part: NDArray[Any], lows: NDArray[Any]) -> None:
+def chunk_minima(part: NDArray[Any], lows: NDArray[Any]) -> None:
+    """Fill `lows` with the smallest entry of a part over every chunk of its depth."""
     # Four running minima: a single one is a chain of dependent steps, three times slower.
     depth, width = part.shape
     flat = part.reshape(depth * width)

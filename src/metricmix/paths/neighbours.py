@@ -258,7 +258,10 @@ class LabelSearch(NamedTuple):
 
 @kernel
 def insert_label(v: int, reached: float, label: int, state: LabelSearch) -> bool:
-    """Insert a label at distance `reached` into the list of item v; return whether it improved."""
+    """Insert a label into the list of item v; return whether the list improved.
+
+    Its distance, `reached`, is below the last one of the list.
+    """
     dist, labels, settled = state.dist, state.label, state.settled
     k = dist.shape[1]
     last = k - 1
