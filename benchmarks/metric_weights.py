@@ -8,7 +8,7 @@ import numpy as np
 
 import metricmix as mm
 from benchmarks.measure import best_time, headline, real_data, table
-from metricmix.paper.inputs import Data, graphs_of, image_metric
+from metricmix.paper.data import Data, graphs_of, image_metric
 
 TITLE = 'Weights that keep the mixture a metric: minimize(method="cutting-plane")'
 BOTH, ALONE = (50, 100), (1000, 3000, 5000)

@@ -10,9 +10,9 @@ from benchmarks.measure import best_time, headline, table
 from metricmix import MetricMixtureClassifier, Mixture, nearest_labelled
 from metricmix.dissimilarity import DissimilarityStack, features
 from metricmix.estimators.rules import make_rule
+from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths import project
-from metricmix.paths.min_plus import min_plus
 from metricmix.paths.out_of_sample import NewItems
 
 TITLE = "Labels for 1000 new items (n = 5000, R = 4), and for 5000 items from 100 labels"

@@ -29,7 +29,6 @@ LAYERS = [
     "datasets",
     "estimators",
     "plots",
-    "app.matrix_files",
     "app.ingest",
     "app.matrix_check",
     "app.page",

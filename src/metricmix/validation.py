@@ -5,6 +5,7 @@ Everything public calls these at the door; everything behind the door trusts its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,19 @@ def check_square(
     allow_negative: bool = False,
     require_zero_diagonal: bool = True,
     offer_directed: bool = True,
+    items: Sequence[object] | None = None,
 ) -> NDArray[Any]:
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
     becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
     `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
-    `directed` only to those who can pass it.
+    `directed` only to those who can pass it, and calls rows by their ids if `items` are given.
     """
+
+    def at(i: int, j: int) -> str:
+        return f"at ({i}, {j})" if items is None else f"from {items[i]!r} to {items[j]!r}"
+
     array = as_float_array(matrix, name=name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(
@@ -65,14 +71,14 @@ def check_square(
                 i, j = _first(bad, start)
                 raise InputError(
                     argument=name,
-                    expected=f"finite entries, found {array[i, j]} at ({i}, {j})",
+                    expected=f"finite entries, found {array[i, j]} {at(i, j)}",
                     remedy="decide what missing or unreachable pairs are worth and fill them in",
                 )
         if not allow_negative and rows.min() < 0:
             i, j = _first(rows < 0, start)
             raise InputError(
                 argument=name,
-                expected=f"non-negative entries, found {array[i, j]:.6g} at ({i}, {j})",
+                expected=f"non-negative entries, found {array[i, j]:.6g} {at(i, j)}",
             )
         largest = max(largest, float(np.max(np.abs(rows), where=finite, initial=0.0)))
         if not directed:
@@ -90,15 +96,14 @@ def check_square(
             i = int(np.argmax(np.abs(diagonal)))
             raise InputError(
                 argument=name,
-                expected=f"a zero diagonal, found {diagonal[i]:.6g} at ({i}, {i})",
+                expected=f"a zero diagonal, found {diagonal[i]:.6g} {at(i, i)}",
                 remedy="set it to 0 (a similarity must first be turned into a dissimilarity)",
             )
     rounding = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(array.dtype).eps))
     if worst > rounding * largest:
-        i, j = worst_pair
         raise InputError(
             argument=name,
-            expected=f"symmetric, largest asymmetry {worst:.6g} at ({i}, {j})",
+            expected=f"symmetric, largest asymmetry {worst:.6g} {at(*worst_pair)}",
             remedy=(
                 f"{'pass directed=True or ' * offer_directed}symmetrise it, e.g. (M + M.T) / 2"
             ),

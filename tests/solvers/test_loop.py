@@ -6,8 +6,9 @@ A new solver or problem is one more line in a table and inherits every test.
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import pytest
 
 import metricmix as mm
 from metricmix.mixture import edge_lengths
-from metricmix.solvers import Status
+from metricmix.solvers import Status, checkpoint
 from metricmix.solvers.checkpoint import FORMAT
+from metricmix.solvers.loop import Certificate, Solver, run
 from metricmix.solvers.matrix_descent import move_edges
 from metricmix.solvers.problem import Problem
 from reference.instances import random_sources
@@ -698,8 +700,9 @@ def test_disk_error_leaves_the_old_file(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full_disk)
-        with pytest.raises(OSError, match="No space left"):
-            solver(least_squares(), checkpoint=file, max_iter=21)
+        with pytest.warns(RuntimeWarning, match="No space left"):
+            result = solver(least_squares(), checkpoint=file, max_iter=21)
+    assert_same_run(result, solver(least_squares(), max_iter=21))
     assert [f.name for f in tmp_path.iterdir()] == ["run.npz"]
     assert file.read_bytes() == before
     assert_same_run(
@@ -707,6 +710,13 @@ def test_disk_error_leaves_the_old_file(tmp_path, monkeypatch):
     )
 
 
+@pytest.fixture
+def written_at_every_check(monkeypatch):
+    monkeypatch.setattr(checkpoint, "WRITE_EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "WRITE_SHARE", math.inf)
+
+
+@pytest.mark.usefixtures("written_at_every_check")
 def test_file_written_during_the_run_can_be_resumed_from(tmp_path):
     # A killed process leaves what was written last: copy the file while the run goes on.
     file, copy = tmp_path / "run.npz", tmp_path / "copy.npz"
@@ -721,6 +731,38 @@ def test_file_written_during_the_run_can_be_resumed_from(tmp_path):
     with np.load(copy) as saved:
         assert 0 < json.loads(str(saved["header"]))["iteration"] < solver.steps
     assert_same_run(whole, solver(least_squares(), checkpoint=copy, check_every=3))
+
+
+def test_short_runs_are_written_once(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(checkpoint, "write_checkpoint", lambda *parts: written.append(parts))
+    SOLVERS["stochastic"](least_squares(), checkpoint=tmp_path / "run.npz", check_every=1)
+    assert len(written) == 1
+
+
+def test_writing_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
+    """A write that takes 3 s is followed by 60 s without one."""
+    clock, written = [0.0], []
+
+    def slow_write(*parts):
+        written.append(clock[0])
+        clock[0] += 3.0
+
+    def step(progress):
+        clock[0] += 1.0
+
+    monkeypatch.setattr(checkpoint, "write_checkpoint", slow_write)
+    monkeypatch.setattr(checkpoint.time, "perf_counter", lambda: clock[0])
+    SOLVERS["stochastic"](
+        least_squares(), checkpoint=tmp_path / "run.npz", check_every=1, max_iter=70, callback=step
+    )
+    assert written == [2.0, 65.0, 77.0]
+
+
+def test_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(mm.CheckpointError, match="cannot be written"):
+        SOLVERS["full"](least_squares(), checkpoint=tmp_path / "file" / "run.npz")
 
 
 def test_checkpoint_in_a_folder_that_is_not_there_yet(tmp_path):
@@ -753,3 +795,96 @@ def test_unbounded_objective_is_called_that():
     with pytest.warns(mm.ConvergenceWarning, match="add a ridge rho"):
         result = mm.minimize(falling, STACK, method="full")
     assert result.status is Status.DIVERGED
+
+
+# -- states: what a solver may keep in them ------------------------------------------------------
+
+
+@dataclass
+class GrowingState:
+    value: float
+    points: np.ndarray
+    best: np.ndarray | None = None
+    cache: np.ndarray | None = field(default=None, metadata={"checkpoint": False})
+
+
+class Growing(Solver[GrowingState]):
+    """Halves a number; its state grows, begins with None, and holds a cache."""
+
+    state_type = GrowingState
+    returns = "last"
+    default_max_iter = 8
+
+    def init(self, rng):
+        return GrowingState(1.0, np.empty(0))
+
+    def step(self, state, iteration, rng):
+        points = np.append(state.points, rng.random())
+        best = points if iteration >= 5 else None
+        return replace(state, value=state.value / 2, points=points, best=best, cache=np.ones(3))
+
+    def check(self, state):
+        return state, state.value
+
+    def status(self, state):
+        return None
+
+    def fingerprint(self):
+        return "growing"
+
+    def certificate(self, state):
+        return Certificate(0.0, 1.0)
+
+
+@pytest.mark.usefixtures("written_at_every_check")
+@pytest.mark.parametrize("stop", [1, 4, 6, 7])
+def test_states_of_varying_size_with_missing_fields_are_restored(stop, tmp_path):
+    whole = run(Growing(), np.random.default_rng(0))
+    options = {"checkpoint": tmp_path / "run.npz"}
+    part = run(
+        Growing(), np.random.default_rng(0), callback=lambda p: p.iteration == stop, **options
+    )
+    assert part.n_iter == stop
+    rest = run(Growing(), np.random.default_rng(0), **options)
+    assert rest.n_iter == 8
+    assert np.array_equal(rest.state.points, whole.state.points)
+    assert np.array_equal(rest.state.best, whole.state.best)
+    assert rest.trace.bound == [0.0] * 9
+    restored = checkpoint.Checkpoint(tmp_path / "run.npz", "growing None")
+    assert restored.read(GrowingState, np.random.default_rng(0)).state.cache is None
+
+
+def test_gap_is_part_of_the_message_until_it_is_closed():
+    known = {"objective": 1.0, "n_iter": 3, "trace": mm.solvers.Trace(), "gap": 0.0123}
+    stopped = mm.SolveResult(status=Status.TIME_LIMIT, **known)
+    assert stopped.message == f"{Status.TIME_LIMIT.value} (certified gap 0.012)"
+    with pytest.warns(mm.ConvergenceWarning, match="certified gap 0.012"):
+        assert stopped.warn_unless_converged() is stopped
+    done = mm.SolveResult(status=Status.CONVERGED, **known)
+    assert done.warn_unless_converged().message == Status.CONVERGED.value
+
+
+def test_subclasses_have_their_own_words():
+    @dataclass(frozen=True, kw_only=True)
+    class OwnResult(mm.SolveResult):
+        advice = {Status.MAX_ITER: "take more rounds"}  # noqa: RUF012
+        rounds: int
+
+    known = {"objective": 1.0, "n_iter": 3, "trace": mm.solvers.Trace(), "rounds": 3}
+    assert OwnResult(status=Status.MAX_ITER, **known).message == "take more rounds"
+    assert OwnResult(status=Status.STOPPED, **known).message == Status.STOPPED.value
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_iters": 3}, "max_iters: unknown argument"),
+        ({"max_iter": -1}, "max_iter"),
+        ({"check_every": 0}, "check_every"),
+        ({"time_limit": -1.0}, "time_limit"),
+        ({"callback": 3}, "callback: expected a function"),
+    ],
+)
+def test_run_options_are_checked(options, words):
+    with pytest.raises(mm.InputError, match=words):
+        run(Growing(), np.random.default_rng(0), **options)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.matrix_files import MatrixFile
+from metricmix.app.ingest.matrices import MatrixFile
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness import Blame, Triangle, blame, how_many_explain, worst_triangles
-from metricmix.paths.all_pairs import fill_along_paths
+from metricmix.paths.all_pairs import impute_missing
 from metricmix.validation import symmetrized
 
 __all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
@@ -26,7 +26,7 @@ def fill_one_sided(matrix: MatrixFile) -> MatrixFile:
 def symmetrise(matrix: MatrixFile, how: str) -> MatrixFile:
     """Return the matrix of the mean, min or max of both directions; a lone entry counts for both.
 
-    >>> from metricmix.app.matrix_files import MatrixFile
+    >>> from metricmix.app.ingest.matrices import MatrixFile
     >>> one_way = MatrixFile(np.array([[0.0, 3.0], [1.0, 0.0]]), None)
     >>> symmetrise(one_way, "mean").values.tolist()
     [[0.0, 2.0], [2.0, 0.0]]
@@ -139,7 +139,7 @@ def check_matrix(
     triangles: list[Triangle] = []
     responsible: list[Blame] = []
     with np.errstate(over="ignore"):  # a path of infinite length is none
-        whole = fill_along_paths(values, directed=True) if unknown.any() else values
+        whole = impute_missing(values, directed=True) if unknown.any() else values
         violations = metric_violations(whole, directed=directed, tol=tol)
         # Triangles are listed of symmetric matrices only: asymmetry is to be repaired first.
         symmetric = not directed and violations.asymmetry <= violations.tolerance

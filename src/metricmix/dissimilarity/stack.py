@@ -22,7 +22,7 @@ from metricmix.dissimilarity.sources import (
     scale_of,
 )
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import row_range
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_indices, symmetrized
@@ -483,3 +483,16 @@ class CrossDissimilarities:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.values if dtype is None else self.values.astype(dtype)
+
+
+@kernel
+def row_range(layer: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
+    """Fill `low` and `high` with the range of every row, without the diagonal."""
+    for u in range(layer.shape[0]):
+        row = layer[u]
+        smallest, largest = np.inf, 0.0
+        for v in range(row.shape[0]):
+            if v != u:
+                smallest = min(smallest, row[v])
+                largest = max(largest, row[v])
+        low[u], high[u] = smallest, largest

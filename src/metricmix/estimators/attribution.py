@@ -30,7 +30,7 @@ from metricmix.estimators.rules import ClassMean, Rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.objectives.class_means import class_mean_scores
-from metricmix.paths.forest import search_forest
+from metricmix.paths.dijkstra import dijkstra
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.pair import Path, bundle_paths, shortest_path
 from metricmix.paths.trees import grow_trees
@@ -357,7 +357,7 @@ def ways_from_outside(rule: Rule, new: NewItems, row: NDArray[Any], k: int) -> W
     else:
         targets = new.nearest(rule.codes >= 0, min(k, len(rule.labelled)))[1][0]
         searches = [
-            search_forest(lengths, targets[t : t + 1], reverse=lengths.directed)
+            dijkstra(lengths, targets[t : t + 1], reverse=lengths.directed)
             for t in range(len(targets))
         ]
         into = np.stack([search.distances for search in searches], axis=1)

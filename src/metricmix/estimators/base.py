@@ -141,7 +141,14 @@ class MixtureEstimator(BaseEstimator):
         equal = self._equal_weights(stack)
         if objective is None:
             mixture = Mixture(equal, stack.names, beta=self.beta, scaling=stack.scales)
-            return SolveResult(np.nan, "none", Status.COMPLETED, 0, Trace(), mixture)
+            return SolveResult(
+                objective=np.nan,
+                objective_kind="none",
+                status=Status.COMPLETED,
+                n_iter=0,
+                trace=Trace(),
+                mixture=mixture,
+            )
         seed = seed_of(self.random_state)
         given = {"start": equal, "random_state": seed, "verbose": self.verbose}
         return self._minimize(objective, stack, **{**given, **options})

@@ -26,8 +26,8 @@ import numpy as np
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
 from metricmix.objectives.class_means import class_mean_scores, half_means
-from metricmix.paths.forest import search_forest
-from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_marks
+from metricmix.paths.dijkstra import dijkstra
+from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_labels
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.typing import Floats, Indices
@@ -96,7 +96,7 @@ class Nearest(Rule):
         """The nearest classes of every item: their distances and numbers."""
         codes = self.codes[self.labelled]
         k = min(len(np.unique(codes)), NEAREST_CLASSES)
-        return nearest_marks(self.lengths, self.labelled, codes, k)
+        return nearest_labels(self.lengths, self.labelled, codes, k)
 
     @cached_property
     def members(self) -> Floats:
@@ -160,7 +160,7 @@ class ClassMean(Rule):
             reverse = lengths_of(formed.block[0].T, directed=True)
             return distances_from(reverse, self.labelled, n_jobs=self.n_jobs).T.copy()
         roots = self.labelled[:, None]
-        trees = [search_forest(formed, root, reverse=True).distances for root in roots]
+        trees = [dijkstra(formed, root, reverse=True).distances for root in roots]
         return np.stack(trees, axis=1)
 
     @cached_property

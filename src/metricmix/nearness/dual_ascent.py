@@ -23,6 +23,7 @@ from metricmix.nearness.losses import Terms
 from metricmix.nearness.momentum import Ascent
 from metricmix.nearness.problem import Problem, closure_of
 from metricmix.nearness.triangle_oracle import Broken, broken_rows, spread_pairs
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.result import Status, relative_gap
 from metricmix.typing import Floats, Ints
 
@@ -69,7 +70,7 @@ class AscentState:
     waited: int
 
 
-class DualAscent:
+class DualAscent(Solver[AscentState]):
     """Dual ascent for one problem; see the module.
 
     Parameters

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.pairwise import OverPairs, PairCosts, least_with
 from metricmix.nearness.problem import pairs_of
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats
 
@@ -61,7 +62,7 @@ class Found:
 State = TypeVar("State", bound=Found)
 
 
-class OverMetrics(ABC, Generic[State]):
+class OverMetrics(Solver[State]):
     """Base of the iterations over the metrics on n items.
 
     Parameters
@@ -80,6 +81,7 @@ class OverMetrics(ABC, Generic[State]):
     """
 
     name: str
+    returns = "last"
 
     def __init__(
         self, over: OverPairs, start: Floats, *, convex: bool, tol: float, crew: Crew

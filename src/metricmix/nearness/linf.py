@@ -23,6 +23,7 @@ import numpy as np
 from metricmix.nearness.checkpoints import Kept
 from metricmix.nearness.problem import Problem, closure_of, items_of, matrix_of, pairs_of
 from metricmix.paths.all_pairs import close_in_place
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.result import Status, relative_gap
 from metricmix.typing import Floats, Ints
 
@@ -41,7 +42,7 @@ class ChangeState:
     newton: bool
 
 
-class LargestChange:
+class LargestChange(Solver[ChangeState]):
     """Newton's method for the smallest largest change; see the module.
 
     Parameters

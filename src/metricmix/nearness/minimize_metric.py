@@ -17,13 +17,12 @@ from metricmix.nearness.problem import closure_of, matrix_of
 from metricmix.nearness.projected_gradient import Projected
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.loop import Progress, check_run_options, run
 from metricmix.solvers.matrix_descent import descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
 from metricmix.validation import (
     check_choice,
-    check_integer,
     check_number,
     check_square,
     symmetrized,
@@ -161,13 +160,13 @@ def _project(
     start = np.array(symmetrized(start), np.float64)
     n = len(start)
     objective.check(n)
-    steps = check_integer(MAX_ITER if max_iter is None else max_iter, name="max_iter")
-    limits = Limits(steps, common.pop("time_limit"), keep_best=False)
+    common["max_iter"] = MAX_ITER if max_iter is None else max_iter
+    check_run_options(common)
     small = check_number(TOL if tol is None else tol, name="tol", low=0)
     over = OverPairs(objective, n)
     with Crew(threads_for(n, n_jobs)) as crew:
         solver = _solver_for(over, start, small, crew)
-        outcome = run(solver, limits, np.random.default_rng(0), **common)
+        outcome = run(solver, np.random.default_rng(0), **common)
         state = outcome.state
         closed = closure_of(np.maximum(state.best, 0.0), n, crew.threads)
     # Steps between metrics of very different size may break triangles by more than rounding.
@@ -183,7 +182,7 @@ def _project(
         metric=matrix_of(state.best, n),
         lower_bound=None if gap is None else min(state.lower, state.best_value),
         gap=gap,
-    )
+    ).warn_unless_converged()
 
 
 def _solver_for(over: OverPairs, start: Floats, tol: float, crew: Crew) -> Projected | Splitting:

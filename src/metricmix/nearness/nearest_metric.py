@@ -19,7 +19,7 @@ from metricmix.nearness.linf import LargestChange
 from metricmix.nearness.losses import Absolutes, Squares
 from metricmix.nearness.problem import Problem, bounded, matrix_of, pairs_of, read_problem
 from metricmix.nearness.result import NearnessProgress, NearnessResult, NearnessTrace
-from metricmix.solvers.loop import Limits, Outcome, Progress, run
+from metricmix.solvers.loop import Outcome, Progress, RunOptions, Solver, check_run_options, run
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_number, check_square
@@ -139,12 +139,9 @@ def nearest_metric(
     1.0
     """
     check_choice(norm, NORMS, name="norm")
-    if callback is not None and not callable(callback):
-        raise InputError(
-            argument="callback", expected="a function of one argument", found=f"{callback!r}"
-        )
     tol = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
-    limits = Limits(max_iter, time_limit)
+    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit, "verbose": verbose}
+    check_run_options({**limits, "callback": callback})
     memory = CLOSURE if norm in ("linf", "decrease") else ASCENT
     problem = read_problem(D, weights, lower, upper, fixed, bytes_per_entry=memory)
     one_sided = norm in ("increase", "decrease")
@@ -163,14 +160,8 @@ def nearest_metric(
         solver = _solver_for(
             norm, problem, crew, tol, kept or _begin_at(start, problem, units, threads)
         )
-        outcome = run(
-            solver,
-            limits,
-            np.random.default_rng(0),
-            callback=_telling(callback, keeper, solver, units),
-            verbose=verbose,
-            warn=False,
-        )
+        limits["callback"] = _telling(callback, keeper, solver, units)
+        outcome = run(solver, np.random.default_rng(0), **limits)
         metric = solver.finish()
         if keeper:
             keeper.keep(solver, now=True)
@@ -294,7 +285,7 @@ class Nothing:
     """There is no state."""
 
 
-class Known:
+class Known(Solver[Nothing]):
     """A solver that knows the answer."""
 
     state_type = Nothing

@@ -27,7 +27,7 @@ from metricmix.kernels.minplus import (
 )
 from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.nearness.constraints import key_of
-from metricmix.paths.forest import CHUNK
+from metricmix.paths.dijkstra import CHUNK
 from metricmix.typing import Floats, Indices
 
 __all__ = [

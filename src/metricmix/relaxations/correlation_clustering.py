@@ -18,7 +18,7 @@ from metricmix.relaxations.clustering_lp import ClusteringLP
 from metricmix.relaxations.result import Relaxation, RelaxationProgress, finished, relax
 from metricmix.relaxations.short_paths import fill_within
 from metricmix.relaxations.signed_graph import Neighbours, read_signed
-from metricmix.solvers.loop import Limits
+from metricmix.solvers.loop import RunOptions, check_run_options
 from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
@@ -199,7 +199,8 @@ def correlation_clustering(
     """
     tol = check_number(tol, name="tol", low=0)
     trials = check_integer(trials, name="trials", low=1)
-    limits = Limits(max_iter, time_limit)
+    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit}
+    check_run_options({**limits, "callback": callback})
     rng, _ = check_random_state(random_state)
     signed = read_signed(graph, nodes, signs, resolution)
     with Crew(threads_for(signed.n, n_jobs)) as crew:

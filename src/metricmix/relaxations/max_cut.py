@@ -12,7 +12,7 @@ from metricmix.kernels.threads import Crew, threads_for
 from metricmix.relaxations.max_cut_lp import CutLP, best_two_sides, cut_lengths, gap_of
 from metricmix.relaxations.result import Relaxation, RelaxationProgress, finished, relax
 from metricmix.relaxations.signed_graph import read_weighted
-from metricmix.solvers.loop import Limits
+from metricmix.solvers.loop import RunOptions, check_run_options
 from metricmix.typing import Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
 
@@ -141,7 +141,8 @@ def max_cut(
     """
     tol = check_number(tol, name="tol", low=0)
     trials = check_integer(trials, name="trials", low=1)
-    limits = Limits(max_iter, time_limit)
+    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit}
+    check_run_options({**limits, "callback": callback})
     rng, _ = check_random_state(random_state)
     given = read_weighted(graph, nodes)
     with Crew(threads_for(given.n, n_jobs)) as crew:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from metricmix.exceptions import ConvergenceWarning, warn_caller
-from metricmix.solvers.loop import Limits, Progress, Solver, run
+from metricmix.solvers.loop import Progress, RunOptions, Solver, run
 from metricmix.solvers.result import Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "Bounded",
     "Relaxation",
     "RelaxationProgress",
     "RelaxationTrace",
@@ -110,22 +109,9 @@ class Relaxation:
 Result = TypeVar("Result", bound=Relaxation)
 
 
-class Bounded(Solver[Any], Protocol):
-    """A solver that minimises between two bounds."""
-
-    lower_bounds: list[float]
-    lower: float
-    upper: float
-
-    @property
-    def gap(self) -> float:
-        """The gap so far."""
-        ...
-
-
 def relax(
-    solver: Bounded,
-    limits: Limits,
+    solver: Rounds,
+    limits: RunOptions,
     rng: np.random.Generator,
     *,
     callback: Callable[[RelaxationProgress], Any] | None,
@@ -148,14 +134,12 @@ def relax(
             RelaxationProgress(progress.iteration, *bounds, solver.gap, progress.seconds)
         )
 
-    outcome = run(
-        solver,
-        limits,
-        rng,
-        callback=tell if callable(callback) else callback,
-        verbose=verbose,
-        warn=False,
-    )
+    options: RunOptions = {
+        **limits,
+        "callback": None if callback is None else tell,
+        "verbose": verbose,
+    }
+    outcome = run(solver, rng, **options)
     rounds = len(outcome.trace)
     lower, upper = told(np.array(solver.lower_bounds[:rounds]), np.array(outcome.trace.objective))
     trace = RelaxationTrace(
@@ -195,7 +179,7 @@ class RoundState:
     waited: int
 
 
-class Rounds(ABC):
+class Rounds(Solver[RoundState]):
     """A solver that brings two bounds together, round by round; see its module.
 
     Attributes
@@ -255,7 +239,7 @@ class Rounds(ABC):
         """Return whether the last steps met finite values."""
         return math.isfinite(self.residual)
 
-    def weights(self, state: RoundState) -> None:  # noqa: B027
+    def weights(self, state: RoundState) -> None:
         """Return None: there are no weights of sources."""
 
     def fingerprint(self) -> str:

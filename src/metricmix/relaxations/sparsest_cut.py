@@ -17,7 +17,7 @@ from metricmix.relaxations.concurrent_flow import FlowLP
 from metricmix.relaxations.local_cuts import CutGraph, sparse_cut
 from metricmix.relaxations.result import Relaxation, RelaxationProgress, finished, relax
 from metricmix.relaxations.signed_graph import LARGEST, WeightedGraph, read_weighted
-from metricmix.solvers.loop import Limits
+from metricmix.solvers.loop import RunOptions, check_run_options
 from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 from metricmix.validation import (
@@ -183,7 +183,8 @@ def sparsest_cut(
     """
     tol = check_number(tol, name="tol", low=0)
     trials = check_integer(trials, name="trials", low=0)
-    limits = Limits(max_iter, time_limit)
+    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit}
+    check_run_options({**limits, "callback": callback})
     rng, _ = check_random_state(random_state)
     given = read_weighted(graph, nodes)
     demands = _check_demand(given, demand)

@@ -3,7 +3,7 @@
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
 from metricmix.solvers.lbfgs import Full
-from metricmix.solvers.loop import Progress
+from metricmix.solvers.loop import Progress, RunOptions
 from metricmix.solvers.matrix_descent import descend_along_paths
 from metricmix.solvers.minimize import minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
@@ -14,6 +14,7 @@ __all__ = [
     "Direct",
     "Full",
     "Progress",
+    "RunOptions",
     "SolveResult",
     "Status",
     "Stochastic",

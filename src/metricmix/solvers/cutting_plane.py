@@ -19,11 +19,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.solvers.linear_model import LinearModel
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.metric_cone import Broken, Inner, InnerSearch, Oracle
 from metricmix.solvers.quadratic_program import Quadratic, WeightProgram, quadratic_of
 from metricmix.solvers.result import Status
@@ -71,7 +73,7 @@ class CuttingPlaneState:
 
 
 @dataclass(frozen=True)
-class CuttingPlane:
+class CuttingPlane(Solver[CuttingPlaneState]):
     """Cutting planes over the weights.
 
     Parameters
@@ -112,6 +114,8 @@ class CuttingPlane:
     forget_after: int = 5
 
     state_type = CuttingPlaneState
+    returns: ClassVar[Literal["last"]] = "last"
+    default_max_iter = 500
 
     def __post_init__(self) -> None:
         check_number(self.tol, name="tol", low=0)

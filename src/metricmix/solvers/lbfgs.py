@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.exceptions import TemperatureError
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats
@@ -53,7 +54,7 @@ class FullState:
 
 
 @dataclass(frozen=True)
-class Full:
+class Full(Solver[FullState]):
     """Full sub-gradient descent.
 
     Parameters
@@ -76,6 +77,7 @@ class Full:
     temperature: float | None = None
 
     state_type = FullState
+    default_max_iter = 200
 
     def __post_init__(self) -> None:
         check_number(self.tol, name="tol", low=0)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.metric import metric_violations
@@ -171,8 +171,6 @@ class LinearModel(UnprojectedProblem):
         self, weights: Floats, status: Status, *, n_iter: int, seconds: dict[str, float]
     ) -> SolveResult:
         """Return what a solver found in a single call, with a trace of one entry."""
-        if not status.is_success:
-            warn_caller(status.value, ConvergenceWarning)
         objective = self.value(weights)
         return SolveResult(
             objective=objective,
@@ -183,7 +181,7 @@ class LinearModel(UnprojectedProblem):
             mixture=self.mixture(weights),
             violation=self.violation(weights),
             seconds=seconds,
-        )
+        ).warn_unless_converged()
 
 
 # -- the laws of a metric as rows of a matrix, all of them: what the direct solvers hand over ---

@@ -1,7 +1,7 @@
-"""The one loop that runs every solver.
+"""The loop that runs every iterative solver.
 
-A solver is only its state and its step. Everything around that lives here, once: limits, progress,
-trace, callback, the guard against values that are not finite, Ctrl-C, checkpoint and resume.
+A solver is its state and its step. The loop adds the limits, the trace, the callback, the guard
+against values that are not finite, Ctrl-C, checkpoint and resume.
 """
 
 from __future__ import annotations
@@ -11,154 +11,32 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.exceptions import (
-    CheckpointError,
-    ConvergenceWarning,
-    InputError,
-    is_interruption,
-    warn_caller,
-)
-from metricmix.solvers.checkpoint import damaged, read_checkpoint, write_checkpoint
+from metricmix.exceptions import InputError, is_interruption
+from metricmix.solvers.checkpoint import Checkpoint, Run
 from metricmix.solvers.result import Status, Trace
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 
-__all__ = ["Certificate", "Limits", "Outcome", "Progress", "Solver", "progress_bar", "run"]
-
-
-Show = Callable[[int, float], None]
-
-
-@contextmanager
-def progress_bar(verbose: bool, total: int) -> Iterator[Show]:
-    """Give a function to call with iteration and objective.
-
-    With rich a bar with the time left; without it, a line that is written over and over.
-    """
-    if not (verbose and sys.stderr.isatty()):
-        yield lambda iteration, objective: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-    except ImportError:
-        yield lambda iteration, objective: _write(f"\r{iteration}/{total}  {objective:.6g}   ")
-        _write("\n")
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    text = TextColumn("{task.description}")
-    with Progress(*columns, text, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda iteration, objective: bar.update(
-            task, completed=iteration, description=f"objective {objective:.6g}"
-        )
-
-
-def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
-# -- the one loop that runs every solver --------------------------------------------------------
+__all__ = [
+    "Certificate",
+    "Outcome",
+    "Progress",
+    "RunOptions",
+    "Solver",
+    "check_run_options",
+    "progress_bar",
+    "run",
+]
 
 State = TypeVar("State")
-STATES = ("state", "best", "last")
-"""The states of a run that a checkpoint holds."""
-KEYS = {"iteration", "seconds", "best_objective", "rng", "trace"}
-"""What its header says beside that."""
-
-
-class Certificate(NamedTuple):
-    """A bound on the optimum, and the relative gap between it and the objective."""
-
-    bound: float
-    gap: float
-
-
-class Solver(Protocol[State]):
-    """What the loop needs of a solver. States are dataclasses of arrays and numbers.
-
-    Two methods are optional: ``certificate(state) -> Certificate``, for solvers that bound the
-    optimum, and ``details(state) -> dict[str, float]``, further columns of the trace.
-    """
-
-    @property
-    def state_type(self) -> type[State]:
-        """The dataclass that holds the state."""
-        ...
-
-    def init(self, rng: np.random.Generator) -> State:
-        """Return the first state."""
-        ...
-
-    def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
-        """Return the next state, a pure function of this one and the random numbers drawn."""
-        ...
-
-    def check(self, state: State) -> tuple[State, float]:
-        """Return the objective as the solver knows it; called every `check_every` steps."""
-        ...
-
-    def status(self, state: State) -> Status | None:
-        """Return why to stop, or None to go on; asked after every check."""
-        ...
-
-    def is_finite(self, state: State) -> bool:
-        """Return whether the state is still sound; asked after every step."""
-        ...
-
-    def weights(self, state: State) -> Floats | None:
-        """Return the weights, for the trace and the callback."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Return a digest of problem and settings, to recognise a checkpoint by."""
-        ...
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop and how often to look.
-
-    Parameters
-    ----------
-    max_iter : int
-    time_limit : float, optional
-        Seconds from now; a resumed run has them anew.
-    check_every : int
-        Steps between checks: a trace entry, the callback, the tests for stopping.
-    tested : bool
-        Whether the solver tests convergence; if so, ending at `max_iter` means it did not converge.
-    keep_best : bool
-        Whether the objective of a check is good enough to choose the best state by.
-    """
-
-    max_iter: int
-    time_limit: float | None = None
-    check_every: int = 1
-    tested: bool = True
-    keep_best: bool = True
-
-    def __post_init__(self) -> None:
-        check_integer(self.max_iter, name="max_iter")
-        check_integer(self.check_every, name="check_every", low=1)
-        if self.time_limit is not None:
-            check_number(self.time_limit, name="time_limit", low=0)
 
 
 @dataclass(frozen=True)
@@ -176,9 +54,159 @@ class Progress:
     gap: float | None = None
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of a run, the same for all iterative solvers.
+
+    Parameters
+    ----------
+    max_iter : int, optional
+        Iterations; the default depends on the solver.
+    time_limit : float, optional
+        Seconds from now after which to stop with the best so far; a resumed run has them anew.
+    check_every : int, optional
+        Iterations between two checks: a trace entry, the callback, the tests for stopping.
+        Default: about 100 checks for stochastic solvers, else every iteration.
+    callback : callable, optional
+        Called with a :class:`Progress` at every check; a true return value stops the solver.
+    checkpoint : path, optional
+        File to save the run to: every few seconds, and at the end, however it comes. If it exists
+        and belongs to the same problem, settings and seed, the run goes on from it, to the result
+        that it would have had.
+    verbose : bool, optional
+        Show a progress bar with the time left, on a terminal.
+    """
+
+    max_iter: int | None
+    time_limit: float | None
+    check_every: int | None
+    callback: Callable[[Progress], Any] | None
+    checkpoint: str | os.PathLike[str] | None
+    verbose: bool
+
+
+def check_run_options(
+    options: Mapping[str, Any], *, allowed: Collection[str] = tuple(RunOptions.__annotations__)
+) -> None:
+    """Raise InputError for an unknown name or a value that a run cannot use.
+
+    >>> check_run_options({"max_iter": 10})
+    >>> check_run_options({"max_iters": 10})
+    Traceback (most recent call last):
+    metricmix.exceptions.InputError: max_iters: unknown argument; a run takes max_iter, ...
+    """
+    for name in options:
+        if name not in allowed:
+            raise InputError(
+                "unknown argument", argument=name, remedy=f"a run takes {', '.join(allowed)}"
+            )
+    given = {name: value for name, value in options.items() if value is not None}
+    if "max_iter" in given:
+        check_integer(given["max_iter"], name="max_iter")
+    if "check_every" in given:
+        check_integer(given["check_every"], name="check_every", low=1)
+    if "time_limit" in given:
+        check_number(given["time_limit"], name="time_limit", low=0)
+    if "callback" in given and not callable(given["callback"]):
+        raise InputError(
+            argument="callback",
+            expected="a function of one argument",
+            found=f"{given['callback']!r}",
+        )
+
+
+class Certificate(NamedTuple):
+    """A bound on the optimum, and the relative gap between it and the objective."""
+
+    bound: float
+    gap: float
+
+
+class Solver(ABC, Generic[State]):
+    """What the loop needs of a solver.
+
+    A solver object holds the problem and the settings; everything that changes is in its state, a
+    dataclass of arrays, numbers and None (see :mod:`metricmix.solvers.checkpoint`).
+
+    Attributes
+    ----------
+    state_type : type
+        The dataclass that holds the state.
+    default_max_iter : int
+        Iterations, unless the caller gives a number.
+    tests_convergence : bool
+        Whether the solver tests convergence; if so, reaching `max_iter` means that it did not
+        converge.
+    returns : {"best", "last", "mean"}
+        Which state the loop returns. "best": the one with the best objective. "last": the current
+        one, which holds the best solution itself; nothing is copied. "mean": the current one, as
+        the objective of a check is a mean over the steps since the last check; after a divergence,
+        the one from which the best mean was started.
+    """
+
+    state_type: type[State]
+
+    @property
+    def returns(self) -> Literal["best", "last", "mean"]:
+        """Which state the loop returns."""
+        return "best"
+
+    @property
+    def default_max_iter(self) -> int:
+        """Iterations, unless the caller gives a number."""
+        return 1000
+
+    @property
+    def tests_convergence(self) -> bool:
+        """Whether the solver tests convergence."""
+        return True
+
+    def default_check_every(self, max_iter: int) -> int:
+        """Return the iterations between two checks, unless the caller gives a number."""
+        return 1
+
+    @abstractmethod
+    def init(self, rng: np.random.Generator) -> State:
+        """Return the initial state."""
+
+    @abstractmethod
+    def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
+        """Return the next state, a pure function of this one and the random numbers drawn.
+
+        It may reuse the arrays of `state`, if an interruption leaves them as they were.
+        """
+
+    @abstractmethod
+    def check(self, state: State) -> tuple[State, float]:
+        """Return the objective as far as the solver knows it; called at every check."""
+
+    @abstractmethod
+    def status(self, state: State) -> Status | None:
+        """Return why to stop, or None to go on; called after every check."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a digest of problem and settings that identifies a checkpoint."""
+
+    def is_finite(self, state: State) -> bool:
+        """Return whether all values are finite; called after every step."""
+        return True
+
+    def weights(self, state: State) -> Floats | None:
+        """Return the weights, for the trace and the callback."""
+        return None
+
+    def certificate(self, state: State) -> Certificate | None:
+        """Return a bound on the optimum, if the solver has one."""
+        return None
+
+    def details(self, state: State) -> dict[str, float]:
+        """Return further columns of the trace."""
+        return {}
+
+
 @dataclass
 class Outcome:
-    """How the loop ended: the state to use, and what is known of it."""
+    """How the loop ended: the state to use, and its objective."""
 
     state: Any
     objective: float
@@ -187,77 +215,51 @@ class Outcome:
     trace: Trace
 
 
-@dataclass
-class _Run:
-    """All that must survive an interruption."""
-
-    state: Any
-    iteration: int = 0
-    best: Any = None
-    last: Any = None
-    best_objective: float = math.inf
-    seconds: float = 0.0
-
-
 def run(
     solver: Solver[Any],
-    limits: Limits,
     rng: np.random.Generator,
     *,
     seed: int | None = None,
-    callback: Callable[[Progress], Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
-    warn: bool = True,
+    **options: Unpack[RunOptions],
 ) -> Outcome:
     """Run a solver to its end.
 
+    The caller warns if the solver did not converge
+    (:meth:`~metricmix.solvers.SolveResult.warn_unless_converged`).
+
     Parameters
     ----------
-    solver, limits, rng
+    solver : Solver
+    rng : Generator
     seed : int, optional
-        Where the generator came from, to tell checkpoints of different seeds apart.
-    callback : callable, optional
-        Called with a :class:`Progress` at every check; a true return value stops the solver.
-    checkpoint : path, optional
-        Written at every check and at the end, however it comes. If the file is there already and
-        belongs to the same problem and seed, the run goes on from it, to the very same result.
-    verbose : bool
-        Show a progress bar on a terminal.
-    warn : bool
-        Whether to warn where the solver was not done; otherwise that is left to the caller.
+        Where the generator came from; part of what identifies a checkpoint.
+    **options
+        See :class:`RunOptions`.
     """
-    if callback is not None and not callable(callback):
-        raise InputError(
-            argument="callback", expected="a function of one argument", found=f"{callback!r}"
-        )
-    trace = Trace()
-    # Digesting a large stack takes a while: once per run, and only if it will be needed.
-    fingerprint = f"{solver.fingerprint()} {seed}" if checkpoint is not None else ""
-    resumed = checkpoint is not None and Path(checkpoint).exists()
-    current = (
-        _restore(checkpoint, solver, fingerprint, rng, trace)
-        if checkpoint is not None and resumed
-        else _Run(solver.init(rng))
-    )
+    check_run_options(options)
+    max_iter, time_limit = options.get("max_iter"), options.get("time_limit")
+    max_iter = solver.default_max_iter if max_iter is None else max_iter
+    check_every = options.get("check_every") or solver.default_check_every(max_iter)
+    callback, path = options.get("callback"), options.get("checkpoint")
+    # The digest of a large stack takes a while.
+    file = None if path is None else Checkpoint(path, f"{solver.fingerprint()} {seed}")
+    resumed = file is not None and file.exists()
+    current = file.read(solver.state_type, rng) if file and resumed else Run(state=solver.init(rng))
     now = time.perf_counter()
     started = now - current.seconds
-    deadline = now + (math.inf if limits.time_limit is None else limits.time_limit)
+    deadline = math.inf if time_limit is None else now + time_limit
     status: Status | None = None
     before_step: Any = None
-    with progress_bar(verbose, limits.max_iter) as show:
+    with progress_bar(options.get("verbose", False), max_iter) as show:
         try:
-            if resumed:
-                status = solver.status(current.state)
-            else:
-                status = _look(solver, current, trace, limits, callback)
+            status = solver.status(current.state) if resumed else look(solver, current, callback)
             while status is None:
-                if current.iteration >= limits.max_iter:
-                    status = Status.MAX_ITER if limits.tested else Status.COMPLETED
+                if current.iteration >= max_iter:
+                    status = Status.MAX_ITER if solver.tests_convergence else Status.COMPLETED
                     break
                 before_step = rng.bit_generator.state
-                with np.errstate(all="ignore"):  # what is not finite is caught below
-                    # One statement: Ctrl-C comes before all of it or after all of it.
+                with np.errstate(all="ignore"):  # is_finite looks at the result
+                    # One statement: an interruption comes before all of it or after all of it.
                     current.state, current.iteration, before_step = (
                         solver.step(current.state, current.iteration, rng),
                         current.iteration + 1,
@@ -267,139 +269,102 @@ def run(
                     status = Status.DIVERGED
                     break
                 current.seconds = time.perf_counter() - started
-                at_end = current.iteration == limits.max_iter
-                if current.iteration % limits.check_every == 0 or at_end:
-                    status = _look(solver, current, trace, limits, callback)
-                    show(current.iteration, trace.objective[-1])
-                    if checkpoint is not None:
-                        _save(checkpoint, fingerprint, rng, trace, current)
+                if current.iteration % check_every == 0 or current.iteration == max_iter:
+                    status = look(solver, current, callback)
+                    show(current.iteration, current.trace.objective[-1])
+                    if file and status is None:
+                        file.write(current, rng)
                 if status is None and time.perf_counter() >= deadline:
                     status = Status.TIME_LIMIT
         except (KeyboardInterrupt, SystemError) as error:
             if not is_interruption(error):
                 raise
             status = Status.INTERRUPTED
-            if before_step is not None:  # the step in progress will be taken again
+            if before_step is not None:  # the interrupted step is taken again after a resume
                 rng.bit_generator.state = before_step
-    if checkpoint is not None and status is not Status.DIVERGED and len(trace):
-        _save(checkpoint, fingerprint, rng, trace, current)
-    if warn and not status.is_success:
-        warn_caller(status.value, ConvergenceWarning)
-    if limits.keep_best or status is Status.DIVERGED or not len(trace):
-        best = current.state if current.best is None else current.best
-        return Outcome(best, current.best_objective, status, current.iteration, trace)
-    return Outcome(current.state, trace.objective[-1], status, current.iteration, trace)
+    checked = len(current.trace) > 0
+    if file and checked and status is not Status.DIVERGED:
+        file.write(current, rng, at_end=True)
+    by_objective = solver.returns == "best" or (
+        solver.returns == "mean" and (status is Status.DIVERGED or not checked)
+    )
+    state, objective = current.state, current.best_objective
+    if by_objective:
+        state = state if current.best is None else current.best
+    elif checked:
+        objective = current.trace.objective[-1]
+    return Outcome(state, objective, status, current.iteration, current.trace)
 
 
-def _look(
-    solver: Solver[Any],
-    current: _Run,
-    trace: Trace,
-    limits: Limits,
-    callback: Callable[[Progress], Any] | None,
+def look(
+    solver: Solver[Any], current: Run, callback: Callable[[Progress], Any] | None
 ) -> Status | None:
     """Check the state: trace, best so far, callback, reasons to stop."""
     current.state, objective = solver.check(current.state)
     if not math.isfinite(objective):
         return Status.DIVERGED
-    weights = solver.weights(current.state)
+    trace, weights = current.trace, solver.weights(current.state)
     trace.iteration.append(current.iteration)
     trace.objective.append(objective)
     trace.time.append(current.seconds)
     if weights is not None:
         trace.weights.append(weights.copy())
-    certificate: Callable[[Any], Certificate] | None = getattr(solver, "certificate", None)
-    certified = certificate(current.state) if certificate is not None else None
-    if certified is not None:
-        trace.bound.append(certified.bound)
-    details: Callable[[Any], dict[str, float]] | None = getattr(solver, "details", None)
-    if details is not None:
-        for name, amount in details(current.state).items():
-            trace.details.setdefault(name, []).append(amount)
-    if not limits.keep_best:
-        # The mean of what was drawn speaks for where it was drawn: up to the last check's state.
-        if objective < current.best_objective:
-            current.best, current.best_objective = current.last or _copy(current.state), objective
-        current.last = _copy(current.state)
-    elif objective < current.best_objective:
-        current.best, current.best_objective = _copy(current.state), objective
-    progress = Progress(
-        current.iteration, objective, weights, current.seconds, *(certified or (None, None))
-    )
+    certificate = solver.certificate(current.state)
+    if certificate is not None:
+        trace.bound.append(certificate.bound)
+    for name, amount in solver.details(current.state).items():
+        trace.details.setdefault(name, []).append(amount)
+    if objective < current.best_objective:
+        current.best_objective = objective
+        if solver.returns != "last":
+            # A mean belongs to the states that it was drawn at: from the last check on.
+            current.best = copy_state(current.state) if current.last is None else current.last
+    if solver.returns == "mean":
+        current.last = copy_state(current.state)
+    bounds = certificate or (None, None)
+    progress = Progress(current.iteration, objective, weights, current.seconds, *bounds)
     if callback is not None and callback(progress):
         return Status.STOPPED
     return solver.status(current.state)
 
 
-# -- checkpoints: any dataclass of arrays and numbers --------------------------------------------
-
-
-def _copy(state: Any) -> Any:
-    """Copy a state, so that solvers may work in place."""
+def copy_state(state: Any) -> Any:
+    """Return a copy of a state and its arrays: the next step may reuse them."""
     fields = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
     return type(state)(
         **{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
     )
 
 
-def _save(
-    path: str | os.PathLike[str],
-    fingerprint: str,
-    rng: np.random.Generator,
-    trace: Trace,
-    current: _Run,
-) -> None:
-    arrays: dict[str, NDArray[Any]] = {
-        f"{which}.{f.name}": np.asarray(getattr(state, f.name))
-        for which in STATES
-        if (state := getattr(current, which)) is not None
-        for f in dataclasses.fields(state)
-    }
-    arrays["trace.weights"] = np.array(trace.weights)
-    header = {
-        "fingerprint": fingerprint,
-        "iteration": current.iteration,
-        "seconds": current.seconds,
-        "best_objective": current.best_objective,
-        "rng": rng.bit_generator.state,
-        "trace": [trace.iteration, trace.objective, trace.time, trace.bound],
-        "details": trace.details,
-    }
-    write_checkpoint(path, header, arrays)
+@contextmanager
+def progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
+    """Give a function to call with iteration and objective.
 
-
-def _restore(
-    path: str | os.PathLike[str],
-    solver: Solver[Any],
-    fingerprint: str,
-    rng: np.random.Generator,
-    trace: Trace,
-) -> _Run:
-    header, arrays = read_checkpoint(path, fingerprint, KEYS)
-    kind = solver.state_type
-    names = [f.name for f in dataclasses.fields(kind)]
-    states: dict[str, Any] = {}
-    for which in STATES:
-        saved = {name: arrays.get(f"{which}.{name}") for name in names}
-        if which == "last" and all(value is None for value in saved.values()):
-            continue  # only kept by solvers that cannot tell which state is best
-        if any(value is None for value in saved.values()) or "trace.weights" not in arrays:
-            raise damaged(path)
-        states[which] = kind(
-            **{k: v.copy() if v.ndim else v.item() for k, v in saved.items() if v is not None}
-        )
+    It shows a bar with the time left, or, without rich, a line that is overwritten.
+    """
+    if not (verbose and sys.stderr.isatty()):
+        yield lambda iteration, objective: None
+        return
     try:
-        rng.bit_generator.state = header["rng"]
-    except ValueError:
-        raise CheckpointError(
-            f"{os.fspath(path)}: was written with another kind of random generator"
-        ) from None
-    trace.iteration, trace.objective, trace.time, trace.bound = header["trace"]
-    trace.weights = list(arrays["trace.weights"])
-    trace.details = header.get("details", {})
-    return _Run(
-        iteration=header["iteration"],
-        best_objective=header["best_objective"],
-        seconds=header["seconds"],
-        **states,
+        from rich import progress
+        from rich.console import Console
+    except ImportError:
+
+        def write(iteration: int, objective: float) -> None:
+            sys.stderr.write(f"\r{iteration}/{total}  {objective:.6g}   ")
+            sys.stderr.flush()
+
+        yield write
+        sys.stderr.write("\n")
+        return
+    columns = (
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"),
     )
+    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda iteration, objective: bar.update(
+            task, completed=iteration, description=f"objective {objective:.6g}"
+        )

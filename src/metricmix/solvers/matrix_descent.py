@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import form_lengths, length_of
-from metricmix.mixture.edge_lengths import lengths_of
-from metricmix.mixture.link import link_code, link_derivative
+from metricmix.kernels.mixing import length_of
+from metricmix.mixture.edge_lengths import form_lengths, lengths_of
+from metricmix.mixture.linear import link_code, link_derivative
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
-from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.loop import Progress, Solver, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
 from metricmix.typing import Floats, Indices
@@ -52,10 +52,11 @@ class MatrixState:
     waited: int
 
 
-class WholeMatrix:
+class WholeMatrix(Solver[MatrixState]):
     """Stochastic descent over the entries of a matrix; see the module."""
 
     state_type = MatrixState
+    returns = "mean"
 
     def __init__(
         self,
@@ -80,6 +81,20 @@ class WholeMatrix:
         self.n = len(X0)
         self._w = np.empty_like(X0)  # lengths of the state being stepped on
         self._of: Floats | None = None
+
+    @property
+    def default_max_iter(self) -> int:
+        """As many as draw every term 50 times on average."""
+        return -(-50 * self.objective.n_terms(self.n) // self.batch_size)
+
+    def default_check_every(self, max_iter: int) -> int:
+        """Return a fiftieth of all iterations."""
+        return max(1, max_iter // 50)
+
+    @property
+    def tests_convergence(self) -> bool:
+        """Only with a `tol`."""
+        return self.tol is not None
 
     def init(self, rng: np.random.Generator) -> MatrixState:
         """Return the start."""
@@ -242,7 +257,6 @@ def descend_along_paths(
     objective.check(n)
     batch = check_integer(n if batch_size is None else batch_size, name="batch_size", low=1)
     enough = -(-50 * objective.n_terms(n) // batch)
-    steps = check_integer(enough if max_iter is None else max_iter, name="max_iter")
     solver = WholeMatrix(
         objective,
         X,
@@ -259,18 +273,13 @@ def descend_along_paths(
         patience=check_integer(patience, name="patience", low=1),
         n_jobs=n_jobs,
     )
-    limits = Limits(
-        steps,
-        time_limit,
-        max(1, steps // 50) if check_every is None else check_every,
-        tested=tol is not None,
-        keep_best=False,
-    )
     outcome = run(
         solver,
-        limits,
         rng,
         seed=seed,
+        max_iter=max_iter,
+        time_limit=time_limit,
+        check_every=check_every,
         callback=callback,
         checkpoint=checkpoint,
         verbose=verbose,
@@ -284,7 +293,7 @@ def descend_along_paths(
         n_iter=outcome.n_iter,
         trace=outcome.trace,
         metric=metric,
-    )
+    ).warn_unless_converged()
 
 
 # -- moving single entries of a matrix of edge lengths ------------------------------------------

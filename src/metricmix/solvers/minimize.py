@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import LINKS
+from metricmix.mixture.linear import LINKS, Mixture
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
 from metricmix.solvers.lbfgs import Full
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.loop import Limits, Progress, run
+from metricmix.solvers.loop import Progress, run
 from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
@@ -43,7 +42,6 @@ AT_ONCE = ("direct", "trust-constr")
 """Methods that are one call to a solver: they have no steps to look at."""
 EXACT = ("cutting-plane", *AT_ONCE)
 """Methods that take the mixture itself for the metric, and constrain the weights so that it is."""
-STEPS = {"stochastic": 2000, "full": 200, "cutting-plane": 500}
 PAPER = {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1}
 EXACT_UP_TO = 2000
 """Up to this many items, the objective of the result is evaluated over all terms."""
@@ -179,18 +177,14 @@ def minimize(
     paper = method == "stochastic" and options.get("scaling") == "paper"
     options = {**(PAPER if paper else {}), **options, "start": _start(start, stack)}
     solver = _make_solver(method, problem, options)
-    default_steps = 500 if paper else STEPS[method]
-    steps = check_integer(default_steps if max_iter is None else max_iter, name="max_iter")
-    drawn = isinstance(solver, Stochastic)
-    every = max(1, steps // 100) if drawn else 1
-    every = every if check_every is None else check_every
-    judged = solver.n_validation > 0 if drawn else isinstance(solver, Full)
-    tested = solver.tol is not None
+    judged = solver.returns == "best"
     outcome = run(
         solver,
-        Limits(steps, time_limit, every, tested=tested, keep_best=judged),
         rng,
         seed=seed,
+        max_iter=max_iter,
+        time_limit=time_limit,
+        check_every=check_every,
         callback=callback,
         checkpoint=checkpoint,
         verbose=verbose,
@@ -208,7 +202,7 @@ def minimize(
             gap=solver.gap(outcome.state),
             has_interior=solver.has_interior(outcome.state),
             violation=solver.model.violation(weights),
-        )
+        ).warn_unless_converged()
     value, kind = outcome.objective, "held-out" if judged else "running mean"
     if isinstance(solver, Full):
         kind = "exact" if solver.temperature is None else "soft"
@@ -225,7 +219,7 @@ def minimize(
         n_iter=outcome.n_iter,
         trace=outcome.trace,
         mixture=problem.mixture(weights),
-    )
+    ).warn_unless_converged()
 
 
 def _solve_at_once(

@@ -24,16 +24,19 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import dense_edge_gradient
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import link, link_derivative
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
+from metricmix.mixture.linear import Mixture, link, link_derivative
 from metricmix.objectives.base import Objective
-from metricmix.paths.min_plus import distances_by_rounds, edges_back
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.soft import soft_paths
-from metricmix.paths.trees import ROOTS_PER_CLOSURE, distances_from, grow_trees
+from metricmix.paths.trees import (
+    ROOTS_PER_CLOSURE,
+    bellman_ford,
+    distances_from,
+    grow_trees,
+    trace_edges,
+)
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice
 
@@ -244,13 +247,13 @@ class Problem:
         if lengths.block is None or not few:
             return None
         w = lengths.matrix(n_jobs=self.n_jobs)
-        d = distances_by_rounds(w, roots, n_jobs=self.n_jobs)
+        d = bellman_ford(w, roots, n_jobs=self.n_jobs)
         if d is None:
             return None
         value, demand = self._demand(roots, d)
         tree, end = np.nonzero(demand)
         into = np.ascontiguousarray(w.T) if self.stack.directed else w
-        edges = edges_back(into, d, roots, tree, end)
+        edges = trace_edges(into, d, roots, tree, end)
         if edges is None:
             return None
         number, u, v = edges

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from metricmix.exceptions import ConvergenceWarning, warn_caller
 from metricmix.mixture.linear import Mixture
+from metricmix.typing import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +77,7 @@ class Trace:
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     time: list[float] = field(default_factory=list)
-    weights: list[NDArray[np.float64]] = field(default_factory=list)
+    weights: list[Floats] = field(default_factory=list)
     bound: list[float] = field(default_factory=list)
     details: dict[str, list[float]] = field(default_factory=dict)
 
@@ -99,9 +101,11 @@ class Trace:
         return pd.DataFrame(table)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SolveResult:
     """What a solver found.
+
+    Solvers with more to report return subclasses, also frozen dataclasses with keyword arguments.
 
     Attributes
     ----------
@@ -112,7 +116,7 @@ class SolveResult:
         (over edge lengths), ``"held-out"`` (over the validation terms) or ``"running mean"`` (of
         the terms drawn since the last check).
     status, message : Status, str
-        Why it stopped, and the same in words.
+        Why the solver stopped, and the same in words, with what to try next.
     n_iter : int
     trace : Trace
     mixture, weights : Mixture, array
@@ -120,24 +124,28 @@ class SolveResult:
     metric : (n, n) array
         The learned metric, when the whole matrix was the variable.
     lower_bound, gap : float
-        No weights have a smaller objective, and how far from that the result may be, relative to
-        it; of solvers that prove it.
+        No feasible point has a smaller objective, and how far from that the result may be, relative
+        to its objective; None where the solver proves nothing.
     has_interior : bool
-        Whether some weights keep all triangles strictly, where a solver had to know.
+        Whether some weights satisfy all triangle inequalities strictly, where a solver tests it.
     violation : float
-        Where the mixture itself is the metric: its largest breach of a metric's laws, as a share of
-        its largest entry.
+        Where the mixture itself is the metric: the largest violation of the metric axioms, as a
+        share of its largest entry.
     seconds : dict
-        What took how long, where a solver tells: "assembly" of the constraints, "solve".
+        Time by part, where a solver reports it: "assembly" of the constraints, "solve".
+    advice : class variable, mapping of Status to str
+        Words of a subclass for `message`, where they differ from those of :class:`Status`.
     """
 
+    advice: ClassVar[Mapping[Status, str]] = {}
+
     objective: float
-    objective_kind: str
+    objective_kind: str = "exact"
     status: Status
     n_iter: int
-    trace: Trace
+    trace: Trace = field(repr=False)
     mixture: Mixture | None = None
-    metric: NDArray[np.float64] | None = None
+    metric: Floats | None = field(default=None, repr=False)
     lower_bound: float | None = None
     gap: float | None = None
     has_interior: bool | None = None
@@ -145,23 +153,32 @@ class SolveResult:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
-    def weights(self) -> NDArray[np.float64] | None:
+    def weights(self) -> Floats | None:
         """The learned weights."""
         return None if self.mixture is None else self.mixture.weights
 
     @property
     def message(self) -> str:
-        """Why the solver stopped, in words."""
-        return self.status.value
+        """Why the solver stopped, in words, with the certified gap if it did not converge."""
+        words = self.advice.get(self.status, self.status.value)
+        if self.gap is None or self.status in (Status.CONVERGED, Status.NO_INTERIOR):
+            return words
+        return f"{words} (certified gap {self.gap:.2g})"
 
     @property
     def converged(self) -> bool:
         """Whether the solver did what was asked of it."""
         return self.status.is_success
 
+    def warn_unless_converged(self) -> Self:
+        """Give a ConvergenceWarning with the message, if the solver fell short; return itself."""
+        if not self.converged:
+            warn_caller(self.message, ConvergenceWarning)
+        return self
+
     def __repr__(self) -> str:
         what = f"mixture={str(self.mixture)!r}" if self.mixture else "metric=..."
         return (
-            f"SolveResult(objective={self.objective:.6g} ({self.objective_kind}), "
+            f"{type(self).__name__}(objective={self.objective:.6g} ({self.objective_kind}), "
             f"status={self.status.name}, n_iter={self.n_iter}, {what})"
         )

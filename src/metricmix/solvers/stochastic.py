@@ -15,11 +15,13 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.solvers.loop import Solver
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats
@@ -59,7 +61,7 @@ class StochasticState:
 
 
 @dataclass(frozen=True)
-class Stochastic:
+class Stochastic(Solver[StochasticState]):
     """Algorithm 1 and its variants.
 
     Parameters
@@ -125,6 +127,25 @@ class Stochastic:
             raise InputError(
                 f"{which} needs held-out terms, got 0", argument="n_validation", remedy="try 200"
             )
+
+    @property
+    def returns(self) -> Literal["best", "mean"]:
+        """Held-out terms tell which state is best."""
+        return "best" if self.n_validation else "mean"
+
+    @property
+    def default_max_iter(self) -> int:
+        """2000 iterations, or the paper's 500."""
+        return 500 if self.scaling == "paper" else 2000
+
+    @property
+    def tests_convergence(self) -> bool:
+        """Only with a `tol`."""
+        return self.tol is not None
+
+    def default_check_every(self, max_iter: int) -> int:
+        """Return a hundredth of all iterations."""
+        return max(1, max_iter // 100)
 
     def init(self, rng: np.random.Generator) -> StochasticState:
         """Hold some terms out and return the start."""

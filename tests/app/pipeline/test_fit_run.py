@@ -12,7 +12,7 @@ import pytest
 
 import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
-from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_arrivals
+from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
 from metricmix.app.pipeline.fit_run import label_remarks
 from metricmix.app.pipeline.run_folder import check_output_folder
@@ -156,7 +156,7 @@ def test_only_files_of_an_earlier_run_are_replaced(shop, tmp_path) -> None:
     assert json.loads((out / "run.json").read_text())["found"]["accuracy"] is None
 
 
-@pytest.mark.parametrize("fails", ["save", "keep_inputs", "write_csv"])
+@pytest.mark.parametrize("fails", ["save", "save_inputs", "write_csv"])
 def test_a_failure_leaves_nothing(shop, tmp_path, monkeypatch, fails) -> None:
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")
@@ -196,7 +196,7 @@ def test_new_items_get_labels(fitted, shop) -> None:
     folder, _outcome, _ = fitted
     run = open_run(folder)
     kept = run.inputs()
-    new, _ = read_arrivals(
+    new, _ = read_new_items(
         kept,
         shop / "new.csv",
         edges=[parse_edges(f"together={shop / 'new-together.csv'}")],

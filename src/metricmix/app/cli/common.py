@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from metricmix.app.matrix_files import MatrixFile
+    from metricmix.app.ingest.matrices import MatrixFile
 
 __all__ = [
     "FILE",
@@ -77,7 +77,7 @@ def complete_file(*_: object) -> list[CompletionItem]:
 def read_matrix_file(file: Path, symmetrise: str | None = None) -> MatrixFile:
     """Read a matrix, and make it symmetric if `symmetrise` says how."""
     from metricmix.app import matrix_check
-    from metricmix.app.matrix_files import read_matrix
+    from metricmix.app.ingest.matrices import read_matrix
 
     with report_errors(file):
         matrix = read_matrix(file)

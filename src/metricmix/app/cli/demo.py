@@ -136,7 +136,7 @@ def example(name: str | None, out: Path | None, listed: bool, force: bool, quiet
         if name not in EXAMPLES:
             raise CommandError(f"NAME: expected one of {', '.join(EXAMPLES)}, got {name!r}")
         chosen, folder = EXAMPLES[name], Path(name) if out is None else out
-        before = chosen.there_already(folder)
+        before = chosen.existing_files(folder)
         if before and not force:
             raise CommandError(f"{before[0]}: there already; pass --force to overwrite it")
         with report_errors(folder):

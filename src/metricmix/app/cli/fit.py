@@ -251,7 +251,6 @@ def confirm_folder(out: Path, force: bool) -> None:
 
 def print_plan(plan: Plan, seconds: float | None = None) -> None:
     """Print what was joined; if the expected time is given, all columns and the cost too."""
-    from metricmix.app.ingest.match import described, remarks
     from metricmix.app.pipeline.fit_run import label_remarks
 
     report, items = plan.report, plan.items
@@ -284,9 +283,9 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
     width = max(len(source.name) for source in report.sources)
     seen: set[str] = set()
     for source in report.sources:
-        click.echo(f"  {source.name:<{width}}  {described(source)}")
+        click.echo(f"  {source.name:<{width}}  {source.describe()}")
         if source.file not in seen:
-            for line in remarks(source):
+            for line in source.remarks():
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
     if report.directed:

@@ -27,7 +27,7 @@ from metricmix.app.cli.common import (
 
 if TYPE_CHECKING:
     from metricmix.app.ingest import ItemTable
-    from metricmix.app.ingest.new_items import ArrivedEdges
+    from metricmix.app.ingest.new_items import NewEdgesReport
     from metricmix.app.pipeline import NewLabel
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier
@@ -85,7 +85,7 @@ def predict(
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
     with interruptible("nothing was written"), report_errors():
-        from metricmix.app.ingest import parse_edges, parse_matrix, read_arrivals
+        from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_files
         from metricmix.app.pipeline.run_folder import as_csv, label_rows
         from metricmix.atomic import replacing
@@ -95,7 +95,7 @@ def predict(
         graphs, rows = [parse_edges(text) for text in edges], [parse_matrix(t) for t in matrix]
         run = open_run(model)
         kept = run.inputs()
-        new, joined = read_arrivals(kept, items, edges=graphs, matrices=rows)
+        new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
         labels = list(predict_files(run.model, kept, new))
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
@@ -113,7 +113,7 @@ def predict(
             click.echo(f"{out}: {len(labels)} new items", err=True)
 
 
-def print_edges_left_out(joined: tuple[ArrivedEdges, ...]) -> None:
+def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
     """Print how many edges were left out, and how many new items have none."""
     for graph in joined:
         if lost := graph.n_left_out:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from metricmix.app.matrix_files import MatrixFile
+    from metricmix.app.ingest.matrices import MatrixFile
     from metricmix.nearness import NearnessProgress, NearnessResult
 
     Floats = NDArray[np.float64]
@@ -113,8 +113,8 @@ def repair(
     was one.
     """
     with interruptible("nothing was written"):
+        from metricmix.app.ingest.matrices import check_target, write_matrix
         from metricmix.app.matrix_check import fill_one_sided
-        from metricmix.app.matrix_files import check_target, write_matrix
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:

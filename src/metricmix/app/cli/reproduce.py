@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from metricmix.app.cli.common import interruptible, progress_bar, report_errors
-
-if TYPE_CHECKING:
-    from metricmix.paper.experiment import Cell, Experiment
 
 __all__ = ["reproduce"]
 
@@ -86,13 +82,6 @@ def reproduce(
         report_errors(out, exit_code=1),
         progress_bar() as show,
     ):
-        costs = {"done": 0.0, "total": 1.0}
-
-        def on_cell(experiment: Experiment, cell: Cell, cost: float) -> None:
-            costs["done"] += cost
-            where = ", ".join(f"{name} {value}" for name, value in cell.items())
-            show(f"{experiment.name} {where}", costs["done"] / costs["total"])
-
         outcome = run(
             *(what, out),
             data=data,
@@ -102,8 +91,7 @@ def reproduce(
             repetitions=repetitions,
             n_jobs=jobs or effective_threads(),
             fresh=fresh,
-            on_start=lambda total: costs.update(total=total),
-            on_cell=on_cell,
+            on_progress=lambda done, total, name: show(name, done / (total or 1.0)),
         )
     seconds = time.perf_counter() - started
     click.echo(f"{outcome.n_cells} cells run in {seconds:.0f} s, kept in {outcome.results.path}")

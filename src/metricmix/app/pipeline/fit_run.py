@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.item_tables import one_of, read_items
-from metricmix.app.ingest.join import Gathered, Plan, plan
-from metricmix.app.ingest.match import described, remarks, some
-from metricmix.app.ingest.new_items import keep_inputs
+from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.join import JoinedData, Plan, plan, shorten
+from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.page import (
     Accuracy,
@@ -82,7 +82,7 @@ class FitSettings:
     sources : tuple of SourceSpec
         Besides those made of the table's columns, unless `defaults` is False.
     kinds : mapping of column names to kinds
-        See :func:`~metricmix.app.ingest.decide`.
+        See :func:`~metricmix.app.ingest.infer_columns`.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
     tune : bool
@@ -132,7 +132,7 @@ class FitOutcome:
     ----------
     settings : FitSettings
     model : MetricMixtureClassifier
-    gathered : Gathered
+    gathered : JoinedData
         The joined files.
     weights : dict of columns
         The table of weights, with intervals where these were asked for.
@@ -152,7 +152,7 @@ class FitOutcome:
 
     settings: FitSettings
     model: MetricMixtureClassifier
-    gathered: Gathered
+    gathered: JoinedData
     weights: dict[str, Any]
     metric: Floats
     probabilities: Floats
@@ -227,7 +227,9 @@ def plan_files(settings: FitSettings) -> Plan:
             f"one item in each of {len(sizes)} classes; label a few more"
         )
     if settings.name and settings.name not in items.attributes:
-        raise InputError(argument="name", expected=one_of(list(items.attributes), settings.name))
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
 
 
@@ -242,7 +244,7 @@ def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
-        yield f"a single item has the label {some(single, ' or ')}: too few to learn from"
+        yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
 
 
 # -- progress ------------------------------------------------------------------------------------
@@ -340,7 +342,7 @@ def fit_files(
                 write_page(folder / names.REPORT, run_page(outcome, command, report))
         with progress.step("writing"):
             save(model, folder / names.MODEL)
-            keep_inputs(folder / names.INPUTS, outcome.gathered)
+            save_inputs(folder / names.INPUTS, outcome.gathered)
             rows = prediction_rows(model, outcome.metric, outcome.probabilities)
             write_csv(folder / names.PREDICTIONS, rows)
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
@@ -392,7 +394,7 @@ def fit_plan(plan: Plan, settings: FitSettings, progress: StepProgress) -> FitOu
     )
 
 
-def learn(gathered: Gathered, settings: FitSettings) -> MetricMixtureClassifier:
+def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
     """Fit the classifier, its rule and rho chosen by cross-validation if `settings.tune`."""
     options: dict[str, Any] = {
         "objective": settings.objective,
@@ -436,7 +438,7 @@ def run_page(
     facts += [
         (f"Source {source.name}", text)
         for source in sources
-        if source is first_of_file[source.file] and (text := "; ".join(remarks(source)))
+        if source is first_of_file[source.file] and (text := "; ".join(source.remarks()))
     ]
     ignored = [column.name for column in gathered.columns if column.kind == "ignore"]
     if ignored:
@@ -454,7 +456,7 @@ def run_page(
         precomputed=Precomputed(outcome.metric, outcome.probabilities, outcome.weights),
         annotations=Annotations(
             items=items.attributes[title_column] if title_column else (),
-            sources={source.name: described(source) for source in sources},
+            sources={source.name: source.describe() for source in sources},
             command=command,
             facts=facts,
         ),

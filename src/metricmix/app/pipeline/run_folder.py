@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import Arrivals
-from metricmix.app.ingest.new_items import KeptInputs, load_inputs
+from metricmix.app.ingest.file_sources import NewItemData
+from metricmix.app.ingest.new_items import FitInputs, load_inputs
 from metricmix.app.page.content import nearest_labelled_item
 from metricmix.app.page.html import as_live, item_ids
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -73,7 +73,7 @@ class RunFolder:
     folder: Path | None
     source: Path
 
-    def inputs(self) -> KeptInputs:
+    def inputs(self) -> FitInputs:
         """Return what new items are compared with; ModelFileError if it was not stored."""
         if self.folder is None:
             raise ModelFileError(
@@ -173,7 +173,7 @@ class NewLabel:
 
 
 def predict_files(
-    model: MetricMixtureClassifier, kept: KeptInputs, new: Arrivals
+    model: MetricMixtureClassifier, kept: FitInputs, new: NewItemData
 ) -> Iterator[NewLabel]:
     """Yield a label for every new item, in their order.
 
