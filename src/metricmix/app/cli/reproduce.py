@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from metricmix.app.cli.common import interruptible, progress_bar, report_errors
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["reproduce"]
 
@@ -95,7 +91,7 @@ def reproduce(
             repetitions=repetitions,
             n_jobs=jobs or effective_threads(),
             fresh=fresh,
-            on_progress=lambda done, total, name: show(name, done / total),
+            on_progress=lambda done, total, name: show(name, done / (total or 1.0)),
         )
     seconds = time.perf_counter() - started
     click.echo(f"{outcome.n_cells} cells run in {seconds:.0f} s, kept in {outcome.results.path}")
