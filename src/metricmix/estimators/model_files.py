@@ -211,7 +211,10 @@ FITTED: dict[type[Any], dict[str, Any]] = {
 """What a fit leaves, by class. `_labels` are the class numbers of `transduction_`."""
 INPUTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
-    FeatureInput: {"X": AnyArray | sparse.csr_array | sparse.csr_matrix, "stack": dict},
+    FeatureInput: {
+        "X": AnyArray | sparse.csr_array | sparse.csr_matrix,
+        "stack": DissimilarityStack,
+    },
     IdInput: {"stack": DissimilarityStack, "samples": Indices},
 }
 STACK = {
@@ -670,7 +673,7 @@ class Reader:
         fits = self.specs != "precomputed" and input_kind(self.specs) is FeatureInput
         require(fits, "'sources' to be recipes for its table")
         X = self.decode(X)
-        require(isinstance(X, np.ndarray) or sparse.issparse(X), "a feature table")
+        require(conforms(X, INPUTS[FeatureInput]["X"]), "a feature table")
         if stack["stack"]["matrices"] is None:
             self.sources = FeatureInput(self.specs, X).stack
         stack = self.decode(stack)
