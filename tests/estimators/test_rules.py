@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -343,3 +343,24 @@ def test_searches_over_rules() -> None:
     assert nested.best_estimator_.rule == KNearest(nested.best_params_["rule__n_neighbors"])
     scores = [found.cv_results_["mean_test_score"] for found in (search, nested)]
     assert np.array_equal(scores[0][1:], scores[1])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A solver object, as `minimize` takes it."""
+
+    tol: float = 1e-6
+
+
+def test_a_solver_object_reaches_minimize(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def minimize(objective: Any, stack: Any, method: Any, **options: Any) -> Any:
+        seen.append(method)
+        return mm.minimize(objective, stack, "full", **options)
+
+    monkeypatch.setattr("metricmix.estimators.base.minimize", minimize)
+    model = MetricMixtureClassifier(method=Settings()).set_params(method__tol=1e-3)
+    model.fit(CASES["symmetric"].stack, Y)
+    assert seen == [Settings(1e-3)]
+    assert model.get_params()["method__tol"] == 1e-3

@@ -161,8 +161,8 @@ class MixtureEstimator(BaseEstimator):
         params: dict[str, Any] = super().get_params(deep)
         for name, value in list(params.items() if deep else ()):
             if is_settings(value):
-                own = {f"{name}__{part.name}": getattr(value, part.name) for part in fields(value)}
-                params.update(own)
+                names = [part.name for part in fields(value) if part.init]
+                params.update({f"{name}__{part}": getattr(value, part) for part in names})
         return params
 
     def set_params(self, **params: Any) -> MixtureEstimator:
@@ -174,7 +174,7 @@ class MixtureEstimator(BaseEstimator):
         super().set_params(**params)
         for name, changes in nested.items():
             value: Any = self.get_params(deep=False).get(name)
-            known = [part.name for part in fields(value)] if is_settings(value) else []
+            known = [p.name for p in fields(value) if p.init] if is_settings(value) else []
             for setting in changes:
                 if setting not in known:
                     raise InputError(
@@ -233,7 +233,7 @@ class MixtureEstimator(BaseEstimator):
             opened = IdInput(self.sources, X, scaling)
         else:
             opened = PrecomputedInput(X, scaling, type(self).__name__)
-            self.n_features_in_ = opened.stack.n_items
+            self.n_features_in_ = len(opened.stack)
         if y is not None and len(opened.samples) != _num_samples(y):
             raise InputError(
                 argument="y",
@@ -290,10 +290,12 @@ class MixtureLearner(MixtureEstimator):
     _input: Input = field(init=False)
     _objective: Objective | None = field(init=False)
 
-    def _learn(self, opened: Input, objective: Objective | None) -> None:
-        """Learn the weights, and set what was learned."""
+    def _learn(
+        self, opened: Input, objective: Objective | None, result: SolveResult | None = None
+    ) -> None:
+        """Learn the weights, unless `result` has them, and set what was learned."""
         self._input, self._objective, self.stack_ = opened, objective, opened.stack
-        self.result_ = self._solve(objective, self.stack_)
+        self.result_ = self._solve(objective, self.stack_) if result is None else result
         assert self.result_.mixture is not None
         self.mixture_, self.n_iter_ = self.result_.mixture, self.result_.n_iter
 

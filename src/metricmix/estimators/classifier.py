@@ -16,6 +16,7 @@ from metricmix.estimators.inputs import FeatureInput, Input, encode_labels, is_u
 from metricmix.estimators.rules import FittedRule, Rule, as_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.solvers.result import SolveResult
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
@@ -95,17 +96,29 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
             self._fit_input(opened, *encode_labels(y, type(self).__name__))
         return self
 
-    def _fit_input(self, opened: Input, classes: AnyArray, given: Indices) -> None:
-        """Fit to items that were read before, `given` being the class numbers of X."""
+    def _fit_input(
+        self,
+        opened: Input,
+        classes: AnyArray,
+        given: Indices,
+        result: SolveResult | None = None,
+        labels: Indices | None = None,
+    ) -> None:
+        """Fit to items that were read before, `given` being the class numbers of X.
+
+        `result` and `labels`, the class numbers of all items, are those of a model that is loaded.
+        """
         self.classes_ = classes
         self._codes = np.full(opened.stack.n_items, -1)
         self._codes[opened.samples] = given
-        self._learn(opened, make_objective(self, self._codes, classes))
+        own = result is not None and not isinstance(self.objective, str)  # and was not stored
+        objective = None if own else make_objective(self, self._codes, classes)
+        self._learn(opened, objective, result)
         self._rule = self._fitted_rule(self._lengths(), self._codes)
-        labels = self._codes.copy()
-        unlabelled = labels < 0
-        if unlabelled.any():
-            labels[unlabelled] = self._rule.probabilities[unlabelled].argmax(axis=1)
+        if labels is None:
+            labels, unlabelled = self._codes.copy(), self._codes < 0
+            if unlabelled.any():
+                labels[unlabelled] = self._rule.probabilities[unlabelled].argmax(axis=1)
         self.transduction_ = classes[labels]
 
     def _fitted_rule(self, lengths: EdgeLengths, codes: Indices) -> FittedRule:

@@ -66,6 +66,8 @@ class Input(ABC):
 
     stack: DissimilarityStack
     samples: Indices
+    n_features: int | None = None
+    """What scikit-learn calls `n_features_in_`; None for ids."""
 
     def members(self, X: Any) -> Indices | None:
         """Return the positions of X among the items of the stack; None if they are new items."""
@@ -114,6 +116,7 @@ class PrecomputedInput(Input):
                 argument="X", expected="two items at least", found="n_samples=1 (1 sample)"
             )
         self.stack = scaled_once(X, scaling)
+        self.n_features = self.stack.n_items
         self.samples = np.arange(self.stack.n_items)
 
     def rows(self, X: Any) -> Iterator[AnyArray]:
@@ -237,7 +240,7 @@ class FeatureInput(Input):
         stack: DissimilarityStack | None = None,
     ) -> None:
         self.recipes = self.recipes_of(sources)
-        self.X = X
+        self.X, self.n_features = X, X.shape[1]
         self.applied: list[AppliedRecipe] = [recipe.apply(X) for recipe in self.recipes]
         if stack is None:
             matrices = [applied.matrix for applied in self.applied]

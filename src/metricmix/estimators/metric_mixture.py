@@ -10,12 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
-from metricmix.estimators.inputs import encode_labels
+from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.objectives.base import Objective
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.neighbours import kneighbors_graph
 from metricmix.paths.out_of_sample import are_items
-from metricmix.typing import Floats, Indices
+from metricmix.solvers.result import SolveResult
+from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -72,17 +73,32 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
             -1 (among texts: "" or "-1") marks items without a label, which take part in paths.
         """
         with discard_previous_fit(self):
-            opened, objective = self._open(X, y), self.objective
-            self._codes = None
-            if y is not None or not (objective is None or isinstance(objective, Objective)):
-                self.classes_, given = encode_labels(y, type(self).__name__)
-                self._codes = np.full(opened.stack.n_items, -1)
-                self._codes[opened.samples] = given
-                objective = make_objective(self, self._codes, self.classes_)
-            self._learn(opened, objective)
-            self._cache = {}
-            self._n_features_out = len(opened.samples)
+            opened = self._open(X, y)
+            if y is None and (self.objective is None or isinstance(self.objective, Objective)):
+                self._fit_input(opened, None, None)
+            else:
+                self._fit_input(opened, *encode_labels(y, type(self).__name__))
         return self
+
+    def _fit_input(
+        self,
+        opened: Input,
+        classes: AnyArray | None,
+        given: Indices | None,
+        result: SolveResult | None = None,
+    ) -> None:
+        """Fit to items that were read before, `given` being the class numbers of X.
+
+        `result` is that of a model that is loaded.
+        """
+        own = result is not None and not isinstance(self.objective, str)  # and was not stored
+        objective, self._codes = None if own else self.objective, None
+        if classes is not None and given is not None:
+            self.classes_, self._codes = classes, np.full(opened.stack.n_items, -1)
+            self._codes[opened.samples] = given
+            objective = None if own else make_objective(self, self._codes, classes)
+        self._learn(opened, objective, result)
+        self._cache, self._n_features_out = {}, len(opened.samples)
 
     def compute_metric(self) -> Floats:
         """Compute the metric between all items, (n, n), and keep it as `metric_`.

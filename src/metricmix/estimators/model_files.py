@@ -46,7 +46,6 @@ from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import make_objective
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
 from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
 from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
@@ -61,7 +60,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, check_square
+from metricmix.validation import check_choice, check_indices, check_square
 
 __all__ = ["load", "save"]
 
@@ -159,8 +158,7 @@ def load(
     try:
         with ModelFile(path, verify=verify) as file, np.errstate(all="ignore"):
             estimator = Reader(file, sources, functions).decode(file.content)
-            if type(estimator) not in FITTED:
-                raise ModelFileError(f"holds no estimator, expected one of {', '.join(ESTIMATORS)}")
+            require(type(estimator) in FITTED, f"one of {', '.join(ESTIMATORS)}")
             file.check_all_read()
     except (ModelFileError, InputError) as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
@@ -186,25 +184,19 @@ class NotStored:
 
 
 Matrix = Floats | NDArray[np.float32]
+LEARNED = {
+    "_input": PrecomputedInput | FeatureInput | IdInput,
+    "result_": SolveResult,
+    "classes_": AnyArray | None,
+    "_codes": Indices | None,
+}
 FITTED: dict[type[Any], dict[str, Any]] = {
-    MetricMixture: {
-        "_input": PrecomputedInput | FeatureInput | IdInput,
-        "result_": SolveResult,
-        "classes_": AnyArray | None,
-        "_codes": Indices | None,
-        "metric_": Matrix | None,
-    },
-    MetricMixtureClassifier: {
-        "_input": PrecomputedInput | FeatureInput | IdInput,
-        "result_": SolveResult,
-        "classes_": AnyArray,
-        "_codes": Indices,
-        "_labels": Indices,
-    },
+    MetricMixture: {**LEARNED, "metric_": Matrix | None},
+    MetricMixtureClassifier: {**LEARNED, "_labels": Indices},
     MetricMixtureClassifierCV: {
         "best_estimator_": MetricMixtureClassifier,
         "best_index_": int,
-        "cv_results_": dict[str, Any],
+        "cv_results_": dict,
     },
     MetricRepair: {
         "metric_": Matrix,
@@ -219,7 +211,10 @@ FITTED: dict[type[Any], dict[str, Any]] = {
 """What a fit leaves, by class. `_labels` are the class numbers of `transduction_`."""
 INPUTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
-    FeatureInput: {"X": Any, "stack": DissimilarityStack},
+    FeatureInput: {
+        "X": AnyArray | sparse.csr_array | sparse.csr_matrix,
+        "stack": DissimilarityStack,
+    },
     IdInput: {"stack": DissimilarityStack, "samples": Indices},
 }
 STACK = {
@@ -230,19 +225,16 @@ STACK = {
     "scaling": str,
     "scales": Floats,
     "matrices": Matrix | list[Matrix] | None,
-    "fingerprint": dict[str, Any] | None,
+    "fingerprint": dict | None,
 }
 SPARSE = {"data": AnyArray, "indices": AnyArray, "indptr": AnyArray, "shape": tuple[int, int]}
 MEMBERS = ("X", "_codes", "_labels", "_rows", "block", "metric_", "samples", *SPARSE)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
-ESTIMATORS = {kind.__name__: kind for kind in FITTED}
-INPUT_NAMES = {kind.__name__: kind for kind in INPUTS}
+ESTIMATORS, INPUT_KINDS = ({kind.__name__: kind for kind in table} for table in (FITTED, INPUTS))
+SETTINGS = (*RULES.values(), *METHODS.values())
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (
-        *(Mixture, SolveResult, Trace, MetricViolations, LabelledKFold, NotStored),
-        *(*RULES.values(), *METHODS.values()),
-    )
+    for kind in (Mixture, SolveResult, Trace, MetricViolations, LabelledKFold, NotStored, *SETTINGS)
 }
 """Objects that are stored as the arguments of their constructors."""
 
@@ -268,13 +260,14 @@ def conforms(value: Any, kind: Any) -> bool:
             parts = (parts[0],) * len(value)
         return len(value) == len(parts) and all(map(conforms, value, parts))
     kind = {None: NoneType}.get(kind, origin or kind)
-    if kind in (bool, int, float, str):  # True is no number here
-        return type(value) is kind
-    return kind is Any or isinstance(value, kind)
+    if isinstance(value, bool):
+        return kind in (bool, Any)
+    return kind is Any or isinstance(value, (int, float) if kind is float else kind)
 
 
 # -- writing ---------------------------------------------------------------------------------------
 
+NAN, INF = float("nan"), float("inf")
 DTYPES = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U\d{1,9}|\|S\d{1,9}|\|O")
 TEXT_LIMIT = 1 << 28
 """Bytes that an array of text may take: a file cannot ask for more."""
@@ -283,6 +276,15 @@ ROWS = 256
 HASHED = 1 << 27
 """Entries of a stack up to which all of them count in its fingerprint; else evenly spaced rows."""
 CHANGED = "{}: expected the parameters of the fit, found others; fit again to save"
+
+
+SIMPLE: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "float": (float, repr, {repr(value): value for value in (NAN, INF, -INF)}.__getitem__),
+    "range": (range, lambda value: [value.start, value.stop, value.step], lambda r: range(*r)),
+    "Status": (Status, lambda status: status.name, Status.__getitem__),
+}
+"""Values that become one value of JSON: type, how it is written, how it is read."""
 
 
 class Writer:
@@ -305,43 +307,37 @@ class Writer:
             return {"scalar": [dtype_code(value, name), self.encode(value.item(), name)]}
         if value is None or isinstance(value, bool | int | str):
             return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, bytes):
-            return {"bytes": value.hex()}
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        for key, (simple, write, _) in SIMPLE.items():
+            if isinstance(value, simple):
+                return {key: write(value)}
         if isinstance(value, list):
             return [self.encode(part, f"{name}[{k}]") for k, part in enumerate(value)]
         if isinstance(value, tuple):
             return {"tuple": self.encode(list(value), name)}
-        if isinstance(value, range):
-            return {"range": [value.start, value.stop, value.step]}
         if isinstance(value, Mapping):
-            parts = value.items()
-            return {
-                "dict": [[self.encode(k, name), self.encode(v, f"{name}[{k!r}]")] for k, v in parts]
-            }
+            parts = ([self.encode(k, name), self.encode(value[k], f"{name}[{k!r}]")] for k in value)
+            return {"dict": list(parts)}
         if isinstance(value, np.ndarray) and name in MEMBERS:
             self.arrays[name] = pending(value)
             return {"member": name}
         if isinstance(value, np.ndarray):
             values = [self.encode(part, name) for part in value.ravel().tolist()]
-            dtype = dtype_code(value, name)
-            return {"array": {"dtype": dtype, "shape": list(value.shape), "values": values}}
-        if kind in FITTED:
-            return {kind.__name__: self.encode_estimator(value)}
-        if kind in INPUTS:
-            return {kind.__name__: self.encode_parts(value, INPUTS[kind])}
-        if isinstance(value, DissimilarityStack):
-            return {"stack": self.encode_stack(value)}
-        if isinstance(value, sparse.csr_array | sparse.csr_matrix):
-            return {kind.__name__: self.encode_parts(value, SPARSE)}
-        if isinstance(value, Status):
-            return {"Status": value.name}
-        if RECORDS.get(kind.__name__) is kind:
-            return {kind.__name__: self.encode_parts(value, arguments(kind))}
+            return {"array": [dtype_code(value, name), list(value.shape), values]}
         if isinstance(value, Recipe) or (callable(value) and name.startswith("sources")):
             key = "recipe" if isinstance(value, Recipe) else "function"
             return {key: self.encode(as_recipe(value).to_dict(), name)}
+        if kind in FITTED:
+            return {kind.__name__: self.encode_estimator(value)}
+        if isinstance(value, DissimilarityStack):
+            return {"stack": self.encode_stack(value)}
+        table = SPARSE if isinstance(value, sparse.csr_array | sparse.csr_matrix) else None
+        if table is None and RECORDS.get(kind.__name__) is kind:
+            table = arguments(kind)
+        table = INPUTS.get(kind, table)
+        if table is not None:
+            return {kind.__name__: self.encode_parts(value, table)}
         raise ModelFileError(
             f"{name}: expected numbers, text, None, or lists, dictionaries and arrays of these, "
             f"got {kind.__name__}, which cannot be stored"
@@ -362,7 +358,7 @@ class Writer:
         parameters = {}
         for name, value in estimator.get_params(deep=False).items():
             if name == "sources" and isinstance(value, DissimilarityStack):
-                value = {"scaling": value.scaling, "scales": value.scales}
+                value = {"scaling": value.scaling, "scales": value.scales.tolist()}
             if name == "objective" and not (value is None or isinstance(value, str | NotStored)):
                 value = NotStored(str(getattr(value, "__name__", type(value).__name__)))
             try:
@@ -514,40 +510,34 @@ class Reader:
             return stored
         try:
             ((kind, given),) = stored.items()
+            if kind in SIMPLE:
+                return SIMPLE[kind][2](given)
             if kind == "tuple":
                 return tuple(self.decode(list(given)))
-            if kind == "float" and given in ("nan", "inf", "-inf"):
-                return float(given)
-            if kind == "bytes":
-                return bytes.fromhex(given)
-            if kind == "range":
-                return range(*given)
             if kind == "dict":
                 return {self.decode(key): self.decode(value) for key, value in given}
             if kind == "scalar":
                 return self.decode_array(given[0], [], given[1:])[()]
             if kind == "array":
-                return self.decode_array(**given)
-            if kind == "member" and self.file is not None:
+                return self.decode_array(*given)
+            if kind == "member":
                 return self.file.array(given, mapped=given.startswith("source_"))
             if kind in ("csr_array", "csr_matrix"):
                 return decode_sparse(kind, **self.read(given, SPARSE))
-            if kind == "Status":
-                return Status[given]
-            if kind == "stack":
-                return self.decode_stack(self.read(given, STACK))
-            if kind in INPUT_NAMES:
-                return self.decode_input(INPUT_NAMES[kind], given)
-            if kind in RECORDS:
-                return RECORDS[kind](**self.read(given, arguments(RECORDS[kind])))
             if kind in ("recipe", "function"):
                 recipe = Recipe.from_dict(self.decode(given), self.functions)
                 return recipe if kind == "recipe" else recipe.arguments.get("metric")
+            if kind == "stack":
+                return self.decode_stack(**self.read(given, STACK))
+            if kind in RECORDS:
+                return RECORDS[kind](**self.read(given, arguments(RECORDS[kind])))
+            if kind in INPUT_KINDS:
+                return self.decode_input(INPUT_KINDS[kind], given)
             if kind in ESTIMATORS:
                 return self.decode_estimator(ESTIMATORS[kind], given)
         except MetricMixError:
             raise
-        except (TypeError, ValueError, AttributeError, LookupError, OverflowError):
+        except INCONSISTENT:
             pass
         raise ModelFileError(f"its manifest holds {str(stored)[:60]}, which is not a value")
 
@@ -589,7 +579,7 @@ class Reader:
         if kind is MetricRepair:
             self.restore_repair(estimator, values)
         elif kind is MetricMixtureClassifierCV:
-            restore_search(estimator, **values)
+            restore_search(estimator, *values.values())
         else:
             self.restore_learner(estimator, values)
         names, output = stored["feature_names"], stored["output"]
@@ -614,45 +604,30 @@ class Reader:
 
     def restore_learner(self, estimator: Any, values: dict[str, Any]) -> None:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
-        opened, result, classes, codes = (
-            values[name] for name in ("_input", "result_", "classes_", "_codes")
-        )
-        estimator._input, stack = opened, opened.stack
-        n, estimator.sources = stack.n_items, self.specs
-        if not isinstance(opened, IdInput):
-            estimator.n_features_in_ = opened.X.shape[1] if isinstance(opened, FeatureInput) else n
-        self.check_result(result, stack)
-        estimator.stack_, estimator.result_, estimator._codes = stack, result, codes
-        estimator.mixture_, estimator.n_iter_ = result.mixture, result.n_iter
+        opened, result, classes, codes, last = values.values()
+        n, given = len(opened.stack), np.empty(0, np.int64)
+        estimator.sources = self.specs
+        if opened.n_features is not None:
+            estimator.n_features_in_ = opened.n_features
+        self.check_result(result, opened.stack)
         if classes is not None:
-            listed = classes.tolist() if classes.ndim == 1 else [[]]
-            different = len(set(map(repr, listed))) == len(listed) and len(set(listed)) == len(
-                listed
-            )
-            require(different, "'classes_' to be different values in a row")
-            estimator.classes_ = classes
-        if codes is not None:
-            outside = np.ones(n, dtype=bool)
-            outside[opened.samples] = False
-            found, C = np.unique(codes[codes >= 0]), len(classes)
-            sound = codes.shape == (n,) and codes.min() >= -1 and not (codes[outside] >= 0).any()
-            sound = sound and C > 1 and np.array_equal(found, np.arange(C))
-            require(sound, f"the items of the fit to have class numbers 0 .. {C - 1}")
-        named = codes is not None and isinstance(estimator.objective, str)
-        estimator._objective = make_objective(estimator, codes, classes) if named else None
+            sound = len(classes) > 1 and np.array_equal(np.unique(classes), classes)
+            require(sound, "'classes_' to be different values in a row")
+            found = np.unique(codes[codes >= 0])
+            sound = codes.shape == (n,) and codes.min() >= -1
+            sound = sound and np.array_equal(found, np.arange(len(classes)))
+            require(sound, f"the items of the fit to have class numbers 0 .. {len(classes) - 1}")
+            given = codes[opened.samples]
         if isinstance(estimator, MetricMixtureClassifier):
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
-            labels = values["_labels"]
-            sound = labels.shape == (n,) and labels.min() >= 0
-            sound = sound and not (labels != codes)[codes >= 0].any()
+            sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
             require(sound, "a label for every item, its own if it has one")
-            estimator.transduction_ = classes[labels]
-            estimator._rule = estimator._fitted_rule(estimator._lengths(), codes)
+            estimator._fit_input(opened, classes, given, result, last)
             return
-        estimator._cache, estimator._n_features_out = {}, len(opened.samples)
-        if values["metric_"] is not None:
-            self.check_metric(values["metric_"], n, stack.directed)
-            estimator.metric_ = estimator._cache["metric"] = values["metric_"]
+        estimator._fit_input(opened, classes, given, result)
+        if last is not None:
+            self.check_metric(last, n, opened.stack.directed)
+            estimator.metric_ = estimator._cache["metric"] = last
 
     def check_metric(self, metric: AnyArray, n: int, directed: bool) -> None:
         """Raise unless a metric is an n × n matrix of distances."""
@@ -678,35 +653,32 @@ class Reader:
     def decode_input(self, kind: type[Any], stored: Any) -> Any:
         """Return the items of a fit, and set `specs` to the parameter `sources`."""
         if kind is FeatureInput:
-            return self.decode_features(stored)
-        values = self.read(stored, INPUTS[kind])
-        stack = values["stack"]
+            return self.decode_features(**stored)
+        stack, *samples = self.read(stored, INPUTS[kind]).values()
         if kind is PrecomputedInput:
             require(self.specs == "precomputed", "'sources' to be 'precomputed', as in the fit")
             return PrecomputedInput(stack, "none", "the estimator")
-        opened, samples = IdInput(stack, None, "none"), values["samples"]
-        inside = samples.ndim == 1 and samples.min() >= 0 and samples.max() < len(stack)
-        different = inside and len(np.unique(samples)) == len(samples)
+        opened, (positions,) = IdInput(stack, None, "none"), samples
+        different = len(np.unique(positions)) == len(positions) > 0
         require(different, f"samples to be different items of 0 .. {len(stack) - 1}")
-        opened.samples = samples
-        same = self.specs["scaling"] == stack.scaling
-        same = same and np.array_equal(self.specs["scales"], stack.scales)
-        self.specs = stack if same else with_scales(stack, **self.specs)
+        opened.samples = check_indices(positions, len(stack), name="samples")
+        if self.specs != {"scaling": stack.scaling, "scales": stack.scales.tolist()}:
+            stack = with_scales(stack, **self.specs)
+        self.specs = stack
         return opened
 
-    def decode_features(self, stored: Any) -> FeatureInput:
+    def decode_features(self, X: Any, stack: Any) -> FeatureInput:
         """Return a feature table with its recipes; matrices that were left out are computed."""
         require(self.sources is None, "None, since the file has the feature table", "sources")
         fits = self.specs != "precomputed" and input_kind(self.specs) is FeatureInput
         require(fits, "'sources' to be recipes for its table")
-        X = self.decode(stored["X"])
-        require(isinstance(X, np.ndarray) or sparse.issparse(X), "a feature table")
-        if stored["stack"]["stack"]["matrices"] is None:
+        X = self.decode(X)
+        require(conforms(X, INPUTS[FeatureInput]["X"]), "a feature table")
+        if stack["stack"]["matrices"] is None:
             self.sources = FeatureInput(self.specs, X).stack
-        stack = self.decode(stored["stack"])
+        stack = self.decode(stack)
         require(X.ndim == 2 and X.shape[0] == len(stack), f"'X' to be a table of {len(stack)} rows")
         opened = FeatureInput(self.specs, X, stack=stack)
-        require(len(opened.applied) == stack.n_sources, "as many recipes as sources")
         first = stack.raw_rows(np.array([0]))[:, 0]
         for name, applied, expected in zip(stack.names, opened.applied, first, strict=True):
             if isinstance(applied, AppliedKnnPathLength):
@@ -720,33 +692,33 @@ class Reader:
                 )
         return opened
 
-    def decode_stack(self, stored: dict[str, Any]) -> DissimilarityStack:
+    def decode_stack(
+        self, names: Any, directed: bool, matrices: Any, fingerprint: Any, **stored: Any
+    ) -> DissimilarityStack:
         """Return a stack; where its matrices were left out, the caller has given them."""
-        names, directed, ids = list(stored["names"]), stored["directed"], stored["items"]
-        matrices, unreachable, R = stored["matrices"], stored["n_unreachable"], len(names)
         if matrices is None:
-            stack = self.referenced_stack(names, directed, stored["fingerprint"])
+            stack = self.check_sources(list(names), directed, fingerprint)
         else:
             require(self.sources is None, "None, since the file has its own matrices", "sources")
-            shapes = {matrix.shape for matrix in matrices}
-            n = min(shapes)[-1] if shapes else 0
-            require(shapes == {(n, n)} and n > 1 and len(matrices) == R, f"{R} square matrices")
+            n = matrices[0].shape[-1]
+            square = n > 1 and {matrix.shape for matrix in matrices} == {(n, n)}
+            require(square and len(matrices) == len(names), f"{len(names)} square matrices")
             if isinstance(matrices, list):  # mapped, so that they are not copied into a block
                 stack = DissimilarityStack(matrices, names, directed, validate=False)
             else:
                 stack = DissimilarityStack.from_block(matrices, names, directed)
             for name, matrix in zip(names, matrices, strict=True) if self.file.verify else ():
                 check_square(matrix, name=f"source {name!r}", directed=directed)
-        n = stack.n_items
-        sound = len(unreachable) == R and all(0 <= count <= n * n for count in unreachable)
-        require(sound, f"{R} numbers of unreachable pairs, one per source")
+        n, ids, unreachable = len(stack), stored["items"], stored["n_unreachable"]
+        sound = len(unreachable) == len(names) and all(0 <= count <= n * n for count in unreachable)
+        require(sound, "a number of unreachable pairs for every source")
         require(ids is None or ids.shape == (n,), f"{n} ids, one per item of its stack")
         hash(tuple([] if ids is None else ids.tolist()))
         stack = with_scales(stack, stored["scaling"], stored["scales"])
-        stack._items, stack._n_unreachable = ItemIds(n, ids), tuple(unreachable)
+        stack._items, stack._n_unreachable = ItemIds(n, ids), unreachable
         return stack
 
-    def referenced_stack(
+    def check_sources(
         self, names: list[str], directed: bool, expected: dict[str, Any]
     ) -> DissimilarityStack:
         """Return the stack that the caller gave, if it has the fingerprint that was stored."""
@@ -758,19 +730,13 @@ class Reader:
         if not isinstance(given, DissimilarityStack):
             given = DissimilarityStack(given, names, directed)
         same = list(given.names) == names and len(given) == expected["n"]
-        require(
-            same and given.directed == directed,
-            f"those of the fit, {names} over {expected['n']} items, "
-            f"got {list(given.names)} over {len(given)}",
-            "sources",
-        )
-        found = fingerprint(given)
-        for name, digest in found["sha256"].items():
-            require(
-                digest == expected["sha256"][name] and found["rows"] == expected["rows"],
-                f"those of the fit, but the values of {name!r} are others",
-                "sources",
-            )
+        what = f"those of the fit, {names} over {expected['n']} items"
+        found = f"got {list(given.names)} over {len(given)}"
+        require(same and given.directed == directed, f"{what}, {found}", "sources")
+        sums = fingerprint(given)
+        for name, digest in sums["sha256"].items():
+            same = digest == expected["sha256"][name] and sums["rows"] == expected["rows"]
+            require(same, f"those of the fit, but the values of {name!r} are others", "sources")
         return given
 
 
@@ -805,21 +771,17 @@ def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> Diss
 
 
 def restore_search(
-    estimator: MetricMixtureClassifierCV,
-    best_estimator_: MetricMixtureClassifier,
-    best_index_: int,
-    cv_results_: dict[str, Any],
+    search: MetricMixtureClassifierCV, best: MetricMixtureClassifier, index: int, results: Any
 ) -> None:
     """Set what a search has found."""
-    settings = cv_results_["params"]
-    columns = [column for name, column in cv_results_.items() if name != "params"]
+    settings = results["params"]
+    columns = [column for name, column in results.items() if name != "params"]
     sound = all(np.shape(column) == (len(settings),) for column in columns)
-    sound = sound and 0 <= best_index_ < len(settings) and isinstance(settings[best_index_], dict)
+    sound = sound and index >= 0 and isinstance(settings[index], dict)
     require(sound, "the results of a search, and which of them is the best")
-    estimator.cv_results_, estimator.best_index_ = cv_results_, best_index_
-    estimator.best_params_ = settings[best_index_]
-    estimator.best_score_ = float(cv_results_["mean_test_score"][best_index_])
-    estimator.sources, estimator.classes_ = best_estimator_.sources, best_estimator_.classes_
-    if hasattr(best_estimator_, "n_features_in_"):
-        estimator.n_features_in_ = best_estimator_.n_features_in_
-    estimator._set_best(best_estimator_)
+    search.cv_results_, search.best_index_, search.best_params_ = results, index, settings[index]
+    search.best_score_ = float(results["mean_test_score"][index])
+    search.sources, search.classes_ = best.sources, best.classes_
+    if hasattr(best, "n_features_in_"):
+        search.n_features_in_ = best.n_features_in_
+    search._set_best(best)
