@@ -117,7 +117,7 @@ class Objective(ABC):
 # -- fingerprints: the same bytes for equal objectives, also in another process ------------------
 
 MAX_DEPTH = 8
-"""Functions may hold themselves; nobody nests deeper than this."""
+"""Functions may refer to themselves: deeper levels are ignored."""
 
 
 def describe(value: Any, depth: int = 0) -> bytes:

@@ -20,7 +20,7 @@ ALONE = 1e-5
 class ClassMeans(LabelObjective):
     r"""Leave-one-out cross-entropy of the class whose mean is nearest.
 
-    A metric knows the distance to a class mean without any coordinates: were d a squared Euclidean
+    A metric gives the distance to a class mean without coordinates: were d a squared Euclidean
     distance, that of x to the mean of class c would be
 
     .. math:: s_c(x) = \frac{1}{|c|} \sum_{i \in c} d(x, i)

@@ -1,4 +1,4 @@
-"""Pairs that are known to belong together, and pairs that do not."""
+"""Must-link and cannot-link constraints on pairs of items."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PairConstraints(Objective):
         Weight of the ridge. It bounds the weights where some mixture separates the two kinds.
     threshold : float
         Where "together" ends; it sets the scale of the metric, and so how sharply the links are
-        told apart. From 5 to 20 does well with sources of mean 1.
+        separated. From 5 to 20 does well with sources of mean 1.
 
     Examples
     --------

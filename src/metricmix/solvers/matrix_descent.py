@@ -26,6 +26,7 @@ from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
 from metricmix.solvers.loop import RunOptions, Solver, check_run_options, run
+from metricmix.solvers.problem import PAIRS_AT_ONCE
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
 from metricmix.typing import Floats, Indices
@@ -38,8 +39,6 @@ from metricmix.validation import (
 )
 
 __all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges"]
-
-TERMS_AT_ONCE = 1 << 22
 
 
 @dataclass
@@ -85,8 +84,8 @@ class MatrixProblem(NamedTuple):
         """Return the objective over all terms at X, whose metric is d."""
         objective, total = self.objective, 0.0
         n_terms = objective.n_terms(self.n)
-        for start in range(0, n_terms, TERMS_AT_ONCE):
-            terms = np.arange(start, min(n_terms, start + TERMS_AT_ONCE))
+        for start in range(0, n_terms, PAIRS_AT_ONCE):
+            terms = np.arange(start, min(n_terms, start + PAIRS_AT_ONCE))
             i, j = objective.pairs(terms, self.n)
             value, _ = objective.evaluate(terms, d[i, j], self.n)
             ridge = objective.rho * np.where(i == j, 0.0, X[i, j] ** 2).mean(axis=1)

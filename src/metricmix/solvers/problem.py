@@ -72,7 +72,7 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
 # -- the objective over the metric of a mixture --------------------------------------------------
 
 PAIRS_AT_ONCE = 1 << 22
-"""Full evaluations go through the terms in pieces that look at this many pairs."""
+"""Full evaluations take the terms in pieces of about this many pairs."""
 CHEAP_UP_TO = 2000
 """Items up to which the objective of a result is evaluated over all terms."""
 ROWS_PER_PAIR = 16
@@ -153,7 +153,7 @@ class Problem:
         return float(value @ p / p.sum()) + self.ridge(weights)
 
     def _search(self, lengths: EdgeLengths, terms: Indices) -> tuple[PathBundle, Indices]:
-        """Return shortest paths, and which of them the terms look at."""
+        """Return shortest paths, and which of them each term depends on."""
         i, j = self.objective.pairs(terms, self.n)
         if i.shape[1] <= FEW_PAIRS:
             paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
@@ -303,7 +303,7 @@ class Problem:
         return lengths.in_mixture_order(by_row.sum(axis=0) / self.stack.scales)
 
     def fingerprint(self) -> str:
-        """Return a digest that tells this problem from another, to recognise a checkpoint by."""
+        """Return a digest of the problem that identifies its checkpoints."""
         digest = hashlib.sha256(self.objective.fingerprint())
         stack = self.stack
         for part in (stack.names, stack.shape, stack.directed, self.link, self.beta):

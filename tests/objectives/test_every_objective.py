@@ -1,4 +1,4 @@
-"""What every objective promises, from one table: slopes, probabilities, sampling."""
+"""What every objective declares, from one table: slopes, convexity, probabilities, sampling."""
 
 from __future__ import annotations
 
@@ -65,6 +65,37 @@ def test_slopes_against_central_differences(objective):
         step[:, q] = 1e-6
         ahead, behind = (objective.evaluate(terms, d + s * step, N)[0] for s in (1, -1))
         assert slope[:, q] == pytest.approx((ahead - behind) / 2e-6, rel=1e-6, abs=1e-7)
+
+
+def test_every_objective_is_in_the_table():
+    public = {getattr(mm.objectives, name) for name in mm.objectives.__all__}
+    kinds = {kind for kind in public if isinstance(kind, type)} - {mm.objectives.Objective}
+    assert {type(make()) for make in OBJECTIVES.values()} == kinds
+
+
+def test_declared_convexity(objective):
+    terms = np.arange(objective.n_terms(N))
+    i, _ = objective.pairs(terms, N)
+    one, other = np.random.default_rng(9).uniform(0, 9, (2, *i.shape))
+    if objective.convex:
+        ends = [objective.evaluate(terms, d, N)[0] for d in (one, other)]
+        between, _ = objective.evaluate(terms, 0.5 * (one + other), N)
+        assert (between <= np.mean(ends, axis=0) + 1e-12).all()
+
+
+def test_declared_quadratic(objective):
+    terms = np.arange(objective.n_terms(N))
+    found = objective.quadratic(terms, N)
+    if found is None:
+        return
+    assert objective.convex == bool((found[0] >= 0).all())
+    i, _ = objective.pairs(terms, N)
+    assert i.shape[1] == 1
+    d = np.random.default_rng(10).uniform(0, 3, i.shape)
+    value, slope = objective.evaluate(terms, d, N)
+    a, b, c = found
+    assert value == pytest.approx(a * d[:, 0] ** 2 + b * d[:, 0] + c, rel=1e-12, abs=1e-12)
+    assert slope[:, 0] == pytest.approx(2 * a * d[:, 0] + b, rel=1e-12, abs=1e-12)
 
 
 def test_terms_are_looked_at_one_by_one(objective):
