@@ -35,11 +35,12 @@ def _stamp(compiled: Any) -> None:
     """Let cached code expire when any file with kernels changes.
 
     By itself numba looks at the file of the kernel only, and would go on using machine code that
-    has an older version of another file's kernel inlined.
+    has an older version of another file's kernel inlined. The digest goes into the version, which
+    numba compares before it unpickles the rest: that fails where a NamedTuple has been renamed.
     """
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
-        index._source_stamp = (index._source_stamp, _sources_digest())
+    if hasattr(index, "_version"):
+        index._version = (index._version, _sources_digest())
 
 
 @cache
