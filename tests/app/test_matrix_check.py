@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from metricmix.app.matrix_files import MatrixFile
 
 from metricmix.app.ingest.matrices import MatrixFile
 from metricmix.app.matrix_check import check_matrix, fill_one_sided, symmetrise

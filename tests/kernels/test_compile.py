@@ -65,6 +65,27 @@ def test_cached_code_expires_with_the_files_it_calls(tmp_path: Path) -> None:
     assert run() == "5.0"  # though bidirectional.py, which calls it, is as it was
 
 
+def test_cached_code_with_types_that_no_longer_exist(tmp_path: Path) -> None:
+    module = copy_package(tmp_path) / "kernels" / "renamed.py"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name in ("One", "Other"):
+        module.write_text(
+            "import numpy as np\nfrom typing import NamedTuple\n"
+            "from metricmix.kernels.compile import kernel\n"
+            f"class {name}(NamedTuple):\n    values: object\n"
+            "@kernel\ndef first(array):\n    return array.values[0]\n"
+            f"print(first({name}(np.array([2.5]))))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", "import metricmix.kernels.renamed"],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.strip() == "2.5", done.stderr
+
+
 def test_read_only_install(tmp_path: Path) -> None:
     """A package in a folder that cannot be written, and a home that cannot either."""
     package = tmp_path / "site"

@@ -78,7 +78,7 @@ def max_cut_optimum(W):
     return float(-unit * linprog(-w / unit, A_ub=A, b_ub=b, bounds=(0, 1), method="highs").fun)
 
 
-def two_sides(n):
+def all_cuts(n):
     """All ways to put n items on two sides, the first one on side 0, as an array of labels."""
     numbers = np.arange(2 ** (n - 1))
     return np.array([np.zeros(len(numbers), int), *((numbers >> k) & 1 for k in range(n - 1))]).T

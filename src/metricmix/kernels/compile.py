@@ -30,8 +30,10 @@ def kernel(function: Function) -> Function:
         compiled = numba.njit(**options)(function)
     else:
         index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-        if hasattr(index, "_source_stamp"):
-            index._source_stamp = (index._source_stamp, digest_of_kernels())
+        if hasattr(index, "_version"):
+            # numba compares the version before it unpickles the rest of the index, which fails
+            # where a NamedTuple of an argument has been renamed.
+            index._version = (index._version, digest_of_kernels())
     return compiled  # type: ignore[no-any-return]
 
 

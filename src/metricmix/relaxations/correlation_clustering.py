@@ -17,7 +17,6 @@ sends up to :math:`|w|` along its paths, over edges of capacity w.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack
@@ -28,16 +27,24 @@ from metricmix.kernels.symmetric import mirror
 from metricmix.kernels.threads import Crew, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
 from metricmix.relaxations.cluster_rounding import round_clusters
-from metricmix.relaxations.graph_search import Adjacency
+from metricmix.relaxations.graph_search import PARTS, Adjacency
 from metricmix.relaxations.path_constraints import (
-    PARTS,
     PathProgram,
     add_similarities,
     paths_per_pair,
     truncated_distances,
 )
 from metricmix.relaxations.primal_dual import PrimalDual
-from metricmix.relaxations.solve import Best, LinearRelaxation, Relaxation, RelaxationState, solve
+from metricmix.relaxations.solve import (
+    FIRST_TRIALS,
+    RELATIVE,
+    STEPS,
+    Best,
+    LinearRelaxation,
+    Relaxation,
+    RowGenerationState,
+    solve,
+)
 from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph, separation
 from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.result import relative_gap
@@ -210,50 +217,22 @@ def correlation_clustering(
 # -- the linear program -------------------------------------------------------------------------
 
 
-STEPS = 40
-"""Primal-dual steps per round."""
-
 FIRST_LENGTH = 0.45
 """Lengths at the start: paths of two edges violate their constraints, longer ones do not."""
 
-RELATIVE, JITTER = 0.02, 0.02
-"""A constraint is added if its violation exceeds the first share of the worst one of the previous
-search; lengths are perturbed at random by up to the second."""
+JITTER = 0.02
+"""Every second search perturbs the lengths by up to this share of the largest violation."""
 
 FEW, OFTEN = 0.02, 10
 """The cost of x is computed when the share of new rows is at most FEW, and every OFTEN rounds."""
 
-LONGEST_WAIT = 8
-"""Most rounds without a search, after searches that found nothing."""
-
-FIRST_TRIALS = 4
-"""Roundings at the start."""
-
 
 @dataclass(kw_only=True)
-class ClusteringState(RelaxationState):
-    """State of :class:`ClusteringLP`.
-
-    Attributes
-    ----------
-    program : PathProgram
-        The constraints found so far.
-    iterates : PrimalDual, optional
-        None before the first check.
-    worst : float
-        The largest violation at the last search.
-    new_rows : int
-        Rows that the last search added.
-    wait, waited : int
-        Rounds from one search to the next, and rounds since the last one.
-    """
+class ClusteringState(RowGenerationState):
+    """State of :class:`ClusteringLP`; `new_rows` counts the rows that the last search added."""
 
     program: PathProgram
-    iterates: PrimalDual | None = None
-    worst: float = 1.0
     new_rows: int = 0
-    wait: int = 1
-    waited: int = 0
 
 
 class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClustering]):
@@ -299,9 +278,7 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         """Search for violated constraints, unless these are rare, and take some steps."""
         iterates, program = state.iterates, state.program
         assert iterates is not None
-        state.waited += 1
-        if state.waited >= state.wait:
-            state.waited = 0
+        if state.search_is_due():
             jitter = (
                 JITTER * state.worst * rng.random(self.m) if iteration % 2 else np.zeros(self.m)
             )
@@ -314,9 +291,8 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
             )
             state.worst = found.worst
             state.new_rows, y = program.add_paths(found, iterates.v.image[: self.m])
-            if state.new_rows:
-                iterates.extend(y, state.new_rows)
-            state.wait = 1 if state.new_rows else min(2 * state.wait, LONGEST_WAIT)
+            iterates.extend(y, state.new_rows)
+            state.searched(state.new_rows)
         iterates.advance(program, STEPS, self.pool)
         if state.new_rows <= FEW * program.n_rows or iteration % OFTEN == 0:
             self.offer(state)
@@ -342,10 +318,6 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         """Return the value of the flow."""
         assert state.iterates is not None
         return state.program.lower_bound(state.iterates.z.image, self.pool)
-
-    def residual(self, state: ClusteringState) -> float:
-        """Return the residual of the last step."""
-        return math.inf if state.iterates is None else state.iterates.restarts.residual
 
     def gap(self, cost: float, bound: float) -> float:
         """Return the gap relative to the cost; costs that are rounding errors are 0."""

@@ -16,6 +16,7 @@ from metricmix.kernels.heap import lift, take_first
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
+    "PARTS",
     "Adjacency",
     "Ball",
     "PairWeights",
@@ -25,6 +26,10 @@ __all__ = [
     "search_ball",
     "search_tree",
 ]
+
+
+PARTS = 64
+"""Ranges of start nodes that threads share; fixed, so that no result depends on their number."""
 
 
 class Adjacency(NamedTuple):

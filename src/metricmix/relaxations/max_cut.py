@@ -26,14 +26,24 @@ import numpy as np
 from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.cut_rounding import round_max_cut
+from metricmix.relaxations.graph_search import PARTS
 from metricmix.relaxations.odd_cycles import find_odd_cycles
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
-from metricmix.relaxations.solve import Best, LinearRelaxation, Relaxation, RelaxationState, solve
+from metricmix.relaxations.solve import (
+    FIRST_TRIALS,
+    RELATIVE,
+    STEPS,
+    Best,
+    LinearRelaxation,
+    Relaxation,
+    RowGenerationState,
+    solve,
+)
 from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph, separation
 from metricmix.solvers.loop import RunOptions
 from metricmix.typing import Floats, Ints, Keys
 
-__all__ = ["MaxCut", "MaxCutLP", "MaxCutState", "max_cut"]
+__all__ = ["MaxCut", "MaxCutLP", "max_cut"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -159,21 +169,9 @@ def max_cut(
 # -- the linear program -------------------------------------------------------------------------
 
 
-STEPS = 40
-"""Primal-dual steps per round."""
-
-RELATIVE, HOP = 0.02, 0.05
-"""A cycle is added if its violation exceeds the first share of the worst one; searches lengthen
-each edge by the second, as short cycles are stronger inequalities with sparser rows."""
-
-LONGEST_WAIT = 8
-"""Most rounds without a search, after searches that found nothing."""
-
-FIRST_TRIALS = 4
-"""Roundings at the start."""
-
-PARTS = 64
-"""Ranges of nodes to search from."""
+HOP = 0.05
+"""Searches lengthen each edge by this share of the largest violation: short cycles are stronger
+inequalities, with sparser rows."""
 
 NEGLIGIBLE = 1e-6
 """Share of the total weight below which the gap is relative to it instead of to the bound."""
@@ -182,34 +180,11 @@ BYTES = 3000
 """Memory per edge, with its share of the rows: 700 to 2100 measured, and copies."""
 
 
-@dataclass(kw_only=True)
-class MaxCutState(RelaxationState):
-    """State of :class:`MaxCutLP`.
-
-    Attributes
-    ----------
-    program : LinearProgram
-        The cycles found so far.
-    iterates : PrimalDual, optional
-        None before the first check.
-    worst : float
-        The largest violation at the last search.
-    wait, waited : int
-        Rounds from one search to the next, and rounds since the last one.
-    """
-
-    program: LinearProgram
-    iterates: PrimalDual | None = None
-    worst: float = 1.0
-    wait: int = 1
-    waited: int = 0
-
-
-class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
+class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     """The linear program of the maximum cut; see the module. Costs are minus the weights."""
 
     maximise = True
-    state_type = MaxCutState
+    state_type = RowGenerationState
     result_type = MaxCut
 
     def __init__(self, graph: WeightedGraph, pool: Crew, tol: float) -> None:
@@ -219,14 +194,14 @@ class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
             BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
         )
 
-    def init(self, rng: np.random.Generator) -> MaxCutState:
+    def init(self, rng: np.random.Generator) -> RowGenerationState:
         """Return the state with all items on one side."""
         graph = self.graph
         bound = -float(np.maximum(graph.weights, 0.0).sum())
         best = Best(bound, -0.0, np.zeros(self.m), np.zeros(graph.n, np.int32), -0.0)
-        return MaxCutState(best=best, rng=rng, program=LinearProgram(-graph.weights))
+        return RowGenerationState(best=best, rng=rng, program=LinearProgram(-graph.weights))
 
-    def start(self, state: MaxCutState) -> None:
+    def start(self, state: RowGenerationState) -> None:
         """Find a first cut, and the cycles that cutting all edges of positive weight violates."""
         weights = self.graph.weights
         x = np.where(weights > 0, 1.0, 0.0)
@@ -236,21 +211,20 @@ class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
         omega = float(np.median(np.abs(weights))) if self.m else 1.0
         state.iterates = PrimalDual.start(x, np.zeros(state.program.n_rows), omega)
 
-    def step(self, state: MaxCutState, iteration: int, rng: np.random.Generator) -> MaxCutState:
+    def step(
+        self, state: RowGenerationState, iteration: int, rng: np.random.Generator
+    ) -> RowGenerationState:
         """Take some steps, and search for violated cycles, unless these are rare."""
         iterates = state.iterates
         assert iterates is not None
         iterates.advance(state.program, STEPS, self.pool)
-        state.waited += 1
-        if state.waited >= state.wait:
-            state.waited = 0
+        if state.search_is_due():
             new = self.separate(state, iterates.v.image, rng)
-            state.wait = 1 if new else min(2 * state.wait, LONGEST_WAIT)
-            if new:
-                iterates.extend(np.empty(0), new)
+            iterates.extend(np.empty(0), new)
+            state.searched(new)
         return state
 
-    def separate(self, state: MaxCutState, x: Floats, rng: np.random.Generator) -> int:
+    def separate(self, state: RowGenerationState, x: Floats, rng: np.random.Generator) -> int:
         """Add cycles that x violates, and keep x made feasible; return the number of new rows."""
         tolerance = max(0.1 * self.tol, RELATIVE * state.worst)
         counts, terms, keys, _ = self.search(x, HOP * state.worst, tolerance)
@@ -280,7 +254,7 @@ class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
         return counts, terms, keys, max(worst)
 
     def offer_cut(
-        self, state: MaxCutState, x: Floats, trials: int, rng: np.random.Generator
+        self, state: RowGenerationState, x: Floats, trials: int, rng: np.random.Generator
     ) -> None:
         """Round x, and keep the cut if it is the best so far."""
         best = state.best
@@ -289,17 +263,13 @@ class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
             best.labels, best.labels_cost = labels, cost
         best.offer(cost, self.lengths_of(labels))
 
-    def dual_bound(self, state: MaxCutState) -> float:
+    def dual_bound(self, state: RowGenerationState) -> float:
         """Return the dual objective, less the largest possible rounding error of its sums."""
         assert state.iterates is not None
         z = state.iterates.z.image
         loads = float(z @ np.diff(state.program.rows.starts)) if len(z) else 0.0
         rounding = 8.0 * float(np.finfo(np.float64).eps) * (self.size + loads)
         return state.program.lower_bound(z, self.pool) - rounding
-
-    def residual(self, state: MaxCutState) -> float:
-        """Return the residual of the last step."""
-        return math.inf if state.iterates is None else state.iterates.restarts.residual
 
     def gap(self, cost: float, bound: float) -> float:
         """Return the gap relative to the bound, or to a small share of the total weight."""

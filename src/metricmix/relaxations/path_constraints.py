@@ -20,6 +20,7 @@ from metricmix.kernels.heap import lift, take_first
 from metricmix.kernels.threads import Crew, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.graph_search import (
+    PARTS,
     Adjacency,
     Ball,
     PairWeights,
@@ -32,7 +33,6 @@ from metricmix.relaxations.weighted_graphs import SignedGraph
 from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
-    "PARTS",
     "PathProgram",
     "PathSearch",
     "Slacks",
@@ -43,9 +43,6 @@ __all__ = [
     "truncated_distances",
 ]
 
-
-PARTS = 64
-"""Ranges of nodes to search from; fixed, as the penalties of a search spread within a range."""
 
 PENALTY = 0.02
 """How much longer an edge gets in a search by a path over it, if the pair can fill the edge."""
@@ -334,7 +331,7 @@ class PathProgram(LinearProgram):
         begin = np.cumsum(counts) - counts
         edges = found.path[np.arange(counts.sum()) + np.repeat(first - begin, counts)]
         pairs = found.pairs.reshape(-1, 2)[chosen]
-        columns, new = self._columns_of(pairs)
+        columns, new = self.columns_of(pairs)
         starts = np.concatenate([[0], np.cumsum(counts + 1)])
         terms = np.empty(starts[-1], np.int32)
         last = starts[1:] - 1
@@ -354,7 +351,7 @@ class PathProgram(LinearProgram):
             self._known = Adjacency.from_edges(self.graph.n, *self.pairs.T)
         return len(chosen), np.clip(lacking, 0.0, 1.0)
 
-    def _columns_of(self, pairs: Ints) -> tuple[Indices, int]:
+    def columns_of(self, pairs: Ints) -> tuple[Indices, int]:
         """Return the column of each pair, counted from m, and the number of new columns."""
         n, count = self.graph.n, len(self.pairs)
         keys = np.concatenate([self.pairs, pairs])

@@ -34,13 +34,13 @@ from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
     "PART",
-    "Columns",
     "DualIterate",
     "LinearProgram",
     "PrimalDual",
     "PrimalIterate",
     "Restarts",
-    "Rows",
+    "SparseColumns",
+    "SparseRows",
     "dual_columns",
     "dual_rows",
     "halpern_steps",
@@ -70,14 +70,14 @@ MANY_ROWS = 0.01
 # -- kernels ------------------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """K by rows: row r has ``terms[starts[r]:starts[r + 1]]``, j for v_j and ``~j`` for 1 - v_j."""
 
     starts: Indices
     terms: Ints
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """K by columns, and their costs: r for an entry +1 in row r, ``~r`` for an entry -1."""
 
     starts: Indices
@@ -113,7 +113,7 @@ class DualIterate(NamedTuple):
 
 
 @kernel
-def transpose(rows: Rows, out_starts: Indices, out_rows: Ints) -> None:
+def transpose(rows: SparseRows, out_starts: Indices, out_rows: Ints) -> None:
     """Write K by columns; `out_starts` (columns + 1) is zero on entry."""
     starts, terms = rows
     for t in range(terms.shape[0]):
@@ -133,7 +133,7 @@ def transpose(rows: Rows, out_starts: Indices, out_rows: Ints) -> None:
 
 
 @kernel
-def column_product(j: int, columns: Columns, z: Floats) -> float:
+def column_product(j: int, columns: SparseColumns, z: Floats) -> float:
     """Return entry j of K^T z."""
     total = 0.0
     for t in range(columns.starts[j], columns.starts[j + 1]):
@@ -147,7 +147,13 @@ def column_product(j: int, columns: Columns, z: Floats) -> float:
 
 @kernel
 def step_columns(
-    columns: Columns, z: Floats, v: PrimalIterate, omega: float, a: float, start: int, stop: int
+    columns: SparseColumns,
+    z: Floats,
+    v: PrimalIterate,
+    omega: float,
+    a: float,
+    start: int,
+    stop: int,
 ) -> float:
     """Step of the columns start .. stop - 1, with the weight a = (k + 1) / (k + 2).
 
@@ -169,7 +175,7 @@ def step_columns(
 
 @kernel
 def step_rows(
-    rows: Rows, v: Floats, z: DualIterate, omega: float, a: float, start: int, stop: int
+    rows: SparseRows, v: Floats, z: DualIterate, omega: float, a: float, start: int, stop: int
 ) -> float:
     """Step of the rows start .. stop - 1, with the extrapolated v.
 
@@ -196,8 +202,8 @@ def step_rows(
 
 @kernel
 def halpern_steps(
-    columns: Columns,
-    rows: Rows,
+    columns: SparseColumns,
+    rows: SparseRows,
     v: PrimalIterate,
     z: DualIterate,
     omega: float,
@@ -224,7 +230,7 @@ def halpern_steps(
 
 
 @kernel
-def dual_columns(columns: Columns, z: Floats, start: int, stop: int) -> float:
+def dual_columns(columns: SparseColumns, z: Floats, start: int, stop: int) -> float:
     r"""Return :math:`\sum_j \min_{0 \le v \le 1} (c - K^T z)_j v_j` over start <= j < stop."""
     total = 0.0
     for j in range(start, stop):
@@ -233,7 +239,7 @@ def dual_columns(columns: Columns, z: Floats, start: int, stop: int) -> float:
 
 
 @kernel
-def dual_rows(rows: Rows, z: Floats, start: int, stop: int) -> float:
+def dual_rows(rows: SparseRows, z: Floats, start: int, stop: int) -> float:
     """Return the sum of z_r b_r over start <= r < stop; b_r is 1 less the terms 1 - v_j."""
     total = 0.0
     for r in range(start, stop):
@@ -258,13 +264,13 @@ class LinearProgram:
 
     Attributes
     ----------
-    rows : Rows
-    columns : Columns
+    rows : SparseRows
+    columns : SparseColumns
     """
 
     def __init__(self, cost: Floats) -> None:
-        self.rows = Rows(np.zeros(1, np.int64), np.empty(0, np.int32))
-        self.columns = Columns(np.zeros(len(cost) + 1, np.int64), np.empty(0, np.int32), cost)
+        self.rows = SparseRows(np.zeros(1, np.int64), np.empty(0, np.int32))
+        self.columns = SparseColumns(np.zeros(len(cost) + 1, np.int64), np.empty(0, np.int32), cost)
         self._keys: Keys = np.empty(0, np.uint64)
 
     @property
@@ -283,14 +289,14 @@ class LinearProgram:
     def add(self, cost: Floats, starts: Indices, terms: Ints, keys: Keys) -> None:
         """Add columns with these costs, then rows, each with a key that identifies it."""
         old = self.rows
-        self.rows = Rows(
+        self.rows = SparseRows(
             np.concatenate([old.starts, old.starts[-1] + starts[1:]]),
             np.concatenate([old.terms, terms]),
         )
         cost = np.concatenate([self.columns.cost, cost])
         out = np.zeros(len(cost) + 1, np.int64), np.empty(len(self.rows.terms), np.int32)
         transpose(self.rows, *out)
-        self.columns = Columns(*out, cost)
+        self.columns = SparseColumns(*out, cost)
         self._keys = np.sort(np.concatenate([self._keys, keys]))
 
     def lower_bound(self, z: Floats, pool: Crew) -> float:
@@ -371,6 +377,8 @@ class PrimalDual:
 
     def extend(self, v: Floats, rows: int) -> None:
         """Append columns, which start at v, and rows; restart if these are many."""
+        if not rows:
+            return
         z = np.zeros(rows)
         if rows > MANY_ROWS * (len(self.z.image) + rows):
             self.v = PrimalIterate.anchored(np.concatenate([self.v.image, v]))

@@ -8,7 +8,7 @@ rest.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -16,13 +16,33 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 import numpy as np
 
 from metricmix.kernels.threads import Crew, threads_for
+from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.solvers.loop import Certificate, RunOptions, Solver, check_run_options, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import AnyArray, Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
 
-__all__ = ["Best", "LinearRelaxation", "Relaxation", "RelaxationState", "solve"]
+__all__ = [
+    "Best",
+    "LinearRelaxation",
+    "Relaxation",
+    "RelaxationState",
+    "RowGenerationState",
+    "solve",
+]
 
+
+STEPS = 40
+"""Primal-dual steps per round."""
+
+FIRST_TRIALS = 4
+"""Roundings at the start."""
+
+RELATIVE = 0.02
+"""Violations up to this share of the largest one, at the last search, are ignored."""
+
+LONGEST_WAIT = 8
+"""Most rounds without a search, after searches that found nothing."""
 
 PATIENCE = 300
 """Checks without any change of the bounds after which a run has stalled."""
@@ -141,7 +161,7 @@ class Best:
 
 
 @dataclass(kw_only=True)
-class RelaxationState:
+class RelaxationState(ABC):
     """What changes while a linear program is solved; steps update it in place.
 
     Attributes
@@ -162,6 +182,49 @@ class RelaxationState:
     started: bool = False
     unchanged: int = 0
     previous: tuple[float, float] = (math.nan, math.nan)
+
+    @property
+    @abstractmethod
+    def residual(self) -> float:
+        """The residual of the last step; it is not finite if the method diverged."""
+
+
+@dataclass(kw_only=True)
+class RowGenerationState(RelaxationState):
+    """The state of a solver that adds violated constraints to a linear program.
+
+    Attributes
+    ----------
+    program : LinearProgram
+        With the constraints found so far.
+    iterates : PrimalDual, optional
+        None before the first check.
+    worst : float
+        The largest violation at the last search.
+    wait, waited : int
+        Rounds from one search to the next, and rounds since the last one.
+    """
+
+    program: LinearProgram
+    iterates: PrimalDual | None = None
+    worst: float = 1.0
+    wait: int = 1
+    waited: int = 0
+
+    @property
+    def residual(self) -> float:
+        """The residual of the last step."""
+        return math.inf if self.iterates is None else self.iterates.restarts.residual
+
+    def search_is_due(self) -> bool:
+        """Count a round; return whether to search in it."""
+        self.waited += 1
+        return self.waited >= self.wait
+
+    def searched(self, new_rows: int) -> None:
+        """Note a search: the next one is due at once after new rows, else later than before."""
+        self.waited = 0
+        self.wait = 1 if new_rows else min(2 * self.wait, LONGEST_WAIT)
 
 
 State = TypeVar("State", bound=RelaxationState)
@@ -208,10 +271,6 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     @abstractmethod
     def dual_bound(self, state: State) -> float:
         """Return the lower bound that the dual variables give."""
-
-    @abstractmethod
-    def residual(self, state: State) -> float:
-        """Return the residual of the last step; it is not finite if the method diverged."""
 
     @abstractmethod
     def gap(self, cost: float, bound: float) -> float:
@@ -274,7 +333,7 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
 
     def is_finite(self, state: State) -> bool:
         """Return whether the last step met finite values."""
-        return math.isfinite(self.residual(state))
+        return math.isfinite(state.residual)
 
     def fingerprint(self) -> str:
         """Return nothing: :func:`solve` accepts no checkpoints."""

@@ -29,7 +29,14 @@ from metricmix.memory import check_room
 from metricmix.paths.all_pairs import project
 from metricmix.relaxations.concurrent_flow import ConcurrentFlow, FlowState
 from metricmix.relaxations.cut_rounding import round_sparse_cut
-from metricmix.relaxations.solve import Best, LinearRelaxation, Relaxation, RelaxationState, solve
+from metricmix.relaxations.solve import (
+    STEPS,
+    Best,
+    LinearRelaxation,
+    Relaxation,
+    RelaxationState,
+    solve,
+)
 from metricmix.relaxations.weighted_graphs import (
     LARGEST,
     DemandNetwork,
@@ -230,9 +237,6 @@ def check_network(graph: WeightedGraph, demand: ArrayLike | None) -> DemandNetwo
 # -- the linear program -------------------------------------------------------------------------
 
 
-STEPS = 40
-"""Primal-dual steps per round."""
-
 FIRST_PATHS, STRETCH = 4, 2.0
 """Searches at the start: after each, the edge with the largest load gets exp(STRETCH) times the
 length of an edge without load."""
@@ -254,6 +258,11 @@ class SparsestCutState(RelaxationState):
 
     flow: FlowState | None = None
 
+    @property
+    def residual(self) -> float:
+        """The residual of the last step."""
+        return math.inf if self.flow is None else self.flow.restarts.residual
+
 
 class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCut]):
     """The linear program of the sparsest cut; see the module."""
@@ -267,7 +276,7 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
         edges = graph.mean_path_edges() if graph.is_connected else 0.0
         check_room(
             0.5 * graph.n**2 * PATHS * (BYTES + 8.0 * edges) if graph.is_connected else 0.0,
-            what=f"a graph of {graph.n} items, with routes between all of them,",
+            what=f"a graph of {graph.n} items, with paths between all of them,",
             instead="cut a part of it, or put items together",
         )
         self.flow = ConcurrentFlow(graph, pool)
@@ -326,10 +335,6 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
     def dual_bound(self, state: SparsestCutState) -> float:
         """Return the bound of the flow so far."""
         return 0.0 if state.flow is None else self.congestion(state.flow)[1]
-
-    def residual(self, state: SparsestCutState) -> float:
-        """Return the residual of the last step."""
-        return math.inf if state.flow is None else state.flow.restarts.residual
 
     def gap(self, cost: float, bound: float) -> float:
         """Return the gap relative to the cost."""
