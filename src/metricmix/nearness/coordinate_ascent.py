@@ -80,6 +80,9 @@ class AscentState:
         Nesterov's sequence, and the dual value before the last sweep.
     since_restart, short_runs : int
         Sweeps since the last restart, and short runs of the momentum in a row.
+    lag, close : int, bool
+        Schedule of the proximal point method: rounds in which the upper bound (> 0) or the lower
+        bound (< 0) was the worse one, and whether the gap is small.
     """
 
     keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
@@ -92,6 +95,8 @@ class AscentState:
     dual_value: float = -math.inf
     since_restart: int = 0
     short_runs: int = 0
+    lag: int = 0
+    close: bool = False
 
     def set_constraints(self, constraints: TriangleConstraints) -> None:
         """Take keys and duals from a set of constraints, which shares the arrays from here on."""

@@ -16,7 +16,8 @@ import numpy as np
 
 from metricmix.kernels.threads import Crew
 from metricmix.nearness.constraints import TriangleConstraints
-from metricmix.nearness.losses import Loss, LossState, SquaredLoss
+from metricmix.nearness.coordinate_ascent import AscentState
+from metricmix.nearness.losses import Loss, SquaredLoss
 from metricmix.nearness.problem import (
     BestMetric,
     NearnessProblem,
@@ -28,8 +29,15 @@ from metricmix.nearness.triangle_oracle import Selection, find_violated
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["NO_DUALS", "DualAscent", "DualAscentState", "Duals", "Projection"]
-__all__ += ["project_onto_metrics", "repair_primal"]
+__all__ = [
+    "NO_DUALS",
+    "DualAscent",
+    "DualAscentState",
+    "Duals",
+    "Projection",
+    "project_onto_metrics",
+    "repair_primal",
+]
 
 
 SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
@@ -59,7 +67,7 @@ PATIENCE = 10
 
 
 @dataclass(kw_only=True)
-class DualAscentState(BestMetric, LossState):
+class DualAscentState(BestMetric, AscentState):
     """The state of dual ascent.
 
     Attributes
