@@ -288,9 +288,9 @@ class ProjectedGradient(MetricMinimizer[ProjectedGradientState]):
         gradient: Floats,
     ) -> ProjectedGradientState:
         """Return the state at x, with the Barzilai-Borwein step."""
-        way, turn = x - state.x, gradient - state.gradient
-        curvature, unit = float(way @ turn), unit_step(x, gradient)
-        step = float(way @ way) / curvature if curvature > 0 else np.inf
+        s, y = x - state.x, gradient - state.gradient
+        curvature, unit = float(s @ y), unit_step(x, gradient)
+        step = float(s @ s) / curvature if curvature > 0 else np.inf
         history = state.history.copy()
         history[(iteration + 1) % MEMORY] = value
         return replace(
