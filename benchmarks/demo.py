@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.measure import table
-from metricmix.app.cli.demo import draw_demo
-from metricmix.app.demo import run_demo
+from metricmix.app.demo import draw_demo, run_demo
 
 TITLE = "The demo: 1-NN accuracy on embedded digits"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metricmix.paper.comparison_page import table
+from metricmix.paper.page import table
 from metricmix.paper.results import cpu_name
 from metricmix.paper.results import provenance as computed_with
 

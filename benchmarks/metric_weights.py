@@ -8,7 +8,7 @@ import numpy as np
 
 import metricmix as mm
 from benchmarks.measure import best_time, headline, real_data, table
-from metricmix.paper.inputs import Data, graphs_of, image_metric
+from metricmix.paper.data import Data, graphs_of, image_metric
 
 TITLE = 'Weights that keep the mixture a metric: minimize(method="cutting-plane")'
 BOTH, ALONE = (50, 100), (1000, 3000, 5000)
@@ -55,7 +55,7 @@ def compared(
     if not with_cvxpy:
         return [*cells, "–", "–", "–"]
     started = time.perf_counter()
-    other = mm.minimize(objective, stack, method="direct", form="weights")
+    other = mm.minimize(objective, stack, method=mm.solvers.Direct(form="weights"))
     theirs = time.perf_counter() - started
     if stack.n_items == 100:
         headline(

@@ -16,7 +16,7 @@ from benchmarks.peers.hlwb import hlwb
 from benchmarks.peers.triangle_fixing import triangle_fixing
 from metricmix.nearness import NearnessResult
 from metricmix.plots import PALETTE, figure, save_figure
-from metricmix.solvers.linear_model import constraint_matrix
+from metricmix.solvers.direct import constraint_matrix
 
 TITLE = "Nearest metric"
 SIZES = (250, 500, 1000, 2000)

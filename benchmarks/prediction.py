@@ -9,10 +9,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from benchmarks.measure import best_time, headline, table
 from metricmix import MetricMixtureClassifier, Mixture, nearest_labelled
 from metricmix.dissimilarity import DissimilarityStack, features
-from metricmix.estimators.rules import make_rule
+from metricmix.estimators.rules import FittedRule, KNearest, as_rule
+from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths import project
-from metricmix.paths.min_plus import min_plus
 from metricmix.paths.out_of_sample import NewItems
 
 TITLE = "Labels for 1000 new items (n = 5000, R = 4), and for 5000 items from 100 labels"
@@ -30,7 +30,7 @@ def run() -> str:
 
 
 def _predicting(stack: DissimilarityStack, cross: np.ndarray, y: np.ndarray) -> str:
-    model = MetricMixtureClassifier(rule="k-nearest", n_neighbors=K).fit(stack, y[:N])
+    model = MetricMixtureClassifier(rule=KNearest(K)).fit(stack, y[:N])
 
     def ours() -> np.ndarray:
         return model.predict(cross)
@@ -72,8 +72,7 @@ def _labelling(stack: DissimilarityStack, y: np.ndarray) -> str:
     formed = lengths.formed()
 
     def label(rule: str) -> np.ndarray:
-        options = {"n_neighbors": K, "vote": "uniform", "alpha": 0.8}
-        return make_rule(rule, formed, codes, 10, **options).members
+        return FittedRule(as_rule(rule), formed, codes, 10).probabilities
 
     form = best_time(lambda: lengths.matrix(), repeats=2)
     closure = best_time(lambda: project(formed.block[0]), repeats=2)

@@ -12,8 +12,8 @@ import numpy as np
 
 import metricmix as mm
 from benchmarks.measure import headline, table
-from metricmix.nearness import Relaxation
 from metricmix.plots import PALETTE, figure, save_figure
+from metricmix.relaxations import Relaxation
 
 TITLE = "Relaxations over metrics: correlation clustering, sparsest cut, maximum cut"
 AUTHORS = 4158
@@ -35,18 +35,18 @@ def run() -> str:
         spins.edges[i, j]["weight"] = float(rng.choice([-1, 1]))
     jobs: dict[str, tuple[Any, nx.Graph, dict[str, Any]]] = {
         "correlation clustering, edges": (
-            mm.nearness.correlation_clustering,
+            mm.relaxations.correlation_clustering,
             graph,
             {"signs": "edges"},
         ),
         "correlation clustering, Jaccard": (
-            mm.nearness.correlation_clustering,
+            mm.relaxations.correlation_clustering,
             graph,
             {"signs": "jaccard"},
         ),
-        "sparsest cut, 4-regular": (mm.nearness.sparsest_cut, regular, {}),
-        "sparsest cut, grid": (mm.nearness.sparsest_cut, grid, {}),
-        "maximum cut, ±1 torus": (mm.nearness.max_cut, spins, {}),
+        "sparsest cut, 4-regular": (mm.relaxations.sparsest_cut, regular, {}),
+        "sparsest cut, grid": (mm.relaxations.sparsest_cut, grid, {}),
+        "maximum cut, ±1 torus": (mm.relaxations.max_cut, spins, {}),
     }
     rows, traces = [], {}
     for what, (solve, data, options) in jobs.items():
@@ -114,16 +114,16 @@ def warm_up() -> None:
     """Compile."""
     small = collaborations(300)
     for signs in ("edges", "jaccard"):
-        mm.nearness.correlation_clustering(small, signs=signs, tol=1e-2, random_state=0)
-    mm.nearness.sparsest_cut(nx.grid_2d_graph(5, 5), tol=1e-2, random_state=0)
-    mm.nearness.max_cut(nx.grid_2d_graph(5, 5), tol=1e-2, random_state=0)
+        mm.relaxations.correlation_clustering(small, signs=signs, tol=1e-2, random_state=0)
+    mm.relaxations.sparsest_cut(nx.grid_2d_graph(5, 5), tol=1e-2, random_state=0)
+    mm.relaxations.max_cut(nx.grid_2d_graph(5, 5), tol=1e-2, random_state=0)
 
 
 def gaps(result: Relaxation) -> tuple[np.ndarray, np.ndarray]:
     """Return seconds and gaps."""
     trace = result.trace
-    lower, upper = np.array(trace.lower_bound), np.array(trace.upper_bound)
-    return np.array(trace.seconds), (upper - lower) / np.maximum(np.abs(upper), np.abs(lower))
+    value, bound = np.array(trace.objective), np.array(trace.bound)
+    return np.array(trace.time), np.abs(value - bound) / np.maximum(np.abs(value), np.abs(bound))
 
 
 def first_below(seconds: np.ndarray, gap: np.ndarray, wanted: float) -> str:

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from benchmarks.measure import best_time, headline, table
 from metricmix import DissimilarityStack, MetricMixtureClassifier, MetricMixtureClassifierCV
 from metricmix.dissimilarity import features, knn_path_length
-from metricmix.estimators import LabelledKFold
+from metricmix.estimators import KNearest, LabelledKFold
 
 TITLE = "Choosing rho, rule and k from 100 labels among 1000 items, 5 folds"
 N, LABELS = 1000, 100
@@ -22,11 +22,9 @@ def run() -> str:
     known = np.where(np.arange(N) < LABELS, y, -1)
     folds = LabelledKFold(5, random_state=0)
     rhos, ks = (1e-4, 1e-3, 1e-2), (3, 5, 10)
-    ours = MetricMixtureClassifierCV(stack, rhos=rhos, n_neighbors=ks, cv=folds)
-    grid = [
-        {"rho": rhos, "rule": ["class-mean", "nearest"]},
-        {"rho": rhos, "rule": ["k-nearest"], "n_neighbors": ks},
-    ]
+    rules = ["class-mean", "nearest", *map(KNearest, ks)]
+    ours = MetricMixtureClassifierCV(stack, rhos=rhos, rules=rules, cv=folds)
+    grid = {"rho": rhos, "rule": rules}
     theirs = GridSearchCV(MetricMixtureClassifier(stack), grid, cv=folds)
     items = np.arange(N)
     mine = best_time(lambda: ours.fit(items, known), repeats=2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import best_time, headline, table
-from metricmix.paper.descent import WEIGHTS, R, growing_problem
+from metricmix.paper.experiment1_complexity import WEIGHTS, R, growing_problem
 from metricmix.paths.pair import bundle_paths
 from metricmix.plots import PALETTE, figure, save_figure
 from metricmix.solvers.problem import Problem

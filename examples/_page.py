@@ -28,7 +28,7 @@ verdicts the standard error.
 From must-link and cannot-link pairs, (P, 2) arrays of item numbers:
 
 ```python
-D = mm.MetricMixture([...], objective=mm.objectives.Links(must, cannot)).fit_transform(X)
+D = mm.MetricMixture([...], objective=mm.objectives.PairConstraints(must, cannot)).fit_transform(X)
 clusters = kmedoids.fasterpam(D, 10, random_state=0).labels  # pip install metricmix[cluster]
 clusters = HDBSCAN(metric="precomputed", copy=True).fit_predict(D)  # or: from sklearn.cluster
 ```

@@ -34,7 +34,7 @@ for draw in range(10):
     known = rng.choice(500, 50, replace=False)
     pairs = rng.permutation(list(combinations(known.tolist(), 2)))
     same = y[pairs[:, 0]] == y[pairs[:, 1]]
-    links = mm.objectives.Links(pairs[same][:100], pairs[~same][:100])
+    links = mm.objectives.PairConstraints(pairs[same][:100], pairs[~same][:100])
     D = mm.MetricMixture(objective=links).fit_transform(stack)
     found["learned"] = [cluster(D) for cluster in METHODS.values()]
     rest = np.setdiff1d(np.arange(500), known)

@@ -44,6 +44,13 @@ def test_matrices_that_are_refused(matrix, message):
         check_square(matrix, name="M")
 
 
+def test_rows_are_called_by_their_ids():
+    with pytest.raises(InputError, match=r"M: expected non-negative entries, found -1 from 'a' to"):
+        check_square([[0, -1], [-1, 0]], name="M", items=("a", "b"))
+    with pytest.raises(InputError, match="largest asymmetry 1 from 'a' to 'b'; symmetrise it"):
+        check_square([[0, 1], [2, 0]], offer_directed=False, items=("a", "b"))
+
+
 def test_what_is_allowed_when_asked_for():
     assert check_square([[0, np.inf], [np.inf, 0]], allow_infinite=True)[0, 1] == np.inf
     assert check_square([[0, -1], [-1, 0]], allow_negative=True)[0, 1] == -1

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.data import Network
-from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives
+from metricmix import ConvergenceWarning, DissimilarityStack, Mixture, minimize, objectives, solvers
 from metricmix.estimators.base import START
-from metricmix.estimators.rules import Spreading, judge
+from metricmix.estimators.rules import FittedRule, KNearest, Spreading, as_rule
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 
@@ -140,18 +140,17 @@ class Trial:
         train = self.split[0]
         known[train] = self.network.labels[train]
         equal = np.full(self.R, START / self.R)
-        through: dict[str, Any] = {"max_iter": 30, "tol": 1e-4} if start is not None else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # 30 steps may not be enough
             result = minimize(
                 loss(known, rho, **options),
                 self.stack,
-                "full",
+                solvers.LBFGS() if start is None else solvers.LBFGS(tol=1e-4),
                 start=equal if start is None else start,
                 centre=equal,
                 constraint=constraint,
                 projection=start is not None,
-                **through,
+                max_iter=None if start is None else 30,
             )
         assert result.mixture is not None
         return result.mixture
@@ -176,7 +175,8 @@ class Trial:
         """Return the accuracy of a rule on distances `d`."""
         train = self.split[0]
         codes, within = self.network.labels[train], d[: len(train)]
-        p = judge(rule, d, codes, self.network.n_classes, k=k, by_distance=False, within=within)
+        chosen = KNearest(k) if rule == "k-nearest" else as_rule(rule)
+        p = chosen.from_distances(d, codes, self.network.n_classes, within)
         return self._scored(p[len(train) :], setting, mixture)
 
     def spread(self, mixture: Mixture, setting: str) -> Outcome:
@@ -184,8 +184,8 @@ class Trial:
         codes = np.full(self.network.n, -1)
         codes[self.split[0]] = self.network.labels[self.split[0]]
         lengths = EdgeLengths(self.stack, mixture).formed()
-        rule = Spreading(lengths, codes, self.network.n_classes, k=10, alpha=0.8)
-        return self._scored(rule.members[np.concatenate(self.split[1:])], setting, None)
+        rule = FittedRule(Spreading(10), lengths, codes, self.network.n_classes)
+        return self._scored(rule.probabilities[np.concatenate(self.split[1:])], setting, None)
 
     def _scored(self, p: Floats, setting: str, mixture: Mixture | None) -> Outcome:
         asked = np.concatenate(self.split[1:])

@@ -185,7 +185,7 @@ METHODS = (
         "metricmix: learned, labels spread",
         "sources",
         "yes",
-        mixture(rule="spreading", n_neighbors=7),
+        mixture(rule=mm.estimators.Spreading(7)),
     ),
     Method("metricmix", "metricmix: settings chosen too", "sources", "yes", chosen),
     Method(

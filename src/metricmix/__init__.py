@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from metricmix.dissimilarity.default_sources import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
-    from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
-    from metricmix.estimators.labels import LabelledKFold
+    from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
     from metricmix.estimators.metric_mixture import MetricMixture
     from metricmix.estimators.metric_repair import MetricRepair
     from metricmix.estimators.model_files import load, save
@@ -93,12 +92,12 @@ _HOME = {
     "DatasetNotFoundError": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
-    "LabelledKFold": "estimators.labels",
+    "LabelledKFold": "estimators.cross_validation",
     "MatrixFileError": "exceptions",
     "MetricMixError": "exceptions",
     "MetricMixture": "estimators.metric_mixture",
     "MetricMixtureClassifier": "estimators.classifier",
-    "MetricMixtureClassifierCV": "estimators.classifier_cv",
+    "MetricMixtureClassifierCV": "estimators.cross_validation",
     "MetricRepair": "estimators.metric_repair",
     "MissingPackageError": "exceptions",
     "Mixture": "mixture.linear",

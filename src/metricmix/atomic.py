@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Atomic writing: a file or folder is complete, or as it was before."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["replacing", "replacing_in"]
+__all__ = ["replacing", "replacing_in", "signals_blocked"]
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file beside `path` for writing; move it there once all is written.
 
-    If anything goes wrong on the way (a full disk, Ctrl-C), what was at `path` stays as it was.
+    If anything fails (a full disk, Ctrl-C), the file at `path` stays as it was.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
@@ -43,11 +43,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Path]:
-    """Give an empty folder to write some of the files `names` to; move them to `folder` at the end.
+    """Yield an empty folder for some of the files `names`; move them to `folder` at the end.
 
-    If anything goes wrong on the way, `folder` stays as it was, or is not there. Of the files that
-    are in it already, those called `names` are replaced, or removed if they were not written anew;
-    all others stay.
+    If anything fails, `folder` stays as it was, or is not created. Of the files that are in it
+    already, those in `names` are replaced, or removed if they were not written; all others stay.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "result"
@@ -68,7 +67,7 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
         for name in names if there else ():
             if (target / name).is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
-        with _undisturbed():
+        with signals_blocked():
             if not there:
                 os.rename(temporary, target)
                 return
@@ -82,8 +81,8 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C and requests to end wait for a moment, where the system can."""
+def signals_blocked() -> Iterator[None]:
+    """Delay SIGINT and SIGTERM until the block ends, where the system can."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

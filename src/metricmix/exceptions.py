@@ -4,15 +4,16 @@
 
     MetricMixError
     ├── InputError (also a ValueError)      an argument is not what it should be
-    │   ├── NotAMetricError                 a matrix breaks a metric's laws; carries the report
+    │   ├── NotAMetricError                 a matrix is no metric; carries the report
     │   ├── TemperatureError                soft paths do not exist at this temperature
     │   └── TooLargeError (a MemoryError)   a computation would not fit into memory; nothing begun
     ├── CheckpointError                     a file cannot be resumed from
-    ├── DatasetError (also an OSError)      a data file is damaged, foreign or cannot be stored
-    │   └── DatasetNotFoundError            it is nowhere, and was not or could not be downloaded
-    ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
-    ├── MatrixFileError (also a ValueError) a file holds no matrix, or cannot be written
-    ├── TableFileError (also a ValueError)  a file is no table of items, or no list of edges
+    ├── FileError                           a file cannot be used
+    │   ├── DatasetError (also an OSError)      a data file is damaged or cannot be stored
+    │   │   └── DatasetNotFoundError            it was not found, and not downloaded
+    │   ├── ModelFileError (also a ValueError)  an estimator cannot be stored, or a file is no model
+    │   ├── MatrixFileError (also a ValueError) a file holds no matrix, or cannot be written
+    │   └── TableFileError (also a ValueError)  a file is no table of items, or no list of edges
     ├── MissingPackageError (an ImportError) an optional package is needed; the message names it
     └── ResultsError                        a results file is damaged, or of another run
 
@@ -38,6 +39,7 @@ __all__ = [
     "ConvergenceWarning",
     "DatasetError",
     "DatasetNotFoundError",
+    "FileError",
     "InputError",
     "MatrixFileError",
     "MetricMixError",
@@ -110,8 +112,10 @@ class InputError(MetricMixError, ValueError):
 class NotAMetricError(InputError):
     """A matrix is not a metric; `violations` is the full report."""
 
-    def __init__(self, message: str, violations: MetricViolations | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, problem: str = "", violations: MetricViolations | None = None, **parts: object
+    ) -> None:
+        super().__init__(problem, **parts)
         self.violations = violations
 
 
@@ -127,24 +131,51 @@ class CheckpointError(MetricMixError):
     """A checkpoint is unreadable, or belongs to another problem."""
 
 
-class DatasetError(MetricMixError, OSError):
+class FileError(MetricMixError):
+    """Base of errors about a file.
+
+    The message is ``"{file}: {problem}; {remedy}"`` without the parts that are not given; the parts
+    stay available as attributes.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, and in which line or member.
+    file : object
+        The file.
+    remedy : object
+        What to do about it.
+
+    Examples
+    --------
+    >>> print(MatrixFileError("3 rows of 4 numbers", file="d.csv", remedy="add a row"))
+    d.csv: 3 rows of 4 numbers; add a row
+    """
+
+    def __init__(self, problem: str = "", *, file: object = "", remedy: object = "") -> None:
+        self.problem, self.file, self.remedy = problem, str(file), str(remedy)
+        message = f"{self.file}: {problem}" if self.file else problem
+        super().__init__(f"{message}; {self.remedy}" if self.remedy else message)
+
+
+class DatasetError(FileError, OSError):
     """A data file is damaged, is not what its name says, or cannot be stored."""
 
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):
-    """A data file is in none of the places looked at, and could not be downloaded."""
+    """A data file was not found in any folder, and could not be downloaded."""
 
 
-class ModelFileError(MetricMixError, ValueError):
+class ModelFileError(FileError, ValueError):
     """An estimator cannot be stored, or a file is not a model that can be used."""
 
 
-class MatrixFileError(MetricMixError, ValueError):
+class MatrixFileError(FileError, ValueError):
     """A file is not a square matrix, or cannot be read or written; the message says where."""
 
 
-class TableFileError(MetricMixError, ValueError):
-    """A file is no table of items or no list of edges, or cannot be read; it says where."""
+class TableFileError(FileError, ValueError):
+    """A file is no table of items or no list of edges, or cannot be read."""
 
 
 class MissingPackageError(MetricMixError, ImportError):
@@ -164,7 +195,7 @@ class UnreachableWarning(UserWarning):
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of metricmix that led here, however deep that is."""
+    """Warn at the innermost line outside of metricmix."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -172,7 +203,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether that was Ctrl-C; compiled code that it meets says SystemError instead."""
+    """Return whether Ctrl-C caused the error; compiled code raises SystemError instead."""
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)

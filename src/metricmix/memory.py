@@ -1,4 +1,4 @@
-"""Whether something fits into memory, asked before it is begun."""
+"""Checks that a computation fits into memory, made before it starts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CONTAINER = Path("/sys/fs/cgroup")
 
 
 def available_bytes() -> int | None:
-    """Return the bytes that a process may still take, or None where nobody says."""
-    found = [_of_system(), _of_container()]
+    """Return the bytes that the process may still allocate, or None if the system does not say."""
+    found = [system_bytes(), container_bytes()]
     return min((amount for amount in found if amount is not None), default=None)
 
 
 def check_fits(
     needed: Callable[[int], float], n: int, *, what: str, instead: str, argument: str = "stack"
 ) -> None:
-    """Raise TooLargeError if ``needed(n)`` bytes are more than there are.
+    """Raise TooLargeError if ``needed(n)`` bytes are more than available.
 
-    The sentence says what is needed, what there is, which number of items would do, and `instead`.
+    The message says how much is needed and available, how many items would fit, and `instead`.
     """
     available = available_bytes()
     if available is None or needed(n) <= available:
@@ -35,29 +35,33 @@ def check_fits(
         middle = (fits + too_many) // 2
         fits, too_many = (middle, too_many) if needed(middle) <= available else (fits, middle)
     raise TooLargeError(
-        f"{argument}: {what} needs about {_gibibytes(needed(n))} for {n} items and "
-        f"{_gibibytes(available)} are available, enough for {fits} items; {instead}"
+        f"{what} needs about {_gibibytes(needed(n))} for {n} items and "
+        f"{_gibibytes(available)} are available, enough for {fits} items",
+        argument=argument,
+        remedy=instead,
     )
 
 
 def check_room(needed: float, *, what: str, instead: str, argument: str = "graph") -> None:
-    """Raise TooLargeError if that many bytes are more than there are, and say `instead`."""
+    """Raise TooLargeError if `needed` bytes are more than available; `instead` is the remedy."""
     available = available_bytes()
     if available is not None and needed > available:
         raise TooLargeError(
-            f"{argument}: {what} needs about {_gibibytes(needed)} and {_gibibytes(available)} are "
-            f"available; {instead}"
+            f"{what} needs about {_gibibytes(needed)} and {_gibibytes(available)} are available",
+            argument=argument,
+            remedy=instead,
         )
 
 
-def _of_system() -> int | None:
+def system_bytes() -> int | None:
+    """Return the free memory of the machine."""
     try:
         for line in MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):  # what is free, else what is built in
+    for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):  # free memory, else all memory
         try:
             return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
@@ -65,7 +69,8 @@ def _of_system() -> int | None:
     return None
 
 
-def _of_container() -> int | None:
+def container_bytes() -> int | None:
+    """Return what the limit of the control group leaves, if there is one."""
     try:
         limit, used = (
             int((CONTAINER / name).read_text()) for name in ("memory.max", "memory.current")

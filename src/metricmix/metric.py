@@ -15,10 +15,9 @@ in the last place, since a shortest path adds up several numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.exceptions import NotAMetricError
 from metricmix.kernels.compile import kernel
@@ -32,91 +31,21 @@ from metricmix.kernels.minplus import (
     update,
 )
 from metricmix.kernels.threads import in_threads
+from metricmix.typing import AnyArray
 from metricmix.validation import check_number, check_square
 
 __all__ = [
     "MetricViolations",
     "check_metric",
-    "compare",
     "is_metric",
+    "largest_excess",
+    "lower_by_detours",
     "metric_violations",
     "survey_pairs",
     "worst_of_rows",
+    "worst_triangles",
 ]
 
-
-@kernel
-def compare(
-    matrix: NDArray[Any], shortest: NDArray[Any], low: int, lower: bool, tolerance: float
-) -> tuple[float, int, int, int]:
-    """Return the largest excess of a length over the shortest detour, where, and how many."""
-    worst, worst_i, worst_j, count = 0.0, 0, 0, 0
-    rows, columns = shortest.shape
-    for r in range(rows):
-        i = low + r
-        row, reached = matrix[i], shortest[r]
-        for j in range(i if lower else columns):
-            excess = float(row[j] - reached[j])
-            if excess > 0 and i != j:
-                if excess > tolerance:
-                    count += 1
-                if excess > worst:
-                    worst, worst_i, worst_j = excess, i, j
-    return worst, worst_i, worst_j, count
-
-
-@kernel
-def worst_of_rows(
-    matrix: NDArray[Any],
-    shortest: NDArray[Any],
-    low: int,
-    lower: bool,
-    slack: float,
-    excess: NDArray[Any],
-    partner: NDArray[Any],
-) -> None:
-    """Per item i from `low` on, find the j by which length plus slack exceeds the shortest most."""
-    rows, columns = shortest.shape
-    for r in range(rows):
-        i = low + r
-        row, reached = matrix[i], shortest[r]
-        worst, where = 0.0, i
-        for j in range(i if lower else columns):
-            over = row[j] + slack - reached[j]
-            if over > worst and i != j:
-                worst, where = over, j
-        excess[r], partner[r] = worst, where
-
-
-@kernel
-def survey_pairs(
-    matrix: NDArray[Any], low: int, high: int
-) -> tuple[float, float, int, int, float, int, int, int, int]:
-    """Look at all pairs j < i, low <= i < high: scale, asymmetry, negativity, zeros (any, both)."""
-    scale, asymmetry, a_i, a_j = 0.0, 0.0, 0, 0
-    negativity, n_i, n_j, either, both = 0.0, 0, 0, 0, 0
-    for first in range(low, high, 64):  # squares of 64 keep both mirrored parts in the cache
-        last = min(first + 64, high)
-        for column in range(0, last, 64):
-            for j in range(column, min(column + 64, last)):
-                row = matrix[j]
-                for i in range(max(first, j + 1), last):
-                    there, back = float(matrix[i, j]), float(row[i])
-                    if abs(there - back) > asymmetry:
-                        asymmetry, a_i, a_j = abs(there - back), i, j
-                    if there < 0 and -there > negativity:
-                        negativity, n_i, n_j = -there, i, j
-                    if back < 0 and -back > negativity:
-                        negativity, n_i, n_j = -back, j, i
-                    scale = max(scale, max(abs(there), abs(back)))
-                    if there == 0 or back == 0:
-                        either += 1
-                        if there == back:
-                            both += 1
-    return scale, asymmetry, a_i, a_j, negativity, n_i, n_j, either, both
-
-
-# -- what a metric is, and how far a matrix is from being one -----------------------------------
 
 ROW_BLOCK = 64 * STRIP
 """Rows that are checked together: their part of the product is all that is kept of it."""
@@ -143,8 +72,8 @@ class MetricViolations:
         The triangle behind `triangle`, with the lengths ``(D[i, j], D[i, k], D[k, j])`` in
         `triangle_lengths`; None if there is none.
     n_triangle_violations : int
-        Number of pairs with a shorter way over some third item, beyond the tolerance: unordered
-        pairs, or ordered ones if `D` is directed (or asymmetric beyond the tolerance).
+        Number of pairs that violate the triangle inequality beyond the tolerance: unordered pairs,
+        or ordered ones if `D` is directed (or asymmetric beyond the tolerance).
     zero_pairs : int
         Number of pairs of different items at distance 0 (ordered if directed).
     n, scale, tolerance : int, float, float
@@ -175,11 +104,11 @@ class MetricViolations:
         return max(amounts) <= self.tolerance and not (strict and self.zero_pairs)
 
     def worst(self, strict: bool = False) -> str | None:
-        """Return the worst offence in words, or None for a metric."""
+        """Return the worst violation in words, or None for a metric."""
         if self.is_metric(strict):
             return None
-        # In this order, since the earlier ones break triangles too: a tie goes to the cause.
-        offences = [
+        # In this order, since the earlier ones violate triangles too: a tie goes to the cause.
+        violations = [
             (
                 self.negativity,
                 f"the negative entry {-self.negativity:.6g} at {self.worst_negative}",
@@ -188,7 +117,7 @@ class MetricViolations:
             (self.asymmetry, f"asymmetry {self.asymmetry:.6g} at {self.worst_asymmetry}"),
             (self.triangle, f"a broken triangle: {self._triangle_in_words()}"),
         ]
-        amount, words = max(offences, key=lambda offence: offence[0])
+        amount, words = max(violations, key=lambda violation: violation[0])
         if amount > self.tolerance:
             return words
         return f"{self.zero_pairs} pairs of different items at distance 0"
@@ -200,13 +129,14 @@ class MetricViolations:
         if self.is_metric() and self.zero_pairs:
             verdict = "a pseudo-metric"
         pairs = "ordered pairs" if self.counts_ordered else "pairs"
+        asymmetry = f"  asymmetry   {self.asymmetry:.6g}" + _at(self.worst_asymmetry)
         lines = [
             f"{verdict}: n = {self.n}, {kind}, entries up to {self.scale:.6g}, "
             f"tolerance {self.tolerance:.2g}",
             f"  triangle    {self.triangle:.6g}"
             + (f" in {self._triangle_in_words()}" if self.worst_triangle else "")
             + f"; {self.n_triangle_violations} {pairs} beyond the tolerance",
-            *([] if self.directed else [self._asymmetry_in_words()]),
+            *([] if self.directed else [asymmetry]),
             f"  diagonal    {self.diagonal:.6g}" + _at(self.worst_diagonal),
             f"  negativity  {self.negativity:.6g}" + _at(self.worst_negative),
             f"  zero pairs  {self.zero_pairs}",
@@ -219,9 +149,6 @@ class MetricViolations:
     def counts_ordered(self) -> bool:
         """Whether pairs are ordered ones: directed, or asymmetric beyond the tolerance."""
         return self.directed or self.asymmetry > self.tolerance
-
-    def _asymmetry_in_words(self) -> str:
-        return f"  asymmetry   {self.asymmetry:.6g}" + _at(self.worst_asymmetry)
 
     def _triangle_in_words(self) -> str:
         if self.worst_triangle is None or self.triangle_lengths is None:
@@ -247,11 +174,11 @@ def metric_violations(
     Parameters
     ----------
     D : array of shape (n, n)
-        Finite numbers; everything else about them is reported, not refused.
+        Finite numbers; every other defect is reported, not refused.
     directed : bool
         Leave symmetry out.
     tol : float
-        Tolerance relative to the largest entry, for counting broken triangles.
+        Tolerance relative to the largest entry, for counting violated triangles.
     n_jobs : int or None
         Threads; None means all cores. The report does not depend on it.
 
@@ -299,7 +226,7 @@ def metric_violations(
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0)
     lower = not directed and asymmetry <= tolerance
-    scans = in_threads(lambda r: _check_rows(matrix, *r, lower, tolerance), rows, n_jobs)
+    scans = in_threads(lambda r: worst_triangles(matrix, *r, lower, tolerance), rows, n_jobs)
     triangle, i, j = max(((s[0], s[1], s[2]) for s in scans), key=_amount)
     worst_triangle, lengths = None, None
     if triangle > 0:
@@ -361,7 +288,7 @@ def is_metric(
 def check_metric(
     D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
 ) -> None:
-    """Raise :class:`~metricmix.exceptions.NotAMetricError`, naming the worst offence, or return.
+    """Raise :class:`~metricmix.exceptions.NotAMetricError`, naming the worst violation, or return.
 
     Parameters
     ----------
@@ -383,15 +310,22 @@ def check_metric(
     > d(0, 1) + d(1, 2) = 1 + 1; metricmix.project gives the largest metric below D
     """
     report = metric_violations(D, directed, tol=tol)
-    offence = report.worst(strict)
-    if offence is not None:
-        sound = max(report.asymmetry, report.diagonal, report.negativity) <= report.tolerance
+    worst = report.worst(strict)
+    if worst is not None:
+        only_triangles = (
+            max(report.asymmetry, report.diagonal, report.negativity) <= report.tolerance
+        )
         remedy = (
             "metricmix.project gives the largest metric below D"
-            if sound and report.triangle > report.tolerance
+            if only_triangles and report.triangle > report.tolerance
             else "set it right first, e.g. by np.abs(D + D.T) / 2 and np.fill_diagonal(D, 0)"
         )
-        raise NotAMetricError(f"D: expected a metric, found {offence}; {remedy}", report)
+        raise NotAMetricError(
+            violations=report,
+            argument="D",
+            expected=f"a metric, found {worst}",
+            remedy=remedy,
+        )
 
 
 def _amount(found: tuple[float, int, int]) -> float:
@@ -402,21 +336,25 @@ def _pair(place: list[int]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
 
 
-def _check_rows(
-    matrix: NDArray[Any], low: int, high: int, lower: bool, tolerance: float
+def worst_triangles(
+    matrix: AnyArray, low: int, high: int, lower: bool, tolerance: float
 ) -> tuple[float, int, int, int]:
-    """Return the worst broken triangle over pairs (i, j), low <= i < high, and their number."""
+    """Return the largest violation by a pair (i, j), low <= i < high, i, j, and how many there are.
+
+    Only pairs j < i if `lower`; violations up to the tolerance are not counted.
+    """
     shortest = matrix[low:high, : high if lower else len(matrix)].copy()
     lower_by_detours(shortest, matrix, low, lower)
-    found: tuple[float, int, int, int] = compare(matrix, shortest, low, lower, tolerance)
+    found: tuple[float, int, int, int] = largest_excess(matrix, shortest, low, lower, tolerance)
     return found
 
 
-def lower_by_detours(shortest: NDArray[Any], matrix: NDArray[Any], low: int, lower: bool) -> None:
-    """Let `shortest`, lengths of the items from `low` on, be no longer than any way over a third.
+def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool) -> None:
+    """Replace `shortest`, rows of lengths from item `low` on, by the minimum over detours.
 
-    Its columns are all items, or only those up to the last row if `lower`: then what lies right of
-    the diagonal is of no interest. Entries may be negative, and inf where there is no way.
+    ``shortest[r, j] = min(shortest[r, j], min over k of matrix[low + r, k] + matrix[k, j])``. Its
+    columns are all items, or only those up to the last row if `lower`: then entries right of the
+    diagonal are left undefined. Entries may be negative, and inf where there is no edge.
     """
     (count, columns), dtype = shortest.shape, matrix.dtype
     n, high, width = len(matrix), low + count, panel_width(matrix.dtype)
@@ -432,3 +370,77 @@ def lower_by_detours(shortest: NDArray[Any], matrix: NDArray[Any], low: int, low
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
         update(shortest, 0, count, left, right, highs, low if lower else None)
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+@kernel
+def largest_excess(
+    matrix: AnyArray, shortest: AnyArray, low: int, lower: bool, tolerance: float
+) -> tuple[float, int, int, int]:
+    """Return the largest excess over the shortest detour, its place (i, j), and their number."""
+    worst, worst_i, worst_j, count = 0.0, 0, 0, 0
+    rows, columns = shortest.shape
+    for r in range(rows):
+        i = low + r
+        row, reached = matrix[i], shortest[r]
+        for j in range(i if lower else columns):
+            excess = float(row[j] - reached[j])
+            if excess > 0 and i != j:
+                if excess > tolerance:
+                    count += 1
+                if excess > worst:
+                    worst, worst_i, worst_j = excess, i, j
+    return worst, worst_i, worst_j, count
+
+
+@kernel
+def worst_of_rows(
+    matrix: AnyArray,
+    shortest: AnyArray,
+    low: int,
+    lower: bool,
+    slack: float,
+    excess: AnyArray,
+    partner: AnyArray,
+) -> None:
+    """For each item i from `low` on, find the j with the largest excess of length plus slack."""
+    rows, columns = shortest.shape
+    for r in range(rows):
+        i = low + r
+        row, reached = matrix[i], shortest[r]
+        worst, where = 0.0, i
+        for j in range(i if lower else columns):
+            over = row[j] + slack - reached[j]
+            if over > worst and i != j:
+                worst, where = over, j
+        excess[r], partner[r] = worst, where
+
+
+@kernel
+def survey_pairs(
+    matrix: AnyArray, low: int, high: int
+) -> tuple[float, float, int, int, float, int, int, int, int]:
+    """Return scale, asymmetry, negativity, zeros (any, both) over pairs j < i, low <= i < high."""
+    scale, asymmetry, a_i, a_j = 0.0, 0.0, 0, 0
+    negativity, n_i, n_j, either, both = 0.0, 0, 0, 0, 0
+    for first in range(low, high, 64):  # squares of 64 keep both mirrored parts in the cache
+        last = min(first + 64, high)
+        for column in range(0, last, 64):
+            for j in range(column, min(column + 64, last)):
+                row = matrix[j]
+                for i in range(max(first, j + 1), last):
+                    there, back = float(matrix[i, j]), float(row[i])
+                    if abs(there - back) > asymmetry:
+                        asymmetry, a_i, a_j = abs(there - back), i, j
+                    if there < 0 and -there > negativity:
+                        negativity, n_i, n_j = -there, i, j
+                    if back < 0 and -back > negativity:
+                        negativity, n_i, n_j = -back, j, i
+                    scale = max(scale, max(abs(there), abs(back)))
+                    if there == 0 or back == 0:
+                        either += 1
+                        if there == back:
+                            both += 1
+    return scale, asymmetry, a_i, a_j, negativity, n_i, n_j, either, both

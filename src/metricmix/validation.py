@@ -5,6 +5,7 @@ Everything public calls these at the door; everything behind the door trusts its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "check_number",
     "check_random_state",
     "check_square",
+    "check_table",
     "symmetrized",
 ]
 
@@ -37,14 +39,19 @@ def check_square(
     allow_negative: bool = False,
     require_zero_diagonal: bool = True,
     offer_directed: bool = True,
+    items: Sequence[object] | None = None,
 ) -> NDArray[Any]:
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
     becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
     `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
-    `directed` only to those who can pass it.
+    `directed` only to those who can pass it, and calls rows by their ids if `items` are given.
     """
+
+    def at(i: int, j: int) -> str:
+        return f"at ({i}, {j})" if items is None else f"from {items[i]!r} to {items[j]!r}"
+
     array = as_float_array(matrix, name=name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(
@@ -65,14 +72,14 @@ def check_square(
                 i, j = _first(bad, start)
                 raise InputError(
                     argument=name,
-                    expected=f"finite entries, found {array[i, j]} at ({i}, {j})",
+                    expected=f"finite entries, found {array[i, j]} {at(i, j)}",
                     remedy="decide what missing or unreachable pairs are worth and fill them in",
                 )
         if not allow_negative and rows.min() < 0:
             i, j = _first(rows < 0, start)
             raise InputError(
                 argument=name,
-                expected=f"non-negative entries, found {array[i, j]:.6g} at ({i}, {j})",
+                expected=f"non-negative entries, found {array[i, j]:.6g} {at(i, j)}",
             )
         largest = max(largest, float(np.max(np.abs(rows), where=finite, initial=0.0)))
         if not directed:
@@ -90,15 +97,14 @@ def check_square(
             i = int(np.argmax(np.abs(diagonal)))
             raise InputError(
                 argument=name,
-                expected=f"a zero diagonal, found {diagonal[i]:.6g} at ({i}, {i})",
+                expected=f"a zero diagonal, found {diagonal[i]:.6g} {at(i, i)}",
                 remedy="set it to 0 (a similarity must first be turned into a dissimilarity)",
             )
     rounding = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(array.dtype).eps))
     if worst > rounding * largest:
-        i, j = worst_pair
         raise InputError(
             argument=name,
-            expected=f"symmetric, largest asymmetry {worst:.6g} at ({i}, {j})",
+            expected=f"symmetric, largest asymmetry {worst:.6g} {at(*worst_pair)}",
             remedy=(
                 f"{'pass directed=True or ' * offer_directed}symmetrise it, e.g. (M + M.T) / 2"
             ),
@@ -139,6 +145,56 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
         raise InputError(
             argument=name, expected="real numbers", found=f"dtype {array.dtype}"
         ) from None
+
+
+def check_table(X: ArrayLike | Any, *, allow_nan: bool = False, name: str = "X") -> Any:
+    """Return a feature table as a float64 array, or CSR array, of finite numbers.
+
+    numpy arrays, lists, pandas tables and every scipy sparse format come in; an
+    :class:`~metricmix.exceptions.InputError` names the first row and column that holds NaN or inf
+    (inf only, when `allow_nan`).
+
+    >>> check_table([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    labels = [str(label) for label in getattr(X, "columns", ())]
+    if hasattr(X, "tocsr"):
+        table = X.tocsr().astype(np.float64)
+        table.sum_duplicates()
+        values = table.data
+    else:
+        if hasattr(X, "to_numpy") and labels:
+            try:  # pandas: its own missing value becomes NaN
+                X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise InputError(argument=name, expected=f"real numbers, {error}") from None
+        table = values = np.ascontiguousarray(as_float_array(X, name=name), dtype=np.float64)
+    if table.ndim != 2:
+        hint = "; one feature is a column: X.reshape(-1, 1)" if table.ndim == 1 else ""
+        raise InputError(
+            argument=name, expected="a table (n, d)", found=f"shape {table.shape}{hint}"
+        )
+    if 0 in table.shape:
+        raise InputError(
+            argument=name, expected="at least one row and column", found=f"shape {table.shape}"
+        )
+    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if bad.any():
+        if hasattr(table, "tocsr"):
+            place = int(np.argmax(bad))
+            row = int(np.searchsorted(table.indptr, place, side="right")) - 1
+            column, found = int(table.indices[place]), values[place]
+        else:
+            row, column = (int(k) for k in np.argwhere(bad)[0])
+            found = values[row, column]
+        label = f" ({labels[column]!r})" if labels else ""
+        raise InputError(
+            argument=name,
+            expected=f"finite numbers, found {found} in row {row}, column {column}{label}",
+            remedy="fill it in, or use metric='nan_euclidean' for missing values",
+        )
+    return table
 
 
 def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDArray[np.int64]:

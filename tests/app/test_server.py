@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.page import gather, page_html
+from metricmix.app.page import page_content, page_html
 from metricmix.app.server import PageServer, is_loopback
 from metricmix.exceptions import InputError
 
@@ -30,7 +30,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def html(model: Any) -> str:
-    return page_html(gather(model, n_bootstrap=0))
+    return page_html(page_content(model, n_bootstrap=0))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.page import Accuracy, Confusion, PageData, gather, write_page
+from metricmix.app.page import (
+    Accuracy,
+    Annotations,
+    ConfusionMatrix,
+    PageContent,
+    page_content,
+    write_page,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 INSTALL = "no Chromium found; install it by: apt-get install chromium"
@@ -111,7 +118,7 @@ class Report:
     """A model, what its page shows, and where the page lies."""
 
     model: Any
-    data: PageData
+    data: PageContent
     path: Path
 
 
@@ -139,9 +146,11 @@ def fitted(n: int, ids: list[str], classes: list[str], *, directed: bool = False
     return mm.MetricMixtureClassifier(stack, beta=20.0).fit(ids, labels)
 
 
-def reported(folder: Path, model: Any, title: str = "A learned metric", **told: Any) -> Report:
+def reported(
+    folder: Path, model: Any, title: str = "A learned metric", **annotations: Any
+) -> Report:
     count = len(model.classes_)
-    data = gather(
+    data = page_content(
         model,
         title=title,
         n_bootstrap=5,
@@ -151,9 +160,8 @@ def reported(folder: Path, model: Any, title: str = "A learned metric", **told: 
             Accuracy("best single source", 0.4),
             Accuracy("angle", 0.5, single=True),
         ),
-        confusion=Confusion(np.eye(count, dtype=int) * 7, "5-fold cross-validation"),
-        command="metricmix fit items.csv",
-        **told,
+        confusion=ConfusionMatrix(np.eye(count, dtype=int) * 7, "5-fold cross-validation"),
+        annotations=Annotations(command="metricmix fit items.csv", **annotations),
     )
     write_page(folder / "report.html", data)
     mm.save(model, folder / "model.mm")
@@ -197,14 +205,16 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         tmp_path_factory.mktemp("hostile"),
         model,
         HOSTILE[0] + "w" * 90,
-        about=[*HOSTILE[::-1], *HOSTILE, *HOSTILE],
+        items=[*HOSTILE[::-1], *HOSTILE, *HOSTILE],
         sources={"angle": HOSTILE[0], "squares": HOSTILE[1]},
         facts=list(zip(HOSTILE, HOSTILE[::-1], strict=True)),
     )
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["both ways", "directed"])
-def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def annotated_report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Report:
     """Titles, six classes, seven sources, a misfit: what a page has to find room for."""
     n, classes = 90, ["art", "biology", "law", "math", "music", "physics"]
     X, group = groups(n, len(classes))
@@ -220,9 +230,9 @@ def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     labels = np.array([classes[g] if g >= 0 else "" for g in group])
     model = mm.MetricMixtureClassifier(stack, beta=20.0, rule="class-mean")
     return reported(
-        tmp_path_factory.mktemp("told"),
+        tmp_path_factory.mktemp("annotated"),
         model.fit(_numbered(n), labels),
-        about=[f"Rivers {k}" + ", and those who named them" * (k % 2) * 4 for k in range(n)],
+        items=[f"Rivers {k}" + ", and those who named them" * (k % 2) * 4 for k in range(n)],
         sources={"some source 3": "distance of 2 columns: year, pages"},
         facts=[("Learner", "full"), ("Rule", "class means")],
     )
@@ -232,7 +242,7 @@ def told_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 class Places:
     """Where a page draws items, from its data alone, while nothing is zoomed."""
 
-    data: PageData
+    data: PageContent
 
     def of(self, page: Any, i: int, view: int = 0) -> tuple[float, float]:
         box = page.locator("#map").bounding_box()

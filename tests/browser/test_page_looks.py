@@ -42,8 +42,8 @@ def test_figures_can_be_read_as_text(visit: Any, report: Any) -> None:
     assert "90.0 %" in words
     assert "Each source alone" in words
     assert "5-fold cross-validation" in words
-    certificate = report.data.certificate
-    assert f"{certificate.triangles:,} triangle inequalities checked: it is a metric" in words
+    checked = report.data.metric_check
+    assert f"{checked.triangles:,} triangle inequalities checked: it is a metric" in words
     assert report.data.convergence.status in words
     assert "metricmix fit items.csv" in words
 

@@ -13,9 +13,16 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from metricmix import datasets
-from metricmix.datasets import citations
-from metricmix.datasets.fetch import CONTENT, NETWORKS, PARTS, PLAIN, RAW
-from metricmix.datasets.planetoid import content_sum, read_plain, read_planetoid
+from metricmix.datasets.citations import (
+    CONTENT,
+    NETWORKS,
+    NPZ,
+    ORIGINAL,
+    PARTS,
+    content_sum,
+    read_npz,
+    read_planetoid,
+)
 from metricmix.exceptions import DatasetError, DatasetNotFoundError
 from reference import planetoid_files as py2
 
@@ -42,14 +49,9 @@ def small_files(**changed: bytes) -> dict[str, bytes]:
     return files | changed
 
 
-@pytest.fixture
-def few_validation(monkeypatch):
-    monkeypatch.setattr("metricmix.datasets.planetoid.N_VALIDATION", 2)
-
-
 class TestAssembly:
-    def test_original_files(self, few_validation):
-        found = read_planetoid(small_files(), 8, name="ind.small")
+    def test_original_files(self):
+        found = read_planetoid(small_files(), 8, 2, name="ind.small")
         np.testing.assert_array_equal(found.words.toarray(), WORDS)
         assert found.words.dtype == np.float64
         assert found.words.has_canonical_format
@@ -79,36 +81,37 @@ class TestAssembly:
     )
     def test_parts_that_do_not_fit(self, changed, message):
         with pytest.raises(DatasetError, match=rf"^ind\.small\.\*: expected the files.*{message}"):
-            read_planetoid(small_files(**changed), 8, name="ind.small")
+            read_planetoid(small_files(**changed), 8, 2, name="ind.small")
 
     def test_hostile_part(self):
         evil = b"cos\nsystem\n(S'true'\ntR."
         with pytest.raises(DatasetError, match=r"^ind\.small\.graph: .* found the name os\.system"):
-            read_planetoid(small_files(graph=evil), 8, name="ind.small")
+            read_planetoid(small_files(graph=evil), 8, 2, name="ind.small")
 
     @pytest.mark.parametrize("content", [b"", b"<html>", b"PK\3\4 and so on"])
     def test_no_npz(self, content):
         with pytest.raises(DatasetError, match=r"^small\.npz: expected a network in plain arrays"):
-            read_plain(content, name="small.npz")
+            read_npz(content, name="small.npz")
 
     def test_npz_with_pickles_or_without_parts(self):
         for values in ({"edges": np.array([{}])}, {"features_data": np.array([print])}, {}):
             stored = io.BytesIO()
             np.savez(stored, **values)
             with pytest.raises(DatasetError, match="expected a network in plain arrays"):
-                read_plain(stored.getvalue(), name="small.npz")
+                read_npz(stored.getvalue(), name="small.npz")
 
 
 @pytest.fixture
-def served(monkeypatch, server, few_validation):
+def served(monkeypatch, server):
     """Small files for download in place of Pubmed's, which have no sums of their own."""
     files = small_files()
-    for part, file in zip(PARTS, RAW["pubmed"], strict=True):
+    for part, file in zip(PARTS, ORIGINAL["pubmed"], strict=True):
         assert file.sha256 is None
         server[file.urls[0]] = files[part]
-    monkeypatch.setitem(citations.KNOWN, "pubmed", replace(citations.KNOWN["pubmed"], n=8))
-    network = read_planetoid(files, 8, name="ind.small")
-    monkeypatch.setitem(citations.CONTENT, "pubmed", content_sum(network))
+    small = replace(NETWORKS["pubmed"], n=8, n_validation=2)
+    monkeypatch.setitem(NETWORKS, "pubmed", small)
+    network = read_planetoid(files, 8, 2, name="ind.small")
+    monkeypatch.setitem(CONTENT, "pubmed", content_sum(network))
     return server
 
 
@@ -146,10 +149,12 @@ class TestFetch:
 
     def test_every_file_is_known(self):
         for name in NETWORKS:
-            assert len(PLAIN[name].sha256) == len(CONTENT[name]) == 64
-            assert [file.name for file in RAW[name]] == [f"ind.{name}.{part}" for part in PARTS]
+            assert len(NPZ[name].sha256) == len(CONTENT[name]) == 64
+            assert [file.name for file in ORIGINAL[name]] == [
+                f"ind.{name}.{part}" for part in PARTS
+            ]
             if name != "pubmed":
-                assert all(len(file.sha256) == 64 for file in RAW[name])
+                assert all(len(file.sha256) == 64 for file in ORIGINAL[name])
 
 
 @pytest.mark.parametrize(

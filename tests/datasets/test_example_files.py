@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 import metricmix as mm
 from metricmix.app.ingest import (
-    Gathered,
+    JoinedData,
     SourceSpec,
     parse_edges,
     parse_matrix,
@@ -23,11 +23,9 @@ from metricmix.app.ingest import (
     read_edge_file,
     read_items,
 )
-from metricmix.app.matrix_files import read_matrix
-from metricmix.datasets.example_files import EXAMPLES
-from metricmix.datasets.example_files.gestures import time_warping
-from metricmix.datasets.example_files.roads import COLUMNS, DEPOTS
-from metricmix.datasets.example_files.tables import NOTES
+from metricmix.app.ingest.matrices import read_matrix
+from metricmix.datasets.example_files import EXAMPLES, README
+from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warping
 from metricmix.exceptions import DatasetError
 from metricmix.nearness import violation_counts
 
@@ -53,12 +51,12 @@ def truth(folder: Path, ids: Any) -> NDArray[Any]:
     return np.array([labels[item] for item in ids])
 
 
-def gathered(folder: Path, *specs: SourceSpec, **options: Any) -> Gathered:
+def gathered(folder: Path, *specs: SourceSpec, **options: Any) -> JoinedData:
     file, label, _ = TABLES[folder.name]
     return plan(read_items(folder / file, label=label), specs, **options).build()
 
 
-def accuracy(found: Gathered, folder: Path, sources: list[int] | None = None) -> float:
+def accuracy(found: JoinedData, folder: Path, sources: list[int] | None = None) -> float:
     """Share of the unlabelled items that get their label; of some sources, with equal weights."""
     assert found.items.labels is not None
     y = np.array(found.items.labels)
@@ -81,9 +79,9 @@ def test_files_are_as_listed_and_always_the_same(name: str, written: Path, tmp_p
     example = EXAMPLES[name]
     assert example.name == name
     paths = example.write(tmp_path / name)
-    assert [path.name for path in paths] == [*example.make(), NOTES]
-    assert {path.name for path in paths} == {*example.files, NOTES}
-    assert {path.name for path in (tmp_path / name).iterdir()} == {*example.files, NOTES}
+    assert [path.name for path in paths] == [*example.make(), README]
+    assert {path.name for path in paths} == {*example.files, README}
+    assert {path.name for path in (tmp_path / name).iterdir()} == {*example.files, README}
     for path in paths[:-1]:
         assert path.read_bytes() == (written / name / path.name).read_bytes()
 
@@ -118,7 +116,7 @@ def test_commands_name_files_that_are_there(name: str, written: Path) -> None:
                 assert (written / word.split(":")[0]).exists(), command
     odd = next(step for step in example.commands_in("my files") if " fit " in step)
     assert f"my files/{TABLES[name][0]}" in shlex.split(odd)
-    assert example.commands_in(written / name)[0] in (written / name / NOTES).read_text()
+    assert example.commands_in(written / name)[0] in (written / name / README).read_text()
 
 
 def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
@@ -194,7 +192,7 @@ def test_gestures(written: Path) -> None:
 def test_time_warping_against_a_plain_loop() -> None:
     rng = np.random.default_rng(0)
     series = [rng.normal(size=k) + 1j * rng.normal(size=k) for k in (1, 4, 7, 5)]
-    found = time_warping(series)
+    found = dynamic_time_warping(series)
     for x, a in enumerate(series):
         for y, b in enumerate(series):
             D = np.full((len(a) + 1, len(b) + 1), np.inf)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metricmix.datasets.fetch import DataFile, obtain
+from metricmix.datasets.fetch import DataFile, obtain_files
 from metricmix.exceptions import DatasetError, DatasetNotFoundError, InputError, MetricMixError
 
 CONTENT = {"a.bin": b"alpha", "b.bin": b"beta", "whole.npz": b"both"}
@@ -38,7 +38,7 @@ def files_in(folder: Path) -> set[str]:
 
 
 def fetched(forms, home=None, download=False):
-    return obtain(forms, home, download_if_missing=download)
+    return obtain_files(forms, home, download_if_missing=download)
 
 
 class TestPlaces:

@@ -17,8 +17,7 @@ from sklearn.model_selection import cross_val_score
 
 import metricmix as mm
 from metricmix.dissimilarity import as_graph, diffusion, jaccard, path_length, resource_allocation
-from metricmix.dissimilarity.items import table_items
-from metricmix.dissimilarity.matrix import as_dissimilarity
+from metricmix.dissimilarity.matrix import as_dissimilarity, table_items
 from reference.instances import on_demand, random_sources
 
 IDS = ["d", "a", "c", "b"]

@@ -22,15 +22,23 @@ from metricmix.dissimilarity import (
     knn_path_length,
     mahalanobis,
 )
-from metricmix.dissimilarity.features import ALIASES, BY_PRODUCT, BY_SCIPY, BY_SKLEARN, ON_SETS
-from metricmix.dissimilarity.recipes import FeatureRecipe, KnnPathLengthRecipe, MahalanobisRecipe
-from metricmix.dissimilarity.squared_euclidean import SquaredDistances
+from metricmix.dissimilarity.features import (
+    ALIASES,
+    BY_PRODUCT,
+    BY_SKLEARN,
+    FACTS,
+    ON_SETS,
+    SquaredDistances,
+)
+from metricmix.dissimilarity.mahalanobis import MahalanobisRecipe
+from metricmix.dissimilarity.path_length import KnnPathLengthRecipe
+from metricmix.dissimilarity.recipes import FeatureRecipe
 from metricmix.exceptions import InputError
 
 RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(30, 4))) + 0.1
 Y = np.abs(RNG.normal(size=(12, 4))) + 0.1
-NAMES = [*BY_PRODUCT, *BY_SCIPY, *BY_SKLEARN, *ALIASES]
+NAMES = [*FACTS, *ALIASES]
 
 
 def longest(x, y):

@@ -20,7 +20,7 @@ from metricmix.estimators import (
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
 )
-from metricmix.estimators.rules import RULES
+from metricmix.estimators.rules import RULES, KNearest, Spreading
 
 N = 20
 X, Y = make_blobs(N, 3, centers=2, cluster_std=4.0, random_state=0)
@@ -137,7 +137,17 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: classifier(objective=lambda codes: None).fit(X, Y),
         "objective: expected it to return an Objective, got None",
     ),
-    "vote": (lambda: classifier(vote="?").fit(X, Y), r"vote: expected one of"),
+    "rule of another kind": (lambda: classifier(rule=5).fit(X, Y), r"rule: .* such as KNearest"),
+    "class for a rule": (lambda: classifier(rule=KNearest).fit(X, Y), r"rule: expected one of"),
+    "weights": (lambda: KNearest(weights="?"), r"weights: expected one of"),
+    "nested parameter of a name": (
+        lambda: classifier(rule="k-nearest").set_params(rule__n_neighbors=3),
+        r"rule__n_neighbors: Invalid parameter .*'k-nearest'",
+    ),
+    "unknown nested parameter": (
+        lambda: classifier(rule=KNearest()).set_params(rule__alpha=3),
+        r"rule__alpha: Invalid parameter .* valid parameters are \['n_neighbors', 'weights'\]",
+    ),
     "constraint": (lambda: classifier(constraint="?").fit(X, Y), r"constraint: expected one of"),
     "scaling": (lambda: classifier(scaling="?").fit(X, Y), r"scaling: expected one of"),
     "scaling of others": (
@@ -146,16 +156,16 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "method": (lambda: classifier(method="?").fit(X, Y), r"method: expected one of"),
     "new_items": (lambda: classifier(new_items="?").fit(X, Y), r"new_items: expected one of"),
-    "n_neighbors": (lambda: classifier(n_neighbors=0).fit(X, Y), "n_neighbors: expected a whole"),
+    "n_neighbors": (lambda: KNearest(0), "n_neighbors: expected a whole"),
     "rho": (lambda: classifier(rho=-1).fit(X, Y), "rho: expected a number >= 0, got -1"),
     "beta": (lambda: classifier(beta=0).fit(X, Y), "beta: expected a number > 0, got 0"),
     "alpha": (
-        lambda: classifier(rule="spreading", alpha=0.0).fit(X, Y),
+        lambda: Spreading(alpha=0.0),
         "alpha: expected a number > 0",
     ),
     "solver_options": (
         lambda: classifier(solver_options={"speed": 1}).fit(X, Y),
-        "speed: not an option of method='full'",
+        "speed: unknown argument; a run takes .*; LBFGS takes tol",
     ),
     "rules": (
         lambda: MetricMixtureClassifierCV(SOURCES, rules=("?",)).fit(X, Y),
@@ -280,7 +290,7 @@ FAILURES: dict[str, Callable[[Any], Any]] = {
     "one item of each class": lambda m: m.fit(X, [7, 8, *[-1] * (N - 2)]),
     "rule": lambda m: m.set_params(rule="?").fit(X[:10], np.arange(10) % 2),
     "method": lambda m: m.set_params(method="?").fit(X[:10], np.arange(10) % 2),
-    "alpha": lambda m: m.set_params(rule="spreading", alpha=3.0).fit(X[:10], Y[:10]),
+    "new_items": lambda m: m.set_params(new_items="?").fit(X[:10], Y[:10]),
     "short y": lambda m: m.fit(X[:, :2], Y[:3]),
     "all unlabelled": lambda m: m.fit(X[:, :2], np.full(N, -1)),
     "NaN": lambda m: m.fit(np.full((N, 2), np.nan), Y),
@@ -331,17 +341,20 @@ def test_after_a_failure_the_next_fit_is_as_good_as_new() -> None:
 # -- easily mistaken ---------------------------------------------------------------------------
 
 OBSCURE: dict[str, tuple[Callable[[], Any], str]] = {
-    "alpha=1": (lambda: classifier(rule="spreading", alpha=1).fit(X, Y), "^alpha: "),
+    "alpha=1": (lambda: Spreading(alpha=1), "^alpha: "),
+    "nested alpha=1": (
+        lambda: classifier(rule=Spreading()).set_params(rule__alpha=1),
+        "^alpha: ",
+    ),
     "two columns of ids": (
         lambda: ids(pd.DataFrame({"id": NAMED.items, "other": 1}), Y),
         "^X: expected one item id per row",
     ),
     "stack for ids": (lambda: ids(NAMED, Y), "^X: "),
-    "n_neighbors=(0,)": (
-        lambda: MetricMixtureClassifierCV(
-            SOURCES, rules=("k-nearest",), n_neighbors=(0,), cv=LabelledKFold(2)
-        ).fit(X, Y),
-        "^n_neighbors: ",
+    "n_neighbors=True": (lambda: Spreading(n_neighbors=True), "^n_neighbors: "),
+    "rules=(5,)": (
+        lambda: MetricMixtureClassifierCV(SOURCES, rules=(5,), cv=LabelledKFold(2)).fit(X, Y),
+        "^rules: ",
     ),
     "new_items of a search": (
         lambda: MetricMixtureClassifierCV(SOURCES, new_items="?", cv=2).fit(X, Y),
@@ -358,7 +371,10 @@ WELCOME: dict[str, Callable[[], Any]] = {
     "cv=None": lambda: MetricMixtureClassifierCV(SOURCES, rhos=1e-2, cv=None).fit(X, Y),
     "more folds than labels": lambda: MetricMixtureClassifierCV(SOURCES, rhos=1, cv=30).fit(X, Y),
     "a number for a list": lambda: MetricMixtureClassifierCV(
-        SOURCES, rhos=0.1, n_neighbors=5, rules="nearest", cv=2
+        SOURCES, rhos=0.1, betas=2.0, rules="nearest", cv=2
+    ).fit(X, Y),
+    "a rule for a list": lambda: MetricMixtureClassifierCV(
+        SOURCES, rhos=[0.1], rules=KNearest(3), cv=2
     ).fit(X, Y),
 }
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import metricmix as mm
 from metricmix.dissimilarity import features
 from metricmix.estimators import Comparison, LabelledKFold, MetricMixtureClassifier, compare
-from metricmix.estimators.rules import RULES
+from metricmix.estimators.rules import RULES, KNearest
 from metricmix.exceptions import ConvergenceWarning, InputError
 from reference.instances import random_sources
 
@@ -117,7 +117,7 @@ def test_accuracies_are_those_of_a_loop(rule: str) -> None:
         {"projection": True},
         {"method": "stochastic", "max_iter": 200, "random_state": 3},
         {"method": "stochastic", "max_iter": 50, "random_state": np.random.RandomState(3)},
-        {"vote": "distance", "rule": "k-nearest", "n_neighbors": 3},
+        {"rule": KNearest(3, "distance")},
     ],
     ids=[
         "neighbourhood",

@@ -75,7 +75,7 @@ def test_kmedoids_from_links() -> None:
     rng = np.random.default_rng(0)
     pairs = rng.permutation(150)[:120].reshape(60, 2)
     same = Y[pairs[:, 0]] == Y[pairs[:, 1]]
-    links = mm.objectives.Links(pairs[same], pairs[~same])
+    links = mm.objectives.PairConstraints(pairs[same], pairs[~same])
     distances = mm.MetricMixture(SOURCES, objective=links).fit_transform(X)
     assert mm.is_metric(distances)
     found = kmedoids.fasterpam(distances, 3, random_state=0).labels

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import metricmix as mm
-from metricmix.estimators import MetricMixtureClassifierCV, attribution
+from metricmix.estimators import MetricMixtureClassifierCV, explanation
 from metricmix.estimators.attribution import chord_slope, contributions
 from metricmix.estimators.explanation import explain
+from metricmix.estimators.rules import ClassMean
 from metricmix.exceptions import InputError
 from reference.instances import on_demand, random_sources
 
@@ -166,7 +167,7 @@ def test_explains_every_item(rule, directed):
         found = model.explain(f"p{i}", k=4)
         assert (found.item, found.label) == (f"p{i}", model.transduction_[i])
         assert found.given == (Y[i] >= 0)
-        assert found.probabilities == pytest.approx(model._rule.members[i])
+        assert found.probabilities == pytest.approx(model._rule.probabilities[i])
         others = labelled[labelled != i]
         expected = others[np.argsort(metric[i, others])[:4]]
         assert [near.item for near in found.nearest] == [f"p{j}" for j in expected]
@@ -180,9 +181,9 @@ def test_explains_every_item(rule, directed):
 @pytest.mark.parametrize("most", [500, 5])
 @pytest.mark.parametrize("directed", [False, True])
 def test_class_scores_add_up(monkeypatch, directed, most):
-    monkeypatch.setattr(attribution, "LABELS_TAKEN_APART", most)
+    monkeypatch.setattr(explanation, "LABELS_BY_SOURCE", most)
     model = fitted(make_stack(2, directed=directed))
-    expected = model._rule.scores(model._rule.to_labelled)
+    expected = ClassMean().scores(model._rule, model._rule.distances[0])
     for i in range(N):
         found = model.explain(i)
         assert found.scores.scores == pytest.approx(expected[i], rel=1e-12)
@@ -232,7 +233,9 @@ def test_new_items_enter_by_their_first_edge(rule, directed):
         assert near.contributions.nodes[0] == "new item"
         assert near.contributions.path.nodes[0] == N
     if rule == "class-mean":
-        assert found.scores.scores == pytest.approx(model._rule.scores(d[None, labelled])[0])
+        assert found.scores.scores == pytest.approx(
+            ClassMean().scores(model._rule, d[None, labelled])[0]
+        )
     assert str(found).startswith(f"new item is {found.label}")
 
 
@@ -242,7 +245,7 @@ def test_a_new_item_that_is_one_of_the_fit():
     found = model.explain(X=stack.rows([4]) * stack.scales)
     assert found.nearest[0].item == 4
     assert found.nearest[0].distance == 0.0
-    assert found.probabilities == pytest.approx(model._rule.members[4])
+    assert found.probabilities == pytest.approx(model._rule.probabilities[4])
 
 
 @pytest.mark.parametrize("new_items", ["attached", "augmented"])
@@ -277,7 +280,7 @@ def test_text():
     assert third.startswith(f"for {found.label!r} rather than {found.runner_up!r}, the runner-up: ")
     assert "as given" in str(model.explain(0))
     texts = [str(model.explain(i)) for i in np.flatnonzero(Y >= 0)]
-    wrong = model._rule.members.argmax(axis=1) != Y
+    wrong = model._rule.probabilities.argmax(axis=1) != Y
     assert sum("which the rule prefers" in text for text in texts) == wrong[Y >= 0].sum()
     assert (
         str(fitted(make_stack(4), y, rule="nearest").explain(3))
@@ -301,7 +304,7 @@ def test_table_of_the_nearest():
 
 
 def test_cross_validated():
-    model = MetricMixtureClassifierCV(rhos=(1e-2,), n_neighbors=(3,), cv=2, random_state=0)
+    model = MetricMixtureClassifierCV(rhos=(1e-2,), cv=2, random_state=0)
     with pytest.raises(NotFittedError):
         model.explain(0)
     model.fit(make_stack(6), Y)

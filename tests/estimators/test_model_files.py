@@ -19,7 +19,8 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity import features, knn_path_length
 from metricmix.estimators import MetricMixtureClassifierCV
-from metricmix.estimators.stored.container import as_text, npy_header, seal
+from metricmix.estimators.model_container import as_text, npy_header, seal
+from metricmix.estimators.rules import KNearest
 
 N = 8
 TABLE = np.random.default_rng(0).normal(size=(N, 2)) + 2 * (np.arange(N) % 2)[:, None]
@@ -31,10 +32,10 @@ STACK = mm.DissimilarityStack(
 )
 ROWS = np.random.default_rng(1).uniform(1, 2, size=(2, N, 2))
 RECIPES = ["cosine", knn_path_length(k=2)]
-SEARCH: dict[str, Any] = {"cv": 2, "rhos": (1e-2,), "rules": ("nearest",), "n_neighbors": (2,)}
+SEARCH: dict[str, Any] = {"cv": 2, "rhos": (1e-2,), "rules": (KNearest(2), "nearest")}
 # Estimator, X, new items.
 CASES: dict[str, tuple[Any, Any, Any]] = {
-    "stack": (mm.MetricMixtureClassifier(rule="k-nearest", n_neighbors=2), STACK, ROWS),
+    "stack": (mm.MetricMixtureClassifier(rule=KNearest(2)), STACK, ROWS),
     "features": (mm.MetricMixtureClassifier(RECIPES, rule="spreading"), TABLE, NEW),
     "search": (MetricMixtureClassifierCV(STACK, **SEARCH, random_state=0), IDS, IDS[:2]),
     "transformer": (mm.MetricMixture(RECIPES), TABLE, NEW),
@@ -57,8 +58,8 @@ def saved(request: Any, tmp_path_factory: Any) -> tuple[bytes, Any, list[np.ndar
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: Any) -> bytes:
     path = tmp_path_factory.mktemp("plain") / "model.mm"
-    model = mm.MetricMixtureClassifier(["cosine", "euclidean"]).fit(TABLE, LABELS)
-    mm.save(model, path)
+    model = mm.MetricMixtureClassifier(["cosine", "euclidean"], rule=KNearest(3))
+    mm.save(model.fit(TABLE, LABELS), path)
     return path.read_bytes()
 
 
@@ -257,26 +258,40 @@ def set_entry(*way: Any, to: Any) -> Any:
     return lambda manifest, _: replaced(manifest, way, to)
 
 
+FITTED = ("content", "MetricMixtureClassifier", "fitted")
+PARAMETERS = ("content", "MetricMixtureClassifier", "parameters")
+MIXTURE = (*FITTED, "result_", "SolveResult", "mixture", "Mixture")
+WEIGHTS = (*MIXTURE, "weights", "array")
+KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_entry("format_version", to=2), r"written by metricmix .*, format 2; this one reads"),
+        (set_entry("format_version", to=1), r"written by metricmix .*, format 1; this one reads"),
         (set_entry("format", to="other"), "not that of a metricmix model"),
-        (set_entry("content", "class", to="Pipeline"), "holds a Pipeline, expected one of"),
-        (set_entry("content", "parameters", "evil", to=1), "has no parameter 'evil'"),
-        (set_entry("content", "parameters", "rule", to="best"), "rule: expected one of"),
-        (set_entry("content", "parameters", "n_jobs", to="2"), "n_jobs: expected None or"),
-        (set_entry("content", "parameters", "sources", to="precomputed"), "recipes for its table"),
-        (set_entry("content", "fitted", "mixture", "weights", to=[1.0]), "'weights' to be 2 num"),
-        (set_entry("content", "fitted", "mixture", "weights", 0, to=1e308), "finite edge lengths"),
-        (set_entry("content", "fitted", "mixture", "names", 0, to="x"), "are not those of the st"),
-        (set_entry("content", "fitted", "input", "stack", "n", to=7), "'table' to be 7 x 2"),
-        (set_entry("content", "fitted", "classes", "array", "values", to=[3, 3]), "different va"),
-        (set_entry("content", "fitted", "result", "status", to="FINE"), "the result of a solver"),
-        (set_entry("arrays", "codes", "shape", to=[7]), "expected <i8 of shape"),
-        (set_entry("arrays", "codes", "shape", to=[10**15]), "expected <i8 of shape"),
-        (set_entry("arrays", "codes", "dtype", to="|O"), "dtype and shape of an array of numbers"),
-        (set_entry("arrays", "codes", to=3), "dtype and shape of an array of numbers"),
+        (set_entry("content", to={"Pipeline": {}}), "'Pipeline': .* is not a value"),
+        (set_entry("content", to=KNEAREST), "holds no estimator, expected one of"),
+        (set_entry(*PARAMETERS, "evil", to=1), "no parameter 'evil'"),
+        (set_entry(*PARAMETERS, "rule", to="best"), "rule: expected one of"),
+        (set_entry(*PARAMETERS, "rule", "KNearest", "n_neighbors", to=0), "n_neighbors: expected"),
+        (set_entry(*PARAMETERS, "rule", "KNearest", "evil", to=0), "other entries than"),
+        (set_entry(*PARAMETERS, "n_jobs", to="2"), "n_jobs: expected None or"),
+        (set_entry(*PARAMETERS, "sources", to="precomputed"), "recipes for its table"),
+        (set_entry(*WEIGHTS, "shape", to=[1]), "is not a value"),
+        (set_entry(*WEIGHTS, "values", 0, to=1e308), "finite edge lengths"),
+        (set_entry(*MIXTURE, "names", "tuple", 0, to="x"), "are not those of the st"),
+        (set_entry(*MIXTURE, "beta", to="1"), "'beta' to be float, found 1"),
+        (
+            set_entry(*FITTED, "_input", "FeatureInput", "X", "member", to="block"),
+            "table of 8 rows",
+        ),
+        (set_entry(*FITTED, "classes_", "array", "values", to=[3, 3]), "different va"),
+        (set_entry(*FITTED, "result_", "SolveResult", "status", to="FINE"), "to be Status"),
+        (set_entry("arrays", "_codes", "shape", to=[7]), "expected <i8 of shape"),
+        (set_entry("arrays", "_codes", "shape", to=[10**15]), "expected <i8 of shape"),
+        (set_entry("arrays", "_codes", "dtype", to="|O"), "dtype and shape of an array of numbers"),
+        (set_entry("arrays", "_codes", to=3), "dtype and shape of an array of numbers"),
         (set_entry("arrays", to=[]), "missing or unknown entries"),
         (set_entry("more", to=1), "missing or unknown entries"),
     ],
@@ -290,7 +305,7 @@ def test_wrong_manifests(change: Any, message: str, plain: bytes, tmp_path: Path
 
 def test_a_manifest_is_not_edited_by_hand(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.mm"
-    change = set_entry("content", "fitted", "mixture", "weights", 0, to=2.0)
+    change = set_entry(*WEIGHTS, "values", 0, to=2.0)
     path.write_bytes(edited(plain, change, sealed=False))
     with pytest.raises(mm.ModelFileError, match="was changed after it was written"):
         mm.load(path)
@@ -337,8 +352,8 @@ def test_nothing_in_a_file_is_run(plain: bytes, tmp_path: Path) -> None:
     for dtype in ("|O", "<i8"):
 
         def put(manifest: Any, members: Any, dtype: str = dtype) -> None:
-            manifest["arrays"]["codes"]["dtype"] = dtype
-            members["arrays/codes.npy"] = payload
+            manifest["arrays"]["_codes"]["dtype"] = dtype
+            members["arrays/_codes.npy"] = payload
 
         path.write_bytes(edited(plain, put))
         with pytest.raises(mm.ModelFileError):

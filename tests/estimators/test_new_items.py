@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 import metricmix as mm
 from metricmix.dissimilarity import features, knn_path_length
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier
-from metricmix.estimators.rules import RULES
+from metricmix.estimators.rules import RULES, ClassMean, KNearest, Nearest, Rule, Spreading
 from reference.instances import random_sources
 
 POINTWISE = ["euclidean", "cosine", "chebyshev"]
@@ -31,11 +31,10 @@ def both(sources: Any = POINTWISE, **options: Any) -> tuple[Any, Any]:
     return attached.predict_proba(NEW), augmented.predict_proba(NEW)
 
 
-@pytest.mark.parametrize("vote", ["uniform", "distance"])
-@pytest.mark.parametrize("rule", ["nearest", "k-nearest"])
+@pytest.mark.parametrize("rule", [Nearest(), KNearest(4), KNearest(4, "distance")], ids=repr)
 @pytest.mark.parametrize("beta", [1.0, 10.0])
-def test_both_agree_where_sources_compare_two_items_only(rule: str, vote: str, beta: float) -> None:
-    attached, augmented = both(rule=rule, vote=vote, beta=beta, n_neighbors=4)
+def test_both_agree_where_sources_compare_two_items_only(rule: Rule, beta: float) -> None:
+    attached, augmented = both(rule=rule, beta=beta)
     assert attached == pytest.approx(augmented, abs=1e-9)
 
 
@@ -85,7 +84,7 @@ def test_augmented_is_a_fit_with_the_item_added(rule: str) -> None:
             {"euclidean": features(table), "knn_path_length": knn_path_length(table, k=3)}
         )
         lengths = mm.mixture.edge_lengths(stack, model.mixture_)
-        expected = model._make_rule(lengths, np.append(KNOWN, -1)).members[-1]
+        expected = model._fitted_rule(lengths, np.append(KNOWN, -1)).probabilities[-1]
         assert p == pytest.approx(expected, rel=1e-9)
 
 
@@ -146,8 +145,8 @@ def test_the_way_goes_through_items_of_the_fit() -> None:
     metric = MetricMixture(**options).fit(squares)
     assert metric.weights_ == pytest.approx([1.0], abs=0.2)
     assert metric.transform(rows)[0, 2] < 0.5 * metric.weights_[0] * rows[0, 2]
-    for rule in ("nearest", "k-nearest", "class-mean", "spreading"):
-        model = MetricMixtureClassifier(rule=rule, n_neighbors=2, **options).fit(squares, y)
+    for rule in (Nearest(), KNearest(2), ClassMean(), Spreading(2)):
+        model = MetricMixtureClassifier(rule=rule, **options).fit(squares, y)
         assert model.predict(rows).tolist() == [1], rule
         assert rows[0, :2].min() < rows[0, 2:4].min()
 

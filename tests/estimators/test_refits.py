@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import metricmix as mm
-from metricmix.estimators.rules import Nearest
+from metricmix.estimators.rules import FittedRule, Nearest
 from metricmix.mixture.edge_lengths import edge_lengths
 from reference.instances import random_sources
 
@@ -52,7 +52,8 @@ def test_a_stack_without_ids_goes_by_position() -> None:
 def test_a_class_that_no_item_has_is_no_class_of_any() -> None:
     M = random_sources(np.random.default_rng(1), 6, 1)[0]
     codes = np.array([0, 2, -1, -1, -1, -1])
-    p = Nearest(edge_lengths(mm.DissimilarityStack([M]), [1.0]), codes, 3).members
+    lengths = edge_lengths(mm.DissimilarityStack([M]), [1.0])
+    p = FittedRule(Nearest(), lengths, codes, 3).probabilities
     assert p[:2].argmax(axis=1).tolist() == [0, 2]
     assert (p[:, 1] == 0).all()
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
 import metricmix as mm
 from metricmix.dissimilarity import knn_path_length
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier
-from metricmix.estimators.rules import NEAREST_CLASSES, RULES
+from metricmix.estimators.rules import NEAREST_CLASSES, RULES, KNearest, Rule, Spreading, as_rule
 from reference import prediction_rules as slow
 from reference.instances import random_sources
 
@@ -26,6 +29,11 @@ Y[14:] = -1
 Y = RNG.permutation(Y)
 LABELLED = np.flatnonzero(Y >= 0)
 CLASSES = [0, 1, 2]
+
+
+def with_neighbours(name: str, k: int) -> Rule:
+    rule: Any = as_rule(name)
+    return replace(rule, n_neighbors=k) if hasattr(rule, "n_neighbors") else rule
 
 
 class Case:
@@ -81,7 +89,7 @@ def test_the_nearest_class_wins_however_near_all_are() -> None:
 @pytest.mark.parametrize("k", [1, 3, 7, 99])
 @pytest.mark.parametrize("vote", ["uniform", "distance"])
 def test_k_nearest_is_that_of_scikit_learn_on_the_metric(case: Case, k: int, vote: str) -> None:
-    model = case.fit(rule="k-nearest", n_neighbors=k, vote=vote)
+    model = case.fit(rule=KNearest(k, vote))
     peer = KNeighborsClassifier(
         min(k, len(LABELLED)), metric="precomputed", weights=vote, algorithm="brute"
     )
@@ -96,7 +104,7 @@ def test_k_nearest_by_way_of_the_transformer() -> None:
     y = np.arange(N) % 3
     metric = MetricMixture(objective=case.objective, beta=4.0)
     peer = KNeighborsClassifier(4, metric="precomputed").fit(metric.fit_transform(case.stack, y), y)
-    model = case.fit(y, rule="k-nearest", n_neighbors=4)
+    model = case.fit(y, rule=KNearest(4))
     assert model.predict_proba(case.rows) == pytest.approx(
         peer.predict_proba(metric.transform(case.rows))
     )
@@ -116,7 +124,7 @@ def test_class_mean(case: Case) -> None:
 def test_spreading(alpha: float) -> None:
     case, k = Case(n=14, seed=2), 3
     y = np.array([0, 0, 1, 1, 0, 1, *[-1] * 8])
-    model = case.fit(y, rule="spreading", n_neighbors=k, alpha=alpha)
+    model = case.fit(y, rule=Spreading(k, alpha))
     d, new = case.distances(model)
     order = np.argsort(d + np.diag(np.full(14, np.inf)), axis=1)[:, :k]
     sigma = np.median(np.take_along_axis(d, order, axis=1)[:, -1])
@@ -126,11 +134,11 @@ def test_spreading(alpha: float) -> None:
             ties[i, j] = ties[j, i] = np.exp(-((d[i, j] / sigma) ** 2))
     p = np.array(slow.spread(ties.tolist(), y, [0, 1], alpha, steps=300))
     p /= p.sum(axis=1, keepdims=True)
-    assert model._rule.members == pytest.approx(p, abs=2e-3)
+    assert model._rule.probabilities == pytest.approx(p, abs=2e-3)
     near = np.argsort(new, axis=1)[:, :k]
     for x, row in enumerate(model.predict_proba(case.rows)):
         pull = np.exp(-(((new[x, near[x]] - new[x, near[x, 0]]) / sigma) ** 2))
-        expected = pull @ model._rule.members[near[x]] / pull.sum()
+        expected = pull @ model._rule.probabilities[near[x]] / pull.sum()
         assert row == pytest.approx(expected, rel=1e-6)
 
 
@@ -139,10 +147,10 @@ def test_spreading_gives_lost_items_the_nearest_class() -> None:
     place = np.concatenate([np.arange(4) * 0.1, 10 + np.arange(4) * 0.1, 16 + np.arange(5) * 0.1])
     y = np.array([0, 0, -1, -1, 1, 1, -1, -1, *[-1] * 5])
     stack = mm.DissimilarityStack([abs(place[:, None] - place)])
-    model = MetricMixtureClassifier(rule="spreading", n_neighbors=2, beta=9.0).fit(stack, y)
+    model = MetricMixtureClassifier(rule=Spreading(2), beta=9.0).fit(stack, y)
     assert model.transduction_.tolist() == [0] * 4 + [1] * 9
     near = MetricMixtureClassifier(rule="nearest", beta=9.0).fit(stack, y)
-    assert model._rule.members[8:] == pytest.approx(near._rule.members[8:])
+    assert model._rule.probabilities[8:] == pytest.approx(near._rule.probabilities[8:])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -166,7 +174,9 @@ def test_labelled_items_keep_their_labels(rule: str, directed: bool) -> None:
     model = MetricMixtureClassifier(rule=rule).fit(stack, noise)
     known = noise >= 0
     assert np.array_equal(model.transduction_[known], noise[known])
-    assert np.array_equal(model.transduction_[~known], model._rule.members[~known].argmax(axis=1))
+    assert np.array_equal(
+        model.transduction_[~known], model._rule.probabilities[~known].argmax(axis=1)
+    )
 
 
 LABELS = {
@@ -208,7 +218,7 @@ def test_boolean_labels_have_no_unlabelled() -> None:
 def test_an_item_of_the_fit_is_predicted_as_such(rule: str) -> None:
     case = CASES["symmetric"]
     model = case.fit(rule=rule)
-    assert model.predict_proba(case.stack) == pytest.approx(model._rule.members, abs=1e-9)
+    assert model.predict_proba(case.stack) == pytest.approx(model._rule.probabilities, abs=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -216,7 +226,7 @@ def test_probabilities_rank_well(rule: str) -> None:
     X, y = make_blobs(150, 4, centers=2, cluster_std=5.0, random_state=1)
     known = np.where(np.arange(150) < 60, y, -1)
     model = MetricMixtureClassifier(["euclidean", "cityblock"], rule=rule).fit(X, known)
-    assert roc_auc_score(y[60:], model._rule.members[60:, 1]) > 0.85
+    assert roc_auc_score(y[60:], model._rule.probabilities[60:, 1]) > 0.85
     new, answers = make_blobs(400, 4, centers=2, cluster_std=5.0, random_state=1)
     assert roc_auc_score(answers[150:], model.predict_proba(new[150:])[:, 1]) > 0.85
 
@@ -239,7 +249,7 @@ def test_many_classes(rule: str) -> None:
     X = np.repeat(centres, 3, axis=0) + 0.1 * rng.normal(size=(3 * C, 3))
     y = np.repeat(np.arange(C), 3)
     known = np.where(np.arange(3 * C) % 3 == 2, -1, y)
-    model = MetricMixtureClassifier(["euclidean"], rule=rule, n_neighbors=2).fit(X, known)
+    model = MetricMixtureClassifier(["euclidean"], rule=with_neighbours(rule, 2)).fit(X, known)
     assert np.mean(model.transduction_ == y) > 0.95
     p = model.predict_proba(centres + 0.01)
     assert p.shape == (C, C)
@@ -274,4 +284,62 @@ def test_sources_that_tell_nothing(rule: str, source: str) -> None:
 
 def answers(model: MetricMixtureClassifier, case: Case) -> tuple[Any, Any]:
     """Class probabilities of the items of the stack, and of the new ones."""
-    return model._rule.members, model.predict_proba(case.rows)
+    return model._rule.probabilities, model.predict_proba(case.rows)
+
+
+# -- rules as parameters ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_name_is_a_rule_with_default_settings(name: str) -> None:
+    case = CASES["symmetric"]
+    one, two = case.fit(rule=name), case.fit(rule=RULES[name]())
+    assert np.array_equal(one.predict_proba(case.rows), two.predict_proba(case.rows))
+
+
+def test_rules_are_values() -> None:
+    assert KNearest(3) == KNearest(3) != KNearest(3, "distance")
+    assert len({KNearest(3), KNearest(3), Spreading(3)}) == 2
+    assert repr(Spreading(alpha=0.5)) == "Spreading(n_neighbors=5, alpha=0.5)"
+    with pytest.raises(FrozenInstanceError):
+        KNearest(3).n_neighbors = 5  # type: ignore[misc]
+
+
+def test_nested_parameters() -> None:
+    rule = KNearest(3)
+    model = MetricMixtureClassifier(rule=rule)
+    params = model.get_params()
+    assert params["rule"] is rule
+    assert params["rule__n_neighbors"] == 3
+    assert not any("__" in name for name in model.get_params(deep=False))
+    assert "rule__n_neighbors" not in MetricMixtureClassifier(rule="k-nearest").get_params()
+    model.set_params(rule__n_neighbors=7, rule__weights="distance", rho=0.5)
+    assert (model.rule, model.rho) == (KNearest(7, "distance"), 0.5)
+    assert rule == KNearest(3)
+    model.set_params(rule=Spreading(), rule__alpha=0.3)
+    assert model.rule == Spreading(alpha=0.3)
+    copied = clone(model)
+    assert copied.rule == model.rule
+    with pytest.raises(ValueError, match="Invalid parameter 'rules'"):
+        model.set_params(rules=3)
+
+
+def test_a_fit_is_not_changed_by_its_parameters() -> None:
+    case = CASES["symmetric"]
+    model = case.fit(rule=KNearest(3))
+    before = model.predict_proba(case.rows)
+    model.set_params(rule__n_neighbors=1)
+    assert np.array_equal(model.predict_proba(case.rows), before)
+    expected = case.fit(rule=KNearest(1)).predict_proba(case.rows)
+    assert np.array_equal(model.fit(case.stack, Y).predict_proba(case.rows), expected)
+
+
+def test_searches_over_rules() -> None:
+    X, y = make_blobs(60, 3, centers=3, cluster_std=4.0, random_state=0)
+    model = MetricMixtureClassifier(["euclidean"], rule=KNearest())
+    search = GridSearchCV(model, {"rule": ["class-mean", KNearest(1), KNearest(9)]}, cv=3).fit(X, y)
+    assert search.best_params_["rule"] in ("class-mean", KNearest(1), KNearest(9))
+    nested = GridSearchCV(model, {"rule__n_neighbors": [1, 9]}, cv=3).fit(X, y)
+    assert nested.best_estimator_.rule == KNearest(nested.best_params_["rule__n_neighbors"])
+    scores = [found.cv_results_["mean_test_score"] for found in (search, nested)]
+    assert np.array_equal(scores[0][1:], scores[1])

@@ -8,10 +8,10 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV
-from metricmix.estimators.rules import RULES
+from metricmix.estimators.rules import RULES, KNearest
 
 FEATURES = ["euclidean", "cityblock"]
-SMALL: dict[str, Any] = {"rhos": (1e-2, 1e-3), "n_neighbors": (3,), "cv": 2, "random_state": 0}
+SMALL: dict[str, Any] = {"rhos": (1e-2, 1e-3), "cv": 2, "random_state": 0}
 ESTIMATORS = [
     MetricMixture(),
     MetricMixture(FEATURES),
@@ -20,7 +20,7 @@ ESTIMATORS = [
         for sources in ("precomputed", FEATURES)
         for rule in RULES
     ),
-    MetricMixtureClassifier(FEATURES, rule="k-nearest", vote="distance"),
+    MetricMixtureClassifier(FEATURES, rule=KNearest(weights="distance")),
     MetricMixtureClassifierCV(**SMALL),
     MetricMixtureClassifierCV(FEATURES, **SMALL),
 ]

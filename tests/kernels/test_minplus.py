@@ -13,6 +13,7 @@ from metricmix.kernels.minplus import (
     CHUNK,
     STRIP,
     Packed,
+    min_plus,
     pack_columns,
     pack_rows,
     panel_width,
@@ -141,3 +142,14 @@ for dtype in (np.float32, np.float64):
         "NUMBA_CACHE_DIR": str(tmp_path),
     }
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 700, 5), (65, 40, 33), (20, 513, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_min_plus_is_the_minimum_of_sums(shape, dtype):
+    M, n, T = shape
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(M, n)).astype(dtype), rng.normal(size=(n, T)).astype(dtype)
+    expected = (A[:, :, None] + B[None]).min(axis=1)
+    assert np.array_equal(min_plus(A, B), expected)
+    assert np.array_equal(min_plus(A, B, n_jobs=1), expected)

@@ -9,7 +9,7 @@ import joblib
 import pytest
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import Crew, effective_threads, in_threads, row_ranges
+from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +44,13 @@ def test_errors_come_through() -> None:
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 7])
-def test_a_crew_does_the_same_again_and_again(threads: int) -> None:
-    with Crew(threads) as crew:
+def test_a_pool_is_reused(threads: int) -> None:
+    with ThreadPool(threads) as pool:
         for count in (20, 1, 0, 3):
-            assert crew.run(lambda x: x * x, range(count)) == [x * x for x in range(count)]
+            assert pool.run(lambda x: x * x, range(count)) == [x * x for x in range(count)]
         with pytest.raises(ZeroDivisionError):
-            crew.run(lambda x: 1 / x, [1, 0, 2, 0])
-        assert crew.run(lambda x: -x, [4, 5]) == [-4, -5]
+            pool.run(lambda x: 1 / x, [1, 0, 2, 0])
+        assert pool.run(lambda x: -x, [4, 5]) == [-4, -5]
 
 
 @pytest.mark.parametrize("triangle", [False, True])

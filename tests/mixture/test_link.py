@@ -10,7 +10,7 @@ import pytest
 import metricmix as mm
 from metricmix.kernels.mixing import length_of
 from metricmix.mixture import inverse_link, link, link_derivative
-from metricmix.mixture.link import LINKS, link_code
+from metricmix.mixture.linear import LINKS, link_code
 from reference.mixing import sigmoid, softplus
 
 BETAS = [0.3, 1.0, 5.0]

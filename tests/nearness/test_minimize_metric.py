@@ -11,7 +11,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.exceptions import CheckpointError, ConvergenceWarning, InputError
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.dual_ascent import NO_DUALS, project_onto_metrics
 from metricmix.nearness.minimize_metric import solver_for
 from metricmix.nearness.pair_objective import (
@@ -225,8 +225,8 @@ def test_agrees_with_a_conic_solver(name, n):
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-8)
     kind = Splitting if name in NONSMOOTH else ProjectedGradient
-    with Crew(1) as crew:
-        solver = solver_for(PairObjective(objective, n), noise(n, 1), 1e-6, crew)
+    with ThreadPool(1) as pool:
+        solver = solver_for(PairObjective(objective, n), noise(n, 1), 1e-6, pool)
     assert isinstance(solver, kind)
     if name in PROVED:
         assert result.lower_bound <= best + 1e-8 * abs(best) + 1e-9
@@ -315,9 +315,9 @@ def test_stationary_where_not_convex(name):
     assert np.all(np.diff(result.trace.objective) <= 0)
     over, x = PairObjective(objective, n), pairs_of(result.metric)
     value, gradient = over.value_and_gradient(x)
-    with Crew(1) as crew:
+    with ThreadPool(1) as pool:
         for step in (1e-2, 1.0, 100.0):
-            there = project_onto_metrics(x - step * gradient, None, n, crew, NO_DUALS, 1e-12).metric
+            there = project_onto_metrics(x - step * gradient, None, n, pool, NO_DUALS, 1e-12).metric
             for share in (1e-3, 1e-2, 0.1):
                 reached, _ = over.value_and_gradient(x + share * (there - x))
                 assert reached >= value - 1e-7 * abs(value)

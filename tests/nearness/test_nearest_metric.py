@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness import dual_ascent, refine_linf
 from metricmix.nearness.coordinate_ascent import AcceleratedAscent
 from metricmix.nearness.nearest_metric import NORMS as KNOWN_NORMS
@@ -296,8 +296,8 @@ def test_steps_are_pure(norm, case):
     D, options = case(dissimilarity(30), norm, rng)
     bounds = (options.get("lower"), options.get("upper"), None)
     problem = tighten_bounds(read_problem(norm, D, None, bounds, bytes_per_entry=1), 1)
-    with Crew(1) as crew:
-        solver = solver_for(problem, crew, 1e-12, WarmStart())
+    with ThreadPool(1) as pool:
+        solver = solver_for(problem, pool, 1e-12, WarmStart())
         state, _ = solver.check(solver.init(rng))
         for iteration in range(4):
             before = copy_state(state)

@@ -9,6 +9,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.solvers.problem import Problem
+from reference.flat import minimize
 from reference.instances import random_sources
 from reference.label_losses import class_means_loss, links_loss, neighbourhood_loss
 from reference.mixing import lengths as naive_lengths
@@ -25,7 +26,7 @@ OBJECTIVES = {
     "class means in blocks": lambda: mm.objectives.ClassMeans(Y, block_size=5),
     "neighbourhood": lambda: mm.objectives.Neighbourhood(Y, rho=0.1),
     "neighbourhood, weighted": lambda: mm.objectives.Neighbourhood(Y, item_weights=SHARES),
-    "links": lambda: mm.objectives.Links(MUST, CANNOT, threshold=2.0),
+    "links": lambda: mm.objectives.PairConstraints(MUST, CANNOT, threshold=2.0),
     "contrast, weighted": lambda: mm.objectives.LabelContrast(Y, item_weights=SHARES),
     "balanced contrast, weighted": lambda: mm.objectives.LabelContrast(
         Y, balanced=True, item_weights=SHARES
@@ -115,14 +116,14 @@ def task():
 def learn(objective, stack, method="full", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mm.ConvergenceWarning)  # the number of steps is the test's
-        return mm.minimize(objective, stack, method=method, random_state=0, **options)
+        return minimize(objective, stack, method=method, random_state=0, **options)
 
 
 def links_among(y):
     i, j = np.triu_indices(len(y), 1)
     known = (y[i] >= 0) & (y[j] >= 0)
     pairs, same = np.stack([i, j], axis=1)[known], (y[i] == y[j])[known]
-    return mm.objectives.Links(pairs[same], pairs[~same])
+    return mm.objectives.PairConstraints(pairs[same], pairs[~same])
 
 
 LEARNERS = {

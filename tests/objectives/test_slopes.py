@@ -40,8 +40,8 @@ OBJECTIVES = {
     ),
     "neighbourhood": lambda: mm.objectives.Neighbourhood(Y),
     "neighbourhood, weighted": lambda: mm.objectives.Neighbourhood(Y, item_weights=SHARES),
-    "links": lambda: mm.objectives.Links([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]]),
-    "cannot-links": lambda: mm.objectives.Links([], [[3, 1], [6, 0]], threshold=1.5),
+    "links": lambda: mm.objectives.PairConstraints([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]]),
+    "cannot-links": lambda: mm.objectives.PairConstraints([], [[3, 1], [6, 0]], threshold=1.5),
 }
 
 
@@ -131,7 +131,7 @@ def test_impossible_ridges_are_refused(rho):
         lambda: mm.objectives.Triplets(TRIPLES, rho=rho),
         lambda: mm.objectives.ClassMeans(Y, rho=rho),
         lambda: mm.objectives.Neighbourhood(Y, rho=rho),
-        lambda: mm.objectives.Links([[0, 1]], [[2, 3]], rho=rho),
+        lambda: mm.objectives.PairConstraints([[0, 1]], [[2, 3]], rho=rho),
     ):
         with pytest.raises(mm.InputError, match="rho: expected a number"):
             make()
@@ -150,8 +150,8 @@ def test_fingerprints_tell_objectives_apart():
         mm.objectives.ClassMeans(Y, item_weights=SHARES + 0.1),
         mm.objectives.Neighbourhood(Y, rho=0.5),
         mm.objectives.Neighbourhood(np.where(Y == 2, 1, Y)),
-        mm.objectives.Links([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]], threshold=2.5),
-        mm.objectives.Links([[0, 1]], [[5, 2], [3, 1], [6, 0], [1, 3]]),
+        mm.objectives.PairConstraints([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]], threshold=2.5),
+        mm.objectives.PairConstraints([[0, 1]], [[5, 2], [3, 1], [6, 0], [1, 3]]),
     ]
     prints = [objective.fingerprint() for objective in made]
     assert len(set(prints)) == len(prints)

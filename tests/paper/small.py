@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from metricmix.paper.experiment import Cell, Experiment, Found, generator
-from metricmix.paper.inputs import Data
+from metricmix.paper.data import Data
+from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Drawing(Experiment):
     def check(self, data: Data) -> None:
         pass
 
-    def run(self, cell: Cell, data: Data, seed: int) -> Found:
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
         D, k = int(cell["D"]), int(cell["repetition"])
         if k == self.fails_at:
             raise ValueError("this cell fails")
@@ -43,4 +43,4 @@ class Drawing(Experiment):
             with self.notes.open("a") as file:
                 file.write(f"{D} {k}\n")
         value = float(generator(seed, self.name, D, k).normal())
-        return Found({"value": value}, {"total": time.perf_counter()})
+        return CellResult({"value": value}, {"total": time.perf_counter()})

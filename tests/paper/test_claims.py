@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.paper.claims import CLAIMS, Claim, Finding, Verdict
-from metricmix.paper.claims.accuracy import difference
-from metricmix.paper.complexity import Complexity
-from metricmix.paper.descent import Convergence, StepCost
-from metricmix.paper.experiment import Found
-from metricmix.paper.feature_space import METHODS as GRAPH_METHODS
-from metricmix.paper.feature_space import FeatureSpace
+from metricmix.paper.claims import CLAIMS, Claim, Finding, Verdict, accuracy_differences
+from metricmix.paper.experiment import CellResult
+from metricmix.paper.experiment1_complexity import Complexity, StepCost
+from metricmix.paper.experiment2_feature_space import METHODS as GRAPH_METHODS
+from metricmix.paper.experiment2_feature_space import FeatureSpace
+from metricmix.paper.experiment3_semi_supervised import METHODS as PAPER_METHODS
+from metricmix.paper.experiment3_semi_supervised import SemiSupervised
+from metricmix.paper.figure1_convergence import AlgorithmConvergence
+from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.results import Results
-from metricmix.paper.run import PARTS
-from metricmix.paper.semi_supervised import METHODS as PAPER_METHODS
-from metricmix.paper.semi_supervised import SemiSupervised
-from metricmix.paper.separation import Separation
-from paper.test_cells import tiny_results
+from metricmix.paper.runner import PARTS
+from paper.test_experiment import tiny_results
 
 HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 ANY_CLAIM = [
@@ -51,7 +50,7 @@ def digits(shift: dict[str, float], wobble: tuple[float, ...] = WOBBLE) -> Resul
         for k, x in enumerate(wobble):
             accuracy = dict.fromkeys(GRAPH_METHODS, 0.5)
             accuracy |= {method: 0.5 + by + x for method, by in shift.items()}
-            found = Found({"accuracy": accuracy, "violation": 0.0})
+            found = CellResult({"accuracy": accuracy, "violation": 0.0})
             results.add(FeatureSpace(), {"D": D, "repetition": k}, found)
     return results
 
@@ -68,7 +67,9 @@ def papers(
                 for method, by in shift.get(sampling, {}).items():
                     accuracy[method] = 0.5 + by + x - by_size * (D - 20) / 80
                 cell = {"sampling": sampling, "D": D, "repetition": k}
-                results.add(SemiSupervised(), cell, Found({"accuracy": accuracy, "violation": 0.0}))
+                results.add(
+                    SemiSupervised(), cell, CellResult({"accuracy": accuracy, "violation": 0.0})
+                )
     return results
 
 
@@ -86,7 +87,7 @@ def solvers(
             wobble = 1.0 + 0.01 * k
             for name, e, s in (("cvx", 1.0, 1.0), (method, error, seconds * wobble)):
                 cell = {"D": D, "method": name, "repetition": k}
-                results.add(Complexity(), cell, Found({"error": e}, {"total": s}))
+                results.add(Complexity(), cell, CellResult({"error": e}, {"total": s}))
     return results
 
 
@@ -177,7 +178,7 @@ def test_a_metric_is_one_up_to_rounding() -> None:
     assert finding("What comes out is a metric", "literal", results).verdict is FAILS
     also = digits({})
     cell = {"sampling": "walk", "D": 20, "repetition": 0}
-    also.add(SemiSupervised(), cell, Found({"violation": 1e-3}))
+    also.add(SemiSupervised(), cell, CellResult({"violation": 1e-3}))
     found = finding("What comes out is a metric", "literal", also)
     assert found.verdict is FAILS
     assert "13 learned metrics" in found.figures
@@ -267,10 +268,12 @@ def test_the_better_single_source_is_found_size_by_size() -> None:
         for k in range(2):
             accuracy = {"graph": graph, "feature": feature, "one": 0.8}
             cell = {"sampling": "walk", "D": D, "repetition": k}
-            results.add(SemiSupervised(), cell, Found({"accuracy": accuracy}))
-    apart = difference(results, "semi-supervised", "one", "single")
+            results.add(SemiSupervised(), cell, CellResult({"accuracy": accuracy}))
+    apart = accuracy_differences(results, "semi-supervised", "one", "single")
     assert apart == pytest.approx([0.2, 0.2, 0.1, 0.1])
-    assert difference(results, "semi-supervised", "one", "graph", [20]) == pytest.approx([0.6] * 2)
+    assert accuracy_differences(results, "semi-supervised", "one", "graph", [20]) == pytest.approx(
+        [0.6] * 2
+    )
 
 
 def test_not_run_cannot_be_told() -> None:
@@ -322,7 +325,7 @@ def test_ratios_are_taken_over_the_same_images() -> None:
     for k, scale in enumerate((1.0, 100.0, 0.01)):
         for method, factor in (("cvx", 1.0), ("path, paper's steps", 1.1 + 0.001 * k)):
             cell = {"D": 40, "method": method, "repetition": k}
-            results.add(Complexity(), cell, Found({"error": scale * factor}, {"total": 1.0}))
+            results.add(Complexity(), cell, CellResult({"error": scale * factor}, {"total": 1.0}))
     found = finding("For small D the path method is as acc", "literal", results)
     assert found.verdict is HOLDS
     assert "1.1 [" in found.figures
@@ -342,7 +345,7 @@ def test_a_sparse_matrix_goes_further(method: str) -> None:
     for D, verdict in ((70, UNCLEAR), (80, FAILS)):
         results = nothing()
         cell = {"D": D, "method": method, "repetition": 0}
-        results.add(Complexity(), cell, Found({"error": 1.0}, {"total": 2.5}))
+        results.add(Complexity(), cell, CellResult({"error": 1.0}, {"total": 2.5}))
         found = finding("A direct solver runs", "changed", results)
         assert found.verdict is verdict
         assert f"D = {D} is solved in 2.5 s" in found.figures
@@ -352,7 +355,7 @@ def test_a_sparse_matrix_goes_further(method: str) -> None:
 def test_what_was_skipped_was_not_solved() -> None:
     results = nothing()
     cell = {"D": 100, "method": "cvx", "repetition": 0}
-    results.add(Complexity(), cell, Found({"skipped": "too large"}))
+    results.add(Complexity(), cell, CellResult({"skipped": "too large"}))
     assert finding("A direct solver runs", "changed", results).verdict is UNCLEAR
     assert finding("For small D the path method is as f", "changed", results).verdict is UNCLEAR
 
@@ -361,7 +364,7 @@ def test_memory_of_the_general_solver() -> None:
     def verdict(gib: float | None) -> Verdict:
         results = nothing(memory_gib=gib)
         cell = {"D": 8, "method": "trust-constr", "repetition": 0}
-        results.add(Complexity(), cell, Found({"error": 1.0}, {"total": 2.0}))
+        results.add(Complexity(), cell, CellResult({"error": 1.0}, {"total": 2.0}))
         return finding("scipy's general", "literal", results).verdict
 
     assert verdict(16.0) is HOLDS
@@ -382,7 +385,7 @@ def test_the_larger_the_better(
     for D, errors in ((40, (1.0, 1.01, 1.02)), (100, many)):
         for k, error in enumerate(errors):
             cell = {"D": D, "method": method, "repetition": k}
-            results.add(Complexity(), cell, Found({"error": error}, {"total": 1.0}))
+            results.add(Complexity(), cell, CellResult({"error": error}, {"total": 1.0}))
     assert finding("The larger D", side, results).verdict is verdict
     assert finding("The larger D", side, solvers(method, sizes=(40,))).verdict is UNCLEAR
 
@@ -415,7 +418,7 @@ def test_convergence(side: str, scaling: str, ends: tuple[float, ...], verdict: 
     for k, end in enumerate(ends):
         values: dict[str, Any] = {"paper": [1.0, 1.0], "mean": [1.0, 1.0], "optimum": 0.1 * k}
         values[scaling] = [1.0, 0.5, end]
-        results.add(Convergence(), {"D": 40, "start": k}, Found(values))
+        results.add(AlgorithmConvergence(), {"D": 40, "start": k}, CellResult(values))
     found = finding("Algorithm 1 converges", side, results)
     assert found.verdict is verdict
     assert f"{1 - np.mean(ends):.1%}" in found.figures
@@ -426,7 +429,7 @@ def test_separation() -> None:
         found = {"words": (0.9, 0.2)} | components
         ratios = {name: {"mean": mean, "sum": total} for name, (mean, total) in found.items()}
         results = nothing()
-        results.add(Separation(), {}, Found({"ratios": ratios}))
+        results.add(Separation(), {}, CellResult({"ratios": ratios}))
         return finding("Principal components tell", "literal", results).verdict
 
     assert verdict(**{"2": (0.5, 0.1), "5": (0.8, 0.19)}) is HOLDS
@@ -441,7 +444,7 @@ def test_growth_of_a_step(side: str, way: str) -> None:
         for n in (250, 1000, 500):
             seconds = dict.fromkeys(("formed", "weights of size 1", "ten times larger"), 1.0)
             seconds[way] = 1e-9 * n**exponent
-            results.add(StepCost(), {"n": n}, Found({"rows": {}}, seconds))
+            results.add(StepCost(), {"n": n}, CellResult({"rows": {}}, seconds))
         return finding("A step needs one shortest path", side, results)
 
     assert found(1.0).verdict is HOLDS
@@ -457,7 +460,7 @@ def test_growth_of_a_step(side: str, way: str) -> None:
 def test_one_size_tells_nothing_of_growth() -> None:
     results = nothing()
     seconds = dict.fromkeys(("formed", "weights of size 1", "ten times larger"), 1.0)
-    results.add(StepCost(), {"n": 250}, Found({"rows": {}}, seconds))
+    results.add(StepCost(), {"n": 250}, CellResult({"rows": {}}, seconds))
     assert finding("A step needs one shortest path", "literal", results).verdict is UNCLEAR
 
 
@@ -465,7 +468,7 @@ def test_one_size_tells_nothing_of_growth() -> None:
 def test_one_repetition_tells_nothing(shift: float) -> None:
     results = nothing()
     accuracy = dict.fromkeys(GRAPH_METHODS, 0.5) | {"mixture, literal": 0.5 + shift}
-    results.add(FeatureSpace(), {"D": 40, "repetition": 0}, Found({"accuracy": accuracy}))
+    results.add(FeatureSpace(), {"D": 40, "repetition": 0}, CellResult({"accuracy": accuracy}))
     assert finding("The mixture is better", "literal", results).verdict is UNCLEAR
 
 
@@ -475,7 +478,7 @@ def test_one_size_tells_nothing_of_few_and_many_labels(text: str) -> None:
     for k in range(5):
         accuracy = dict.fromkeys(PAPER_METHODS, 0.5) | {"mixture, literal": 0.6}
         cell = {"sampling": "random", "D": 20, "repetition": k}
-        results.add(SemiSupervised(), cell, Found({"accuracy": accuracy}))
+        results.add(SemiSupervised(), cell, CellResult({"accuracy": accuracy}))
     assert finding(text, "literal", results).verdict is UNCLEAR
 
 
@@ -485,5 +488,5 @@ def test_differences_of_few_repetitions_take_students_interval() -> None:
     for D, errors in ((40, (1.0, 1.1, 1.2)), (100, (0.85, 0.93, 1.01))):
         for k, error in enumerate(errors):
             cell = {"D": D, "method": "path", "repetition": k}
-            results.add(Complexity(), cell, Found({"error": error}, {"total": 1.0}))
+            results.add(Complexity(), cell, CellResult({"error": error}, {"total": 1.0}))
     assert finding("The larger D", "literal", results).verdict is UNCLEAR

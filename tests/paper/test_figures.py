@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 from metricmix.paper.claims import CLAIMS
-from metricmix.paper.comparison_page import write_page
-from metricmix.paper.complexity import Complexity
-from metricmix.paper.descent import StepCost
-from metricmix.paper.experiment import Found
+from metricmix.paper.experiment import CellResult
+from metricmix.paper.experiment1_complexity import Complexity, StepCost, growth_exponent
+from metricmix.paper.experiment3_semi_supervised import SemiSupervised
 from metricmix.paper.figures import PICTURES, Picture, pictures_of
-from metricmix.paper.figures.cost_curves import growth
+from metricmix.paper.page import write_page
 from metricmix.paper.results import Results
-from metricmix.paper.semi_supervised import SemiSupervised
 from metricmix.plots import save_figure
-from paper.test_cells import TINY, tiny_files, tiny_results
+from paper.test_experiment import TINY, tiny_files, tiny_results
 
 EACH = pytest.mark.parametrize("picture", PICTURES, ids=[one.name for one in PICTURES])
 
@@ -143,7 +141,7 @@ def test_runtime_shows_every_method_that_was_run(tmp_path: Path) -> None:
 def test_what_was_skipped_is_not_drawn(tmp_path: Path) -> None:
     results = tiny_results(tmp_path)
     for cell in ({"D": D, "method": "cvx", "repetition": 0} for D in (8, 10)):
-        results.add(Complexity(), cell, Found({"skipped": "too large"}))
+        results.add(Complexity(), cell, CellResult({"skipped": "too large"}))
     labels = draw("runtime", results)[0].get_legend_handles_labels()[1]
     assert "cvx" not in labels
     assert "cvx, reduced" in labels
@@ -170,9 +168,9 @@ def test_growth_is_the_slope_between_the_two_largest() -> None:
     results = Results(Path("results.json"), {})
     for n in (100, 400, 200):
         seconds = {"a": 1e-6 * n**1.5, "b": 3.0 if n == 100 else 1e-3 * n}
-        results.add(StepCost(), {"n": n}, Found({}, seconds))
-    assert growth(results, "a") == pytest.approx(1.5)
-    assert growth(results, "b") == pytest.approx(1.0)
+        results.add(StepCost(), {"n": n}, CellResult({}, seconds))
+    assert growth_exponent(results, "a") == pytest.approx(1.5)
+    assert growth_exponent(results, "b") == pytest.approx(1.0)
 
 
 # -- results of a run that was interrupted, seen when another experiment is run ------------------
@@ -185,7 +183,7 @@ def only(results: Results, name: str, keep: int) -> Results:
     records = {str(r["cell"]): r for r in results.records(name)}
     for cell in experiment.cells()[:keep]:
         record = records[str(dict(cell))]
-        kept.add(experiment, cell, Found(record["values"], record.get("seconds", {})))
+        kept.add(experiment, cell, CellResult(record["values"], record.get("seconds", {})))
     return kept
 
 
@@ -217,7 +215,7 @@ def test_sizes_beyond_the_limit_of_rand_are_drawn(tmp_path: Path) -> None:
     assert "rand" not in {cell["method"] for cell in beyond.cells()}
     results = Results(tmp_path / "results.json", {})
     for cell in beyond.cells():
-        found = Found({"error": 0.1, "plain": 0.2, "steps": 3}, {"total": 1.0})
+        found = CellResult({"error": 0.1, "plain": 0.2, "steps": 3}, {"total": 1.0})
         results.add(beyond, cell, found)
     draw("runtime", results)
 
@@ -226,5 +224,5 @@ def test_a_walk_of_one_size_is_drawn(tmp_path: Path) -> None:
     results = tiny_results(tmp_path)
     kept = Results(results.path, results.head)
     for record in results.records("semi-supervised", D=12):
-        kept.add(SemiSupervised(), record["cell"], Found(record["values"]))
+        kept.add(SemiSupervised(), record["cell"], CellResult(record["values"]))
     assert draw("semi_supervised", kept)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metricmix.paper.comparison_page import self_contained, table
+from metricmix.paper.page import self_contained, table
 
 PNG = b"\x89PNG\r\n\x1a\n not a picture, but nobody looks"
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'/>"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metricmix.paper.claims.verdicts import Verdict, above, below, within
-from metricmix.paper.intervals import Interval, geometric, mean_interval
+from metricmix.paper.claims import Verdict, above, below, within
+from metricmix.paper.results import Interval, geometric_interval, mean_interval
 
 HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 
@@ -45,7 +45,7 @@ def test_a_single_value_has_no_interval() -> None:
 def test_geometric_interval_is_that_of_the_logarithms(n: int) -> None:
     x = np.random.default_rng(n).lognormal(0.3, 0.5, n)
     low, high = stats.ttest_1samp(np.log(x), 0.0).confidence_interval(0.95)
-    found = geometric(x)
+    found = geometric_interval(x)
     assert found.mean == pytest.approx(stats.gmean(x))
     assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
     assert found.count == n
@@ -53,7 +53,7 @@ def test_geometric_interval_is_that_of_the_logarithms(n: int) -> None:
 
 def test_geometric_mean_of_ratios_and_of_their_inverses() -> None:
     x = [0.5, 3.0, 1.7]
-    there, back = geometric(x), geometric([1 / value for value in x])
+    there, back = geometric_interval(x), geometric_interval([1 / value for value in x])
     assert there.mean * back.mean == pytest.approx(1.0)
     assert there.low * back.high == pytest.approx(1.0)
 

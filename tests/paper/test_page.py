@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from metricmix.paper.claims import CLAIMS, Verdict
-from metricmix.paper.comparison_page import write_page
-from metricmix.paper.complexity import Complexity
-from metricmix.paper.experiment import Found
-from metricmix.paper.feature_space import FeatureSpace
+from metricmix.paper.experiment import CellResult
+from metricmix.paper.experiment1_complexity import Complexity
+from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.figures import PICTURES
+from metricmix.paper.page import write_page
 from metricmix.paper.results import Results
-from metricmix.paper.run import draw_and_write
-from paper.test_cells import TINY, tiny_files, tiny_results
+from metricmix.paper.runner import draw_and_write
+from paper.test_experiment import TINY, tiny_files, tiny_results
 
 NAMES = [one.name for one in TINY]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -229,7 +229,7 @@ def test_repetitions_are_those_of_every_size(tmp_path: Path) -> None:
     results = tiny_results(tmp_path, "feature-space")
     values = first(results, "feature-space", D=16)["values"]
     for k in range(3, 8):
-        results.add(FeatureSpace(), {"D": 16, "repetition": k}, Found(values))
+        results.add(FeatureSpace(), {"D": 16, "repetition": k}, CellResult(values))
     assert "\n3 repetitions of" not in write_page(results, "pictures")
 
 
@@ -278,7 +278,7 @@ def test_markup_in_texts_is_text(tmp_path: Path) -> None:
     script, image = "<script>alert(1)</script>", "<img src=http://x.example/a.png>"
     results = tiny_results(tmp_path, "complexity")
     cell = {"D": 10, "method": "cvx", "repetition": 7}
-    results.add(Complexity(), cell, Found({"skipped": f"too {script} large {image}"}))
+    results.add(Complexity(), cell, CellResult({"skipped": f"too {script} large {image}"}))
     results.head["cpu"] = f"fast {script}"
     html = draw_and_write(results, tmp_path)[1].read_text()
     seen = Seen(html)

@@ -15,15 +15,15 @@ import pytest
 import metricmix as mm
 from metricmix.atomic import replacing
 from metricmix.paper import reproduce
-from metricmix.paper.complexity import Complexity
+from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, Experiment
-from metricmix.paper.feature_space import FeatureSpace
-from metricmix.paper.inputs import Data
+from metricmix.paper.experiment1_complexity import Complexity
+from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.results import Results
-from metricmix.paper.run import PARTS, plan, results_path, run_experiments
-from metricmix.solvers.lbfgs import Full
+from metricmix.paper.runner import PARTS, plan, results_path, run_experiments
+from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.stochastic import Stochastic
-from paper.test_cells import without_warm_up
+from paper.test_experiment import without_warm_up
 
 REAL = os.environ.get("METRICMIX_DATA")
 SMALL: dict[str, Any] = {"sizes": (12,), "repetitions": 2}
@@ -50,7 +50,7 @@ def save_quickly(picture: Any, path: Path) -> list[Path]:
 @pytest.fixture(autouse=True)
 def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "painted" not in request.fixturenames:
-        monkeypatch.setattr(import_module("metricmix.paper.run"), "save_figure", save_quickly)
+        monkeypatch.setattr(import_module("metricmix.paper.runner"), "save_figure", save_quickly)
 
 
 @pytest.fixture
@@ -75,23 +75,20 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 
 def test_run_once_go_on_add_sizes_start_over(tmp_path: Path) -> None:
-    heard: list[tuple[str, dict[str, int | str], float]] = []
-    costs: list[float] = []
+    heard: list[tuple[float, float, str]] = []
 
     def run(**changes: Any) -> int:
         heard.clear()
-        costs.clear()
         outcome = reproduce(
             *("2", tmp_path),
-            on_start=costs.append,
-            on_cell=lambda one, cell, cost: heard.append((one.name, dict(cell), cost)),
+            on_progress=lambda *progress: heard.append(progress),
             **(SMALL | changes),
         )
         assert outcome.page == tmp_path / "reproduction.md"
         assert outcome.html == tmp_path / "reproduction.html"
         assert outcome.results.path == tmp_path / "reproduction" / "results.json"
-        assert outcome.n_cells == len(heard)
-        assert sum(cost for *_, cost in heard) == pytest.approx(costs[0])
+        assert outcome.n_cells == len(heard) - 1
+        assert heard[-1][0] == pytest.approx(heard[0][1])
         return outcome.n_cells
 
     assert run() == 2
@@ -105,10 +102,10 @@ def test_run_once_go_on_add_sizes_start_over(tmp_path: Path) -> None:
     assert run() == 0
     assert files(tmp_path) == before
     assert run(sizes=(12, 14)) == 2
-    assert all(cell["D"] == 14 for _, cell, _ in heard)
+    assert all("D 14" in name for _, _, name in heard[1:])
     assert "D = 14" in (tmp_path / "reproduction.md").read_text()
     assert run(repetitions=3) == 1
-    assert heard[0][1] == {"D": 12, "repetition": 2}
+    assert heard[1][2] == "feature-space D 12, repetition 2"
     assert all(values(tmp_path)[key] == found for key, found in first.items())
     assert run(fresh=True) == 2
     assert values(tmp_path) == first
@@ -257,13 +254,13 @@ def test_after_an_interruption_the_rest_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("experiment", "solver"),
     [
-        pytest.param(FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Full, id="2, full"),
+        pytest.param(FeatureSpace(sizes=(12,), repetitions=3, n_test=2), LBFGS, id="2, full"),
         pytest.param(
             FeatureSpace(sizes=(12,), repetitions=3, n_test=2), Stochastic, id="2, literal"
         ),
         pytest.param(
             Complexity(sizes=(8,), repetitions=1, general_sizes=(), limits={"cvx": 0}),
-            Full,
+            LBFGS,
             id="1",
         ),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import metricmix as mm
-from metricmix.paper.experiment import Found
+from metricmix.paper.experiment import CellResult
 from metricmix.paper.results import Results
 from paper.small import Drawing
 
@@ -23,7 +23,7 @@ def filled(path: Path, seed: int = 0) -> Results:
     results = Results.begin(path, "embedded", seed)
     experiment = Drawing()
     for k, cell in enumerate(results.missing(experiment)):
-        results.add(experiment, cell, Found({"value": k}, {"total": 0.5}))
+        results.add(experiment, cell, CellResult({"value": k}, {"total": 0.5}))
     results.write()
     return results
 
@@ -103,7 +103,7 @@ def test_a_full_disk_leaves_the_last_good_file(path: Path, monkeypatch: pytest.M
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    results.add(Drawing(), {"D": 99, "repetition": 0}, Found({"value": 1}))
+    results.add(Drawing(), {"D": 99, "repetition": 0}, CellResult({"value": 1}))
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         results.write()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from metricmix.paper.inputs import Data
+from metricmix.paper.data import Data
 from metricmix.paper.results import Results
-from metricmix.paper.run import run_experiments
+from metricmix.paper.runner import run_experiments
 from paper.small import Drawing
 
 
@@ -73,10 +73,11 @@ def test_nothing_to_do(path: Path) -> None:
 
 
 def test_the_callback_hears_of_every_cell(path: Path) -> None:
-    heard = []
+    heard: list[tuple[float, float, str]] = []
     results = Results.begin(path, "embedded", 0)
     run_experiments(
-        [Drawing()], results, Data(), 0, on_cell=lambda one, cell, cost: heard.append((cell, cost))
+        [Drawing()], results, Data(), 0, on_progress=lambda *progress: heard.append(progress)
     )
-    assert len(heard) == 10
-    assert all(cost == 1.0 for _, cost in heard)
+    assert [(done, total) for done, total, _ in heard] == [(float(k), 10.0) for k in range(11)]
+    assert heard[0][2] == "starting"
+    assert heard[1][2] == "drawing D 4, repetition 0"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.paper.complexity import SmallImprovement
+from metricmix.paper.experiment1_complexity import SmallImprovement
 from metricmix.solvers.loop import Progress
 from metricmix.solvers.problem import Problem
 from reference.instances import random_sources

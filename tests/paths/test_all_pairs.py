@@ -8,9 +8,11 @@ import pytest
 from scipy.sparse.csgraph import floyd_warshall
 
 from metricmix.exceptions import InputError
+from metricmix.metric import is_metric
 from metricmix.paths import all_pairs
-from metricmix.paths.all_pairs import close_in_place, project
+from metricmix.paths.all_pairs import close_in_place, impute_missing, project
 from reference.closure import closure, closure_by_rows
+from reference.triangles import broken_triangles
 
 DTYPES = (np.float32, np.float64)
 SIZES = (1, 2, 3, 6, 7, 63, 64, 65, 127, 128, 129, 300, 513)
@@ -82,11 +84,11 @@ def test_agrees_with_networkx_where_edges_are_missing(directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("saving", [True, False])
 def test_the_order_of_the_items_changes_nothing(saving, directed, monkeypatch):
-    monkeypatch.setattr(all_pairs, "WORTHWHILE", -np.inf if saving else np.inf)
+    monkeypatch.setattr(all_pairs, "TOUR_COST", -np.inf if saving else np.inf)
     taken = []
-    order_of = all_pairs.saving_order
+    order_of = all_pairs.tour_order
     monkeypatch.setattr(
-        all_pairs, "saving_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
+        all_pairs, "tour_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
     )
     W = lengths(700, "clusters", directed)[:, ::-1][::-1]  # not contiguous either
     np.testing.assert_allclose(project(W, directed), closure_by_rows(W), rtol=1e-13)
@@ -100,8 +102,8 @@ def test_an_order_is_found_for_clusters_and_not_for_noise():
     X = rng.normal(size=(1200, 3)) + 20 * rng.normal(size=(12, 3))[rng.integers(0, 12, 1200)]
     near = np.sqrt(((X[:, None] - X) ** 2).sum(axis=-1))
     noise = lengths(1200, "dense", False)
-    assert all_pairs.saving_order(near) is not None
-    assert all_pairs.saving_order(noise) is None
+    assert all_pairs.tour_order(near) is not None
+    assert all_pairs.tour_order(noise) is None
 
 
 def test_zero_is_an_edge_and_infinity_is_none():
@@ -154,3 +156,41 @@ def test_in_place():
 def test_refuses_what_is_no_dissimilarity(W, message):
     with pytest.raises(InputError, match=message):
         project(W)
+
+
+def with_holes(seed, n, share):
+    rng = np.random.default_rng(seed)
+    place = rng.normal(size=(n, 2))
+    d = np.sqrt(((place[:, None] - place) ** 2).sum(-1))
+    holes = np.triu(rng.random((n, n)) < share, 1)
+    d[holes | holes.T] = np.nan
+    return d
+
+
+def test_missing_entries_of_a_metric_are_completed_to_one():
+    for seed in range(5):
+        d = with_holes(seed, 30, 0.5)
+        filled = impute_missing(d)
+        known = ~np.isnan(d)
+        assert (filled[known] == d[known]).all()
+        assert is_metric(filled)
+
+
+def test_unreachable_pairs_get_the_largest_path_length():
+    d = np.full((5, 5), np.nan)
+    np.fill_diagonal(d, 0)
+    d[0, 1] = d[1, 0] = 4.0
+    d[1, 2] = d[2, 1] = 3.0
+    filled = impute_missing(d)
+    assert filled[0, 2] == 7.0
+    assert filled[0, 4] == 7.0
+    assert is_metric(filled)
+
+
+def test_imputation_hides_no_violation():
+    """A known cycle with one side too long is found although no triangle of it is known."""
+    d = np.full((4, 4), np.nan)
+    for i, j, length in ((0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (0, 3, 9.0)):
+        d[i, j] = d[j, i] = length
+    assert not broken_triangles(d)
+    assert not is_metric(impute_missing(d))

@@ -7,7 +7,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.mixture.edge_lengths import edge_lengths
-from metricmix.paths.neighbours import nearest_marks
+from metricmix.paths.neighbours import nearest_labels
 from reference.closure import closure_by_rows
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
@@ -156,10 +156,10 @@ def test_nearest_classes(n, k, directed):
         roots = np.sort(rng.choice(n, int(rng.integers(4, n + 1)), replace=False))
         marks = rng.integers(0, 4, len(roots))
         lengths = edge_lengths(w, directed=directed)
-        assert_nearest_classes(w, roots, marks, k, *nearest_marks(lengths, roots, marks, k))
+        assert_nearest_classes(w, roots, marks, k, *nearest_labels(lengths, roots, marks, k))
         stack = on_demand(mm.DissimilarityStack([w], directed=directed))
         demanded = edge_lengths(stack, mm.Mixture([1.0], link="identity"))
-        assert_nearest_classes(w, roots, marks, k, *nearest_marks(demanded, roots, marks, k))
+        assert_nearest_classes(w, roots, marks, k, *nearest_labels(demanded, roots, marks, k))
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -172,7 +172,7 @@ def test_nearest_classes_with_ties_and_zeros(low, directed):
         roots = np.sort(rng.choice(n, 5, replace=False))
         marks = np.array([0, 2, 0, 1, 2])
         lengths = edge_lengths(w, directed=directed)
-        found = nearest_marks(lengths, roots, marks, 3)
+        found = nearest_labels(lengths, roots, marks, 3)
         if low:
             assert np.array_equal(found[1][roots, 0], marks)
         assert_nearest_classes(w, roots, marks, 3, *found)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.min_plus import min_plus
-from metricmix.paths.neighbours import nearest_marks
+from metricmix.paths.neighbours import nearest_labels
 from metricmix.paths.out_of_sample import NewItems
 from reference.closure import minplus as slow_minplus
 from reference.instances import on_demand, random_sources, whole_lengths
@@ -180,7 +180,7 @@ def test_an_item_of_the_stack_finds_the_classes_of_that_item():
     twice = [*range(n), *range(n)]
     sources = [M[np.ix_(twice, twice)] for M in random_sources(rng, n, 2)]
     case = Case(n, n, sources=sources)
-    table = nearest_marks(case.lengths, np.arange(n), y, 3)
+    table = nearest_labels(case.lengths, np.arange(n), y, 3)
     distances, classes = case.new.nearest(np.ones(n, bool), 3, table)
     assert np.array_equal(classes[:, 0], y)
     assert np.array_equal(classes, table[1])

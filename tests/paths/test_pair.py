@@ -343,3 +343,18 @@ def test_ties_do_not_depend_on_what_the_stack_was_used_for():
     fresh = [mm.shortest_path(stack, weights, i, j) for i, j in pairs]
     stack.raw_range()
     assert [mm.shortest_path(stack, weights, i, j) for i, j in pairs] == fresh
+
+
+@pytest.mark.parametrize("kind", ["continuous", "whole"])
+def test_many_pairs_of_computed_sources(kind):
+    rng = np.random.default_rng(5)
+    w = random_lengths(rng, 80) if kind == "continuous" else whole_lengths(rng, 80)
+    stack = on_demand(mm.DissimilarityStack([w]))
+    i, j = rng.integers(80, size=(2, 200))
+    mixture = mm.Mixture([1.0], link="identity")
+    found = mm.paths.shortest_paths(stack, mixture, i, j)
+    assert found.lengths == pytest.approx(mm.project(w)[i, j])
+    for path, a, b in zip(found, i, j, strict=True):
+        assert path.nodes[0] == a
+        assert path.nodes[-1] == b
+        assert sum(w[u, v] for u, v in path.edges) == pytest.approx(path.length)

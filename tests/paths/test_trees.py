@@ -10,7 +10,14 @@ import metricmix as mm
 from metricmix.mixture import edge_lengths
 from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.paths import shortest_path_trees
-from metricmix.paths.trees import ROOTS_PER_CLOSURE, _search, trees_from_closure
+from metricmix.paths.trees import (
+    ROOTS_PER_CLOSURE,
+    bellman_ford,
+    bellman_ford_in_blocks,
+    dijkstra_trees,
+    trace_edges,
+    trees_from_closure,
+)
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
 from reference.paths import all_distances, by_enumeration, path_length
 
@@ -21,7 +28,7 @@ def both_ways(w, roots, directed):
     """Trees read off a closure, and trees by searching."""
     roots = np.asarray(roots)
     closed = trees_from_closure(w.copy(), roots, directed=directed)
-    searched = _search(lengths_of(w, directed=directed), roots, None)
+    searched = dijkstra_trees(lengths_of(w, directed=directed), roots, None)
     return {"closure": closed, "search": searched}
 
 
@@ -210,3 +217,62 @@ def test_bad_arguments_are_refused():
 def test_no_roots():
     trees = shortest_path_trees(np.zeros((3, 3)), roots=[])
     assert trees.distances.shape == trees.predecessors.shape == (0, 3)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", [5, 60, 300])
+def test_bellman_ford_gives_the_closure(directed, n):
+    rng = np.random.default_rng(n)
+    w = random_lengths(rng, n, directed=directed)
+    roots = rng.choice(n, 4, replace=False)
+    d = bellman_ford(w, roots)
+    assert d == pytest.approx(mm.project(w, directed=directed)[roots], rel=1e-12)
+
+
+def test_bellman_ford_gives_up_on_long_paths():
+    place = np.arange(40.0)
+    w = (place[:, None] - place) ** 2  # the shortest path goes over every item
+    assert bellman_ford(w, np.array([0])) is None
+    assert mm.paths.shortest_path_trees(w, roots=[0]).distances[0, -1] == 39
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_edges_lead_back_to_the_root(directed):
+    rng = np.random.default_rng(3)
+    w = random_lengths(rng, 50, directed=directed)
+    roots = np.array([7, 3])
+    d = mm.project(w, directed=directed)[roots]
+    tree, end = (part.ravel() for part in np.indices((2, 50)))
+    number, u, v = trace_edges(np.ascontiguousarray(w.T), d, roots, tree, end)
+    lengths = np.bincount(number, w[u, v], minlength=100)
+    assert lengths == pytest.approx(d.ravel())
+    flow = np.bincount(v, minlength=50) - np.bincount(u, minlength=50)
+    assert flow[3] + flow[7] == -96  # 48 paths leave each root, two end at the other
+
+
+def test_edges_of_length_zero_leave_the_path_undefined():
+    w = np.zeros((4, 4))
+    assert trace_edges(w, w[:1], np.array([0]), np.zeros(1, int), np.array([2])) is not None
+    w = np.array([[0, 5, 5, 1.0], [5, 0, 0, 5], [5, 0, 0, 5], [1, 5, 5, 0]])
+    d = np.array([[0, 4.0, 4.0, 1]])  # not its distances: items 1 and 2 point at each other
+    assert trace_edges(w, d, np.array([0]), np.zeros(1, int), np.array([1])) is None
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weights", [[3.0, 1.0], [8.0, -5.0], [-2.0, -1.0]])
+def test_bellman_ford_in_blocks_gives_the_closure(directed, weights):
+    rng = np.random.default_rng(1)
+    sources = random_sources(rng, 300, 2, directed=directed)
+    stack = mm.DissimilarityStack(sources, directed=directed)
+    roots = rng.choice(300, 5, replace=False)
+    expected = mm.path_metric(stack, weights)[roots]
+    for some in (stack, on_demand(stack)):
+        d = bellman_ford_in_blocks(edge_lengths(some, weights), roots)
+        assert d == pytest.approx(expected, rel=1e-12)
+
+
+def test_bellman_ford_in_blocks_follows_long_paths():
+    place = np.arange(30.0)
+    stack = mm.DissimilarityStack([(place[:, None] - place) ** 2])
+    lengths = edge_lengths(on_demand(stack), mm.Mixture([1.0], link="identity"))
+    assert np.array_equal(bellman_ford_in_blocks(lengths, np.array([0, 3, 9]))[0], place)

@@ -8,11 +8,10 @@ import pytest
 
 import metricmix as mm
 from metricmix.exceptions import InputError
-from metricmix.nearness import RelaxationTrace
 from metricmix.plots import plot_bounds
-from metricmix.solvers import Trace
+from metricmix.solvers.result import Trace
 
-TRACE = RelaxationTrace([0, 1, 2], [0.1, 0.2, 0.4], [0.0, 1.5, 2.0], [4.0, 3.0, 2.0])
+TRACE = Trace([0, 1, 2], [4.0, 3.0, 2.0], [0.1, 0.2, 0.4], bound=[0.0, 1.5, 2.0])
 
 
 def test_both_bounds_against_seconds():
@@ -34,10 +33,19 @@ def test_the_gap_ends_where_nothing_is_left():
     assert below.get_yscale() == "log"
 
 
-def test_traces_of_the_nearest_metric():
-    trace = Trace([0, 1], [2.0, 1.5], [0.0, 0.3], bound=[1.0, 1.25])
+def test_the_certified_bound_of_a_maximum_is_the_upper_one():
+    trace = Trace([0, 1], [1.0, 1.25], [0.0, 0.3], bound=[2.0, 1.5])
     top, _ = plot_bounds(trace).axes
-    assert sorted(line.get_ydata().tolist() for line in top.lines) == [[1.0, 1.25], [2.0, 1.5]]
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in top.lines}
+    assert drawn == {"upper bound": [2.0, 1.5], "lower bound": [1.0, 1.25]}
+
+
+def test_checks_without_a_finite_bound_are_left_out():
+    top, _ = plot_bounds(Trace([0, 1], [9.0, 3.0], [0.0, 0.3], bound=[-np.inf, 1.0])).axes
+    assert [line.get_ydata().tolist() for line in top.lines] == [[3.0], [1.0]]
+
+
+def test_the_nearest_metric():
     assert plot_bounds(mm.nearest_metric(np.array([[0, 9.0, 1], [9, 0, 1], [1, 1, 0]]))).axes
 
 
@@ -54,10 +62,12 @@ def test_saved_as_bitmap_and_vector(tmp_path):
 
 
 def test_errors():
-    with pytest.raises(InputError, match="result: expected a result with bounds"):
+    with pytest.raises(InputError, match="result: expected a result with a certified bound"):
         plot_bounds([1, 2, 3])
-    with pytest.raises(InputError, match="at least one round"):
-        plot_bounds(RelaxationTrace())
+    with pytest.raises(InputError, match="at least one check"):
+        plot_bounds(Trace())
+    with pytest.raises(InputError, match="expected finite bounds"):
+        plot_bounds(Trace([0], [1.0], [0.1], bound=[-np.inf]))
 
 
 def test_clusters_and_cuts_have_a_line_of_their_own():
@@ -83,5 +93,5 @@ def test_other_solvers_with_bounds():
         mm.minimize(goal, stack, method="cutting-plane"),
     ):
         assert len(plot_bounds(result).axes) == 2
-    with pytest.raises(InputError, match="expected a result with bounds"):
+    with pytest.raises(InputError, match="expected a result with a certified bound"):
         plot_bounds(mm.minimize(goal, stack, method="full"))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import metricmix as mm
 from metricmix.solvers import Status
 from metricmix.solvers.cutting_plane import CuttingPlane
-from metricmix.solvers.linear_model import LinearModel, constraint_matrix, pair_positions
-from metricmix.solvers.metric_cone import Oracle, widest
+from metricmix.solvers.direct import constraint_matrix, pair_positions
+from metricmix.solvers.linear_model import LinearModel, SeparationOracle, largest_margin
 from metricmix.solvers.quadratic_program import nearest_point, quadratic_of
+from reference.flat import minimize
 from reference.instances import on_demand
 from reference.metric_cones import KINDS, cone_instance
 
@@ -23,7 +24,7 @@ TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 
 
 def cut(objective, stack, **options):
-    return mm.minimize(objective, stack, method="cutting-plane", **options)
+    return minimize(objective, stack, method="cutting-plane", **options)
 
 
 def all_at_once(objective, stack, **options):
@@ -31,7 +32,7 @@ def all_at_once(objective, stack, **options):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            result = mm.minimize(objective, stack, method="direct", solver_options=TIGHT, **options)
+            result = minimize(objective, stack, method="direct", solver_options=TIGHT, **options)
     except mm.InputError as error:
         if "no weights with constraint='simplex'" not in str(error):
             raise
@@ -154,7 +155,7 @@ def test_single_precision_sources_are_not_taken_at_their_word():
     stack = mm.DissimilarityStack([line])
     result = cut(mm.objectives.LeastSquares(3.0 * line), stack)
     assert result.weights == pytest.approx([3.0], rel=1e-6)
-    weights = mm.minimize(mm.objectives.LeastSquares(3.0 * line), stack, method="direct").weights
+    weights = minimize(mm.objectives.LeastSquares(3.0 * line), stack, method="direct").weights
     assert weights == pytest.approx([3.0], rel=1e-5)
 
 
@@ -297,7 +298,7 @@ def test_bounds_bracket_the_optimum_in_every_round():
         objective = mm.objectives.LeastSquares(target, rho=1e-4)
         best = all_at_once(objective, stack)
         trace = cut(objective, stack, rows_per_round=1, forget_after=2).trace
-        lower, upper = np.array(trace.details["lower_bound"]), np.array(trace.objective)
+        lower, upper = np.array(trace.bound), np.array(trace.objective)
         assert (lower <= best + 1e-8).all()
         assert (upper >= best - 1e-8).all()
         assert (np.diff(lower[1:]) >= 0).all()
@@ -308,7 +309,7 @@ def test_bounds_bracket_the_optimum_in_every_round():
 def test_trace_and_table():
     stack, target = cone_instance(0, "perturbed")
     result = cut(mm.objectives.LeastSquares(target), stack, rows_per_round=2)
-    assert set(result.trace.details) == {"lower_bound", "gap", "rows", "violation"}
+    assert set(result.trace.details) == {"gap", "rows", "violation"}
     table = result.trace.to_frame()
     assert len(table) == result.n_iter + 1
     assert table["gap"].iloc[-1] == result.gap
@@ -347,6 +348,7 @@ def test_interrupted_and_resumed(tmp_path, constraint):
     assert half.lower_bound <= whole.objective <= half.objective
     rest = cut(objective, stack, checkpoint=path, **options)
     assert rest.weights.tolist() == whole.weights.tolist()
+    assert rest.trace.bound == whole.trace.bound
     assert rest.trace.details == whole.trace.details
     assert rest.trace.objective == whole.trace.objective
     with pytest.raises(mm.CheckpointError, match="another problem or other settings"):
@@ -368,7 +370,7 @@ def test_start_may_be_strictly_inside():
         ({"link": "softplus"}, "link='identity'"),
         ({"tol": -1.0}, "tol: expected a number >= 0"),
         ({"rows_per_round": 0}, "rows_per_round: expected a whole number >= 1"),
-        ({"form": "weights"}, "form: not an option of method='cutting-plane'"),
+        ({"form": "weights"}, "form: a setting of Direct, not of this method"),
     ],
 )
 def test_arguments_that_make_no_sense(options, message):
@@ -398,7 +400,7 @@ def test_oracle_finds_the_worst_law(directed):
             weights = rng.normal(size=3)
             values = rows @ weights
             for slack in (0.0, 0.7):
-                broken = Oracle(model).worst(weights, 1000, slack)
+                broken = SeparationOracle(model).separate(weights, 1000, slack)
                 assert broken.margin == pytest.approx(min(slack, values.min()), abs=1e-12)
                 excess = broken.excess.max(initial=0.0)
                 assert excess == pytest.approx(max(0.0, slack - values.min()), abs=1e-12)
@@ -445,21 +447,21 @@ def test_no_point_at_all():
     assert nearest_point(np.zeros(2), rows, np.array([1.0, 1.0])) is None
 
 
-def test_widest_weights():
+def test_largest_margin():
     rows = np.array([[1.0, 0.0], [0.0, 2.0]])
-    weights, margin = widest(rows, np.array([1.0, 4.0]), "none")
+    weights, margin = largest_margin(rows, np.array([1.0, 4.0]), "none")
     assert margin == pytest.approx(0.5)
     assert (rows @ weights >= 0.5 - 1e-9).all()
-    weights, margin = widest(rows, np.array([1.0, 4.0]), "simplex")
+    weights, margin = largest_margin(rows, np.array([1.0, 4.0]), "simplex")
     assert weights == pytest.approx([2 / 3, 1 / 3])
     assert margin == pytest.approx(2 / 3)
-    assert widest(np.array([[1.0], [-1.0]]), np.ones(1), "none")[1] == pytest.approx(0.0)
+    assert largest_margin(np.array([[1.0], [-1.0]]), np.ones(1), "none")[1] == pytest.approx(0.0)
 
 
 def test_state_is_arrays_and_numbers():
     stack, target = cone_instance(0, "perturbed")
     model = LinearModel(mm.objectives.LeastSquares(target), stack)
-    solver = CuttingPlane(model, np.full(4, 0.25))
+    solver = CuttingPlane().bind(model, np.full(4, 0.25))
     state = solver.step(solver.init(np.random.default_rng(0)), 0, np.random.default_rng(0))
     for value in vars(state).values():
         assert isinstance(value, np.ndarray | float | int)
@@ -475,6 +477,6 @@ def test_simplex_that_only_touches_the_metrics():
 
     stack = mm.DissimilarityStack([pair(k) for k in range(4)])
     objective = mm.objectives.LeastSquares(1.0 - np.eye(4))
-    result = mm.minimize(objective, stack, method="cutting-plane", constraint="simplex")
+    result = minimize(objective, stack, method="cutting-plane", constraint="simplex")
     assert result.weights == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
     assert result.has_interior is False

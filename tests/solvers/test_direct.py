@@ -13,8 +13,15 @@ import metricmix as mm
 from metricmix import memory
 from metricmix.exceptions import MissingPackageError
 from metricmix.solvers import Status
-from metricmix.solvers.direct import constraint_matrix, dense_bytes, direct_bytes
-from metricmix.solvers.linear_model import LinearModel, n_constraints, pair_positions, sparse_bytes
+from metricmix.solvers.direct import (
+    constraint_matrix,
+    dense_bytes,
+    direct_bytes,
+    n_constraints,
+    pair_positions,
+)
+from metricmix.solvers.linear_model import LinearModel
+from reference.flat import minimize
 from reference.metric_cones import KINDS, cone_instance, label_instance
 
 CONSTRAINTS = (None, "nonnegative", "simplex")
@@ -22,13 +29,13 @@ TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 
 
 def direct(objective, stack, **options):
-    return mm.minimize(objective, stack, method="direct", solver_options=TIGHT, **options)
+    return minimize(objective, stack, method="direct", solver_options=TIGHT, **options)
 
 
 def by_trust_region(objective, stack, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cone without interior is hard on a barrier method
-        return mm.minimize(objective, stack, method="trust-constr", **options)
+        return minimize(objective, stack, method="trust-constr", **options)
 
 
 def assert_metric(result, stack, tol=1e-7):
@@ -74,9 +81,7 @@ def test_rows_agree_with_the_check():
 def test_sizes():
     assert n_constraints(100) == 490_050
     assert dense_bytes(100) == 8 * 10**10
-    A = constraint_matrix(20)
-    taken = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
-    assert 0.5 * sparse_bytes(20) < taken <= sparse_bytes(20) + 1000
+    assert constraint_matrix(20).nnz <= 3 * n_constraints(20)
 
 
 # -- the three agree -----------------------------------------------------------------------------
@@ -190,7 +195,7 @@ def test_too_few_items_for_a_triangle(n):
 
 def test_result_says_what_took_how_long():
     stack, target = cone_instance(0, "perturbed")
-    result = mm.minimize(mm.objectives.LeastSquares(target), stack, method="direct")
+    result = minimize(mm.objectives.LeastSquares(target), stack, method="direct")
     assert result.status is Status.CONVERGED
     assert result.objective_kind == "exact"
     assert set(result.seconds) == {"assembly", "solve", "solver"}
@@ -204,7 +209,7 @@ def test_another_solver():
     stack, target = cone_instance(0, "perturbed")
     objective = mm.objectives.LeastSquares(target, rho=1e-3)
     best = direct(objective, stack).objective
-    other = mm.minimize(objective, stack, method="direct", solver="OSQP")
+    other = minimize(objective, stack, method="direct", solver="OSQP")
     assert other.objective == pytest.approx(best, abs=1e-5)
 
 
@@ -212,10 +217,10 @@ def test_a_solver_cut_short_warns():
     stack, target = cone_instance(0, "perturbed")
     objective = mm.objectives.LeastSquares(target)
     with pytest.warns(mm.ConvergenceWarning, match="max_iter"):
-        mm.minimize(objective, stack, method="trust-constr", max_iter=3)
+        minimize(objective, stack, method="trust-constr", max_iter=3)
     options = {"max_iter": 25, "eps_abs": 1e-12, "eps_rel": 1e-12}
     with pytest.warns(mm.ConvergenceWarning, match="short of its own tolerance"):
-        mm.minimize(objective, stack, method="direct", solver="OSQP", solver_options=options)
+        minimize(objective, stack, method="direct", solver="OSQP", solver_options=options)
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -226,15 +231,15 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     objective = mm.objectives.LeastSquares(target)
     monkeypatch.setattr(memory, "available_bytes", lambda: direct_bytes(30, 4))
     with pytest.raises(mm.InputError, match=r"needs about .* GiB for 40 items") as caught:
-        mm.minimize(objective, stack, method="direct")
+        minimize(objective, stack, method="direct")
     message = str(caught.value)
     assert f"{direct_bytes(30, 4) / 2**30:.3g} GiB are available, enough for 30 items" in message
     assert "method=" in message
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
     with pytest.raises(mm.InputError, match="method='trust-constr' needs"):
-        mm.minimize(objective, stack, method="trust-constr")
+        minimize(objective, stack, method="trust-constr")
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    assert mm.minimize(objective, stack, method="direct").converged
+    assert minimize(objective, stack, method="direct").converged
 
 
 def test_available_memory(monkeypatch, tmp_path):
@@ -259,14 +264,14 @@ def test_missing_cvxpy_says_what_to_install(monkeypatch):
     stack, target = cone_instance(0, "perturbed")
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'metricmix\[exact\]'"):
-        mm.minimize(mm.objectives.LeastSquares(target), stack, method="direct")
+        minimize(mm.objectives.LeastSquares(target), stack, method="direct")
 
 
 def test_objectives_of_another_kind():
     stack, y = label_instance(0, "perturbed")
     for objective in (mm.objectives.ClassMeans(y), mm.objectives.Triplets([[0, 1, 2]])):
         with pytest.raises(mm.InputError, match=r"quadratic .* got .*; method='trust-constr'"):
-            mm.minimize(objective, stack, method="direct")
+            minimize(objective, stack, method="direct")
 
 
 def test_concave_objectives():
@@ -277,7 +282,7 @@ def test_concave_objectives():
 
     stack, target = cone_instance(0, "perturbed")
     with pytest.raises(mm.InputError, match="convex"):
-        mm.minimize(Concave(target), stack, method="direct")
+        minimize(Concave(target), stack, method="direct")
 
 
 @pytest.mark.parametrize("method", ["direct", "trust-constr"])
@@ -289,14 +294,14 @@ def test_concave_objectives():
         ({"time_limit": 1.0}, "time_limit: not an argument"),
         ({"checkpoint": "here"}, "checkpoint: not an argument"),
         ({"callback": print}, "callback: not an argument"),
-        ({"memory": 3}, "memory: not an option of method"),
+        ({"memory": 3}, "memory: a setting of LBFGS, not of this method"),
         ({"constraint": "sphere"}, "constraint: expected one of"),
     ],
 )
 def test_arguments_that_make_no_sense(method, options, message):
     stack, target = cone_instance(0, "perturbed")
     with pytest.raises(mm.InputError, match=message):
-        mm.minimize(mm.objectives.LeastSquares(target), stack, method=method, **options)
+        minimize(mm.objectives.LeastSquares(target), stack, method=method, **options)
 
 
 def test_direct_has_its_own_refusals():
@@ -309,4 +314,4 @@ def test_direct_has_its_own_refusals():
         ({"solver": "ABACUS"}, "solver: expected one of"),
     ]:
         with pytest.raises(mm.InputError, match=message):
-            mm.minimize(objective, stack, method="direct", **options)
+            minimize(objective, stack, method="direct", **options)

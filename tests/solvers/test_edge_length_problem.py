@@ -9,6 +9,7 @@ import metricmix as mm
 from metricmix.solvers import problem as problem_module
 from metricmix.solvers import problem as unprojected_module
 from metricmix.solvers.problem import Problem, UnprojectedProblem
+from reference.flat import minimize
 from reference.instances import on_demand, random_sources
 from reference.mixing import lengths as naive_lengths
 
@@ -114,13 +115,13 @@ def test_pieces_do_not_matter(name, kept, monkeypatch):
     expected = make_problem(OBJECTIVES[name]).value_and_gradient(WEIGHTS)
     monkeypatch.setattr(problem_module, "PAIRS_AT_ONCE", 7)
     if not kept:
-        monkeypatch.setattr(unprojected_module, "KEPT_UP_TO", 0)
+        monkeypatch.setattr(unprojected_module, "STORED_UP_TO", 0)
     problem = make_problem(OBJECTIVES[name])
     for _ in range(2):
         value, gradient = problem.value_and_gradient(WEIGHTS)
         assert value == pytest.approx(expected[0], rel=1e-13)
         assert gradient == pytest.approx(expected[1], rel=1e-12)
-    assert ("_everything" in vars(problem)) is kept
+    assert (problem.stored_sources is not None) is kept
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -132,7 +133,7 @@ def test_computed_sources(directed):
     assert two[0] == pytest.approx(one[0], rel=1e-13)
     assert two[1] == pytest.approx(one[1], rel=1e-12)
     in_memory, computed = (
-        mm.minimize(objective, s, "full", projection=False) for s in (stack, on_demand(stack))
+        minimize(objective, s, "full", projection=False) for s in (stack, on_demand(stack))
     )
     assert computed.weights == pytest.approx(in_memory.weights, rel=1e-6)
 
@@ -159,7 +160,7 @@ def test_same_solution_as_with_the_projection_where_lengths_stay_a_metric():
     target = mm.path_metric(on_a_line(), [0.8, 0.5])
     objective = mm.objectives.LeastSquares(target)
     for projection in (True, False):
-        result = mm.minimize(objective, on_a_line(), "full", projection=projection)
+        result = minimize(objective, on_a_line(), "full", projection=projection)
         assert result.weights == pytest.approx([0.8, 0.5], abs=1e-3)
 
 
@@ -171,7 +172,7 @@ def test_differs_from_the_projection_in_general():
 
 def test_full_finds_a_stationary_point():
     problem = make_problem(OBJECTIVES["class means"])
-    result = mm.minimize(problem.objective, problem.stack, "full", projection=False)
+    result = minimize(problem.objective, problem.stack, "full", projection=False)
     assert result.objective_kind == "unprojected"
     assert result.objective == pytest.approx(problem.value(result.weights), rel=1e-12)
     assert np.abs(problem.value_and_gradient(result.weights)[1]).max() < 1e-4
@@ -179,17 +180,17 @@ def test_full_finds_a_stationary_point():
 
 def test_stochastic_comes_near():
     stack, objective = make_stack(2), OBJECTIVES["contrast"]
-    full = mm.minimize(objective, stack, "full", projection=False)
+    full = minimize(objective, stack, "full", projection=False)
     run = {"batch_size": 32, "learning_rate": 0.05, "random_state": 0, "max_iter": 800}
-    found = mm.minimize(objective, stack, "stochastic", projection=False, averaging=True, **run)
+    found = minimize(objective, stack, "stochastic", projection=False, averaging=True, **run)
     assert found.objective_kind == "unprojected"
     assert found.objective == pytest.approx(full.objective, abs=1e-2)
-    again = mm.minimize(objective, stack, "stochastic", projection=False, averaging=True, **run)
+    again = minimize(objective, stack, "stochastic", projection=False, averaging=True, **run)
     assert np.array_equal(found.weights, again.weights)
 
 
 def test_stochastic_with_validation():
-    found = mm.minimize(
+    found = minimize(
         OBJECTIVES["triplets"], make_stack(2), projection=False, n_validation=10, max_iter=50
     )
     assert found.objective == pytest.approx(
@@ -201,12 +202,12 @@ def test_stochastic_with_validation():
 def test_constraints(method):
     objective = OBJECTIVES["contrast"]
     options = {"projection": False, "random_state": 0, "method": method, "max_iter": 300}
-    free = mm.minimize(objective, make_stack(2), **options)
+    free = minimize(objective, make_stack(2), **options)
     assert free.weights.min() < 0
-    bound = mm.minimize(objective, make_stack(2), constraint="nonnegative", **options)
+    bound = minimize(objective, make_stack(2), constraint="nonnegative", **options)
     assert bound.weights.min() >= 0
     assert bound.objective > free.objective
-    simplex = mm.minimize(objective, make_stack(2), constraint="simplex", **options)
+    simplex = minimize(objective, make_stack(2), constraint="simplex", **options)
     assert simplex.weights.min() >= 0
     assert simplex.weights.sum() == pytest.approx(1.0)
 
@@ -214,7 +215,7 @@ def test_constraints(method):
 def test_nonnegative_is_the_best_of_a_grid():
     stack, objective = make_stack(2), OBJECTIVES["class means"]
     problem = UnprojectedProblem(objective, stack)
-    found = mm.minimize(objective, stack, "full", constraint="nonnegative", projection=False)
+    found = minimize(objective, stack, "full", constraint="nonnegative", projection=False)
     steps = np.linspace(0.0, 3.0, 13)
     grid = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3)
     best = min(problem.value(w) for w in [*grid, *np.maximum(found.weights + grid - 0.05, 0.0)])
@@ -223,7 +224,7 @@ def test_nonnegative_is_the_best_of_a_grid():
 
 def test_n_jobs_does_not_matter():
     runs = [
-        mm.minimize(OBJECTIVES["class means"], make_stack(4), "full", projection=False, n_jobs=k)
+        minimize(OBJECTIVES["class means"], make_stack(4), "full", projection=False, n_jobs=k)
         for k in (1, 3)
     ]
     assert np.array_equal(runs[0].weights, runs[1].weights)
@@ -233,7 +234,7 @@ def test_n_jobs_does_not_matter():
 def test_a_checkpoint_goes_on(method, tmp_path):
     problem = OBJECTIVES["contrast"], make_stack(5), method
     options = {"projection": False, "random_state": 1, "max_iter": 60, "check_every": 1}
-    whole = mm.minimize(*problem, **options)
+    whole = minimize(*problem, **options)
 
     def interrupt(progress):
         if progress.iteration >= 2:
@@ -241,8 +242,8 @@ def test_a_checkpoint_goes_on(method, tmp_path):
 
     file = tmp_path / "run.npz"
     with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
-        mm.minimize(*problem, callback=interrupt, checkpoint=file, **options)
-    resumed = mm.minimize(*problem, checkpoint=file, **options)
+        minimize(*problem, callback=interrupt, checkpoint=file, **options)
+    resumed = minimize(*problem, checkpoint=file, **options)
     assert np.array_equal(resumed.weights, whole.weights)
     assert resumed.n_iter == whole.n_iter
 
@@ -250,17 +251,17 @@ def test_a_checkpoint_goes_on(method, tmp_path):
 @pytest.mark.parametrize("first", [True, False])
 def test_a_checkpoint_of_the_other_problem_is_refused(first, tmp_path):
     options = {"random_state": 1, "max_iter": 5, "checkpoint": tmp_path / "run.npz"}
-    mm.minimize(OBJECTIVES["contrast"], make_stack(5), projection=first, **options)
+    minimize(OBJECTIVES["contrast"], make_stack(5), projection=first, **options)
     with pytest.raises(mm.CheckpointError):
-        mm.minimize(OBJECTIVES["contrast"], make_stack(5), projection=not first, **options)
+        minimize(OBJECTIVES["contrast"], make_stack(5), projection=not first, **options)
 
 
 def test_a_temperature_is_refused():
     with pytest.raises(mm.InputError, match=r"temperature: .*projection=True"):
-        mm.minimize(OBJECTIVES["contrast"], make_stack(), "full", projection=False, temperature=1.0)
+        minimize(OBJECTIVES["contrast"], make_stack(), "full", projection=False, temperature=1.0)
 
 
 def test_the_mixture_means_the_projected_metric():
     stack = make_stack(2, scaling="mean")
-    result = mm.minimize(OBJECTIVES["class means"], stack, "full", projection=False)
+    result = minimize(OBJECTIVES["class means"], stack, "full", projection=False)
     assert mm.is_metric(mm.path_metric(stack, result))

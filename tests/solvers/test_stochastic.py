@@ -11,6 +11,7 @@ from metricmix.solvers import Status
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.stochastic import Stochastic, step_size
 from reference.algorithm1 import algorithm_1
+from reference.flat import minimize
 from reference.instances import on_demand, random_sources
 from reference.paths import all_distances
 
@@ -58,7 +59,7 @@ def drawn_pairs(objective, seed, count):
 def test_literal_form_is_the_papers_algorithm(stack, sources, y, seed, step):
     start = np.random.default_rng(seed + 50).normal(0, 1, R)
     objective = mm.objectives.LabelContrast(y, rho=0.01)
-    result = mm.minimize(
+    result = minimize(
         objective,
         stack,
         scaling="paper",
@@ -76,9 +77,9 @@ def test_literal_form_is_the_papers_algorithm(stack, sources, y, seed, step):
 
 def test_paper_settings_are_the_papers(stack, y):
     objective = mm.objectives.LabelContrast(y, rho=0.01)
-    result = mm.minimize(objective, stack, scaling="paper", random_state=0)
+    result = minimize(objective, stack, scaling="paper", random_state=0)
     assert result.n_iter == 500
-    spelled_out = mm.minimize(
+    spelled_out = minimize(
         objective,
         stack,
         scaling="paper",
@@ -95,16 +96,16 @@ def test_paper_settings_are_the_papers(stack, y):
 def test_mean_form_is_the_paper_with_a_larger_step(stack, y):
     objective = mm.objectives.LabelContrast(y, rho=0.01)
     plain = {"optimizer": "sgd", "schedule": "constant", "batch_size": 1, "max_iter": 100}
-    paper = mm.minimize(
+    paper = minimize(
         objective, stack, scaling="paper", learning_rate=0.02 * N**2, random_state=1, **plain
     )
-    mean = mm.minimize(objective, stack, learning_rate=0.02, random_state=1, **plain)
+    mean = minimize(objective, stack, learning_rate=0.02, random_state=1, **plain)
     assert mean.weights == pytest.approx(paper.weights, abs=1e-12)
 
 
 def test_paper_scaling_refuses_adam(stack, y):
     with pytest.raises(mm.InputError, match=r"optimizer: .* goes with 'sgd'"):
-        mm.minimize(mm.objectives.LabelContrast(y), stack, scaling="paper", optimizer="adam")
+        minimize(mm.objectives.LabelContrast(y), stack, scaling="paper", optimizer="adam")
 
 
 # -- steps ---------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ def test_paper_scaling_refuses_adam(stack, y):
 def test_batch_steps_along_the_mean(stack, regression):
     problem = Problem(regression, stack)
     start = np.array([0.5, 0.5, 0.5])
-    result = mm.minimize(
+    result = minimize(
         regression,
         stack,
         optimizer="sgd",
@@ -136,7 +137,7 @@ def test_batch_steps_along_the_mean(stack, regression):
 def test_ridge_enters_every_step(stack):
     # An objective without slope leaves the ridge alone: weights shrink by 1 - 2 rho eta.
     nothing = mm.objectives.Separable(lambda d, i, j: 0.0, lambda d, i, j: 0.0, rho=0.3)
-    result = mm.minimize(
+    result = minimize(
         nothing,
         stack,
         optimizer="sgd",
@@ -152,7 +153,7 @@ def test_ridge_enters_every_step(stack):
 def test_first_adam_step_has_the_length_of_the_rate(stack, regression):
     problem = Problem(regression, stack)
     start = np.full(R, 0.5)
-    result = mm.minimize(
+    result = minimize(
         regression, stack, learning_rate=0.01, max_iter=1, start=start, random_state=4
     )
     terms = regression.sample(np.random.default_rng(4), 32, N)
@@ -170,7 +171,7 @@ def test_adam_by_its_formula(stack, regression):
         step = 0.05 / np.sqrt(1 + (t - 1) / 100)
         scale = np.sqrt(square / (1 - 0.999**t)) + 1e-8
         weights = weights - step * (mean / (1 - 0.9**t)) / scale
-    result = mm.minimize(regression, stack, max_iter=7, start=[0.5] * R, random_state=5)
+    result = minimize(regression, stack, max_iter=7, start=[0.5] * R, random_state=5)
     assert result.weights == pytest.approx(weights, abs=1e-12)
 
 
@@ -183,14 +184,14 @@ def test_step_sizes(schedule, expected):
 
 
 def test_adam_recovers_the_weights(stack, regression):
-    result = mm.minimize(regression, stack, max_iter=3000, schedule="inverse", random_state=0)
+    result = minimize(regression, stack, max_iter=3000, schedule="inverse", random_state=0)
     assert result.weights == pytest.approx([1.2, -0.4, 0.7], abs=0.02)
     assert result.objective < 1e-3
 
 
 def test_dense_and_computed_sources_take_the_same_steps(stack, regression):
-    dense = mm.minimize(regression, stack, max_iter=40, random_state=6)
-    computed = mm.minimize(regression, on_demand(stack), max_iter=40, random_state=6)
+    dense = minimize(regression, stack, max_iter=40, random_state=6)
+    computed = minimize(regression, on_demand(stack), max_iter=40, random_state=6)
     assert computed.weights == pytest.approx(dense.weights, rel=1e-9)
 
 
@@ -200,7 +201,7 @@ def test_scaled_stack_learns_the_same_metric(sources):
     plain, scaled = mm.DissimilarityStack(sources), mm.DissimilarityStack(sources, scaling=scales)
     target = all_distances(edge_lengths(plain, [1.2, -0.4, 0.7]).matrix())
     objective = mm.objectives.LeastSquares(target)
-    result = mm.minimize(objective, scaled, method="full", start=np.array([1.0, 0.1, 0.5]) * scales)
+    result = minimize(objective, scaled, method="full", start=np.array([1.0, 0.1, 0.5]) * scales)
     assert result.weights == pytest.approx(np.array([1.2, -0.4, 0.7]) * scales, abs=1e-3)
     assert result.mixture.scaling == pytest.approx(scales)
     # The mixture carries the scales: it means the same metric on the unscaled stack.
@@ -213,8 +214,8 @@ def test_scaled_stack_learns_the_same_metric(sources):
 
 def test_average_favours_late_iterates(stack, regression):
     plain = {"max_iter": 30, "check_every": 1, "random_state": 2}
-    iterates = mm.minimize(regression, stack, **plain).trace.weights
-    averaged = mm.minimize(regression, stack, averaging=True, **plain)
+    iterates = minimize(regression, stack, **plain).trace.weights
+    averaged = minimize(regression, stack, averaging=True, **plain)
     shares = np.arange(1.0, 31.0)  # the t-th iterate counts t times
     expected = shares @ np.array(iterates[1:]) / shares.sum()
     assert averaged.weights == pytest.approx(expected, rel=1e-12)
@@ -246,7 +247,7 @@ def spied(monkeypatch):
 @pytest.mark.parametrize("n_validation", [1, 40, 140])
 def test_held_out_terms_are_never_stepped_on(stack, regression, monkeypatch, checked, n_validation):
     stepped, looked = spied(monkeypatch)
-    mm.minimize(
+    minimize(
         regression,
         stack,
         n_validation=n_validation,
@@ -265,7 +266,7 @@ def test_held_out_terms_are_never_stepped_on(stack, regression, monkeypatch, che
 
 def test_all_other_terms_are_stepped_on(stack, regression, monkeypatch):
     stepped, looked = spied(monkeypatch)
-    mm.minimize(regression, stack, n_validation=100, max_iter=100, random_state=7)
+    minimize(regression, stack, n_validation=100, max_iter=100, random_state=7)
     # (i, j) and (j, i) are one distance: both are held out together.
     i, j = np.divmod(looked[0], N)
     everything = np.union1d(np.concatenate(stepped), [i * N + j, j * N + i])
@@ -276,7 +277,7 @@ def test_all_other_terms_are_stepped_on(stack, regression, monkeypatch):
 def test_held_out_terms_of_balanced_pairs(stack, y, monkeypatch):
     stepped, looked = spied(monkeypatch)
     objective = mm.objectives.LabelContrast(y, balanced=True)
-    mm.minimize(objective, stack, n_validation=30, max_iter=30, random_state=7)
+    minimize(objective, stack, n_validation=30, max_iter=30, random_state=7)
     assert len(looked[0]) == 30
     assert not np.isin(np.concatenate(stepped), looked[0]).any()
 
@@ -288,7 +289,7 @@ def test_held_out_terms_can_be_judged_by(n_validation, seed):
     stack = mm.DissimilarityStack(random_sources(np.random.default_rng(0), 4, 2))
     objective = mm.objectives.LabelContrast([0, 0, 1, 1], balanced=True)
     options = {"max_iter": 3, "random_state": seed, "batch_size": 4}
-    result = mm.minimize(objective, stack, n_validation=n_validation, **options)
+    result = minimize(objective, stack, n_validation=n_validation, **options)
     assert np.isfinite(result.trace.objective).all()
     assert result.n_iter == 3
 
@@ -307,25 +308,25 @@ def test_holding_out_all_that_can_be_drawn_is_refused(stack, regression):
         s for s in range(99) if 5 in np.random.default_rng(s).choice(N * N, 140, replace=False)
     )
     with pytest.raises(mm.InputError, match="n_validation"):
-        mm.minimize(objective, stack, n_validation=140, max_iter=1, random_state=seed)
+        minimize(objective, stack, n_validation=140, max_iter=1, random_state=seed)
 
 
 @pytest.mark.parametrize("n_validation", [-1, N * N, 10**6])
 def test_impossible_numbers_of_held_out_terms(stack, regression, n_validation):
     with pytest.raises(mm.InputError, match=r"n_validation: expected (0 \.\. 143|a whole)"):
-        mm.minimize(regression, stack, n_validation=n_validation)
+        minimize(regression, stack, n_validation=n_validation)
 
 
 @pytest.mark.parametrize("options", [{"checked": True}, {"tol": 1e-3}])
 def test_judging_needs_held_out_terms(stack, regression, options):
     with pytest.raises(mm.InputError, match=f"{next(iter(options))} needs held-out terms"):
-        mm.minimize(regression, stack, **options)
+        minimize(regression, stack, **options)
 
 
 @pytest.mark.parametrize("learning_rate", [0.05, 3.0])  # the second one overshoots
 @pytest.mark.parametrize("seed", range(4))
 def test_checked_descent_never_rises(stack, regression, learning_rate, seed):
-    result = mm.minimize(
+    result = minimize(
         regression,
         stack,
         n_validation=30,
@@ -341,7 +342,7 @@ def test_checked_descent_never_rises(stack, regression, learning_rate, seed):
 
 
 def test_rejected_steps_leave_the_weights(stack, regression):
-    result = mm.minimize(
+    result = minimize(
         regression,
         stack,
         n_validation=30,
@@ -355,7 +356,7 @@ def test_rejected_steps_leave_the_weights(stack, regression):
     )
     assert np.array_equal(result.trace.weights, np.full((6, R), 1 / R))
     # Each step is tried half as long, until one is short enough.
-    longer = mm.minimize(
+    longer = minimize(
         regression,
         stack,
         n_validation=30,
@@ -371,7 +372,7 @@ def test_rejected_steps_leave_the_weights(stack, regression):
 
 def test_held_out_objective_is_that_of_the_held_out_terms(stack, regression, monkeypatch):
     _, looked = spied(monkeypatch)
-    result = mm.minimize(regression, stack, n_validation=25, max_iter=20, random_state=1)
+    result = minimize(regression, stack, n_validation=25, max_iter=20, random_state=1)
     monkeypatch.undo()
     problem = Problem(regression, stack)
     for weights, objective in zip(result.trace.weights, result.trace.objective, strict=True):
@@ -383,7 +384,7 @@ def test_held_out_objective_is_that_of_the_held_out_terms(stack, regression, mon
 def test_early_stopping_waits_as_long_as_told(stack):
     # Nothing improves: the first check sets the mark, and `patience` more are waited for.
     flat = mm.objectives.Separable(lambda d, i, j: 1.0, lambda d, i, j: 0.0)
-    result = mm.minimize(
+    result = minimize(
         flat, stack, n_validation=5, tol=1e-3, patience=4, check_every=3, random_state=0
     )
     assert result.status is Status.CONVERGED
@@ -405,9 +406,9 @@ def test_early_stopping_goes_on_while_it_improves(stack):
         "learning_rate": 0.1,
     }
     with pytest.warns(mm.ConvergenceWarning, match="max_iter"):
-        result = mm.minimize(ridge, stack, tol=0.15, **options)
+        result = minimize(ridge, stack, tol=0.15, **options)
     assert result.n_iter == 40
-    result = mm.minimize(ridge, stack, tol=0.25, **options)
+    result = minimize(ridge, stack, tol=0.25, **options)
     assert result.status is Status.CONVERGED
     assert result.n_iter == 1
 
@@ -416,15 +417,15 @@ def test_early_stopping_goes_on_while_it_improves(stack):
 
 
 def test_seeds_matter(stack, regression):
-    one, other = (mm.minimize(regression, stack, max_iter=5, random_state=s) for s in (0, 1))
+    one, other = (minimize(regression, stack, max_iter=5, random_state=s) for s in (0, 1))
     assert not np.array_equal(one.weights, other.weights)
 
 
 def test_generator_is_used_as_it_is(stack, regression):
     generator = np.random.default_rng(5)
-    first = mm.minimize(regression, stack, max_iter=5, random_state=generator)
-    second = mm.minimize(regression, stack, max_iter=5, random_state=generator)
-    seeded = mm.minimize(regression, stack, max_iter=5, random_state=5)
+    first = minimize(regression, stack, max_iter=5, random_state=generator)
+    second = minimize(regression, stack, max_iter=5, random_state=generator)
+    seeded = minimize(regression, stack, max_iter=5, random_state=5)
     assert np.array_equal(first.weights, seeded.weights)
     assert not np.array_equal(first.weights, second.weights)
 
@@ -435,7 +436,7 @@ def test_threads_change_no_bit(n_jobs):
     stack = mm.DissimilarityStack(random_sources(rng, 80, R))
     objective = mm.objectives.LabelContrast(rng.integers(0, 3, 80), balanced=True)
     runs = [
-        mm.minimize(objective, stack, max_iter=30, batch_size=50, random_state=1, n_jobs=k)
+        minimize(objective, stack, max_iter=30, batch_size=50, random_state=1, n_jobs=k)
         for k in (1, n_jobs)
     ]
     assert runs[0].weights.tobytes() == runs[1].weights.tobytes()
@@ -446,7 +447,7 @@ def test_threads_change_no_bit(n_jobs):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("constraint", ["nonnegative", "simplex"])
 def test_constraints_hold_at_every_check(stack, regression, constraint, optimizer, averaging):
-    result = mm.minimize(
+    result = minimize(
         regression,
         stack,
         constraint=constraint,
@@ -485,52 +486,63 @@ def test_constraints_hold_at_every_check(stack, regression, constraint, optimize
         ({"batch_size": 0}, "batch_size: expected a whole number >= 1"),
         ({"patience": 0}, "patience: expected a whole number >= 1"),
         ({"max_iter": -1}, "max_iter: expected a whole number >= 0"),
-        ({"temperature": 3.0}, "temperature: not an option of method='stochastic'"),
+        (
+            {"temperature": 3.0},
+            "temperature: a setting of LBFGS, not of this method",
+        ),
         (
             {"batchsize": 3},
-            "batchsize: not an option of method='stochastic', which takes optimizer",
+            "batchsize: unknown argument; a run takes max_iter, .*; Stochastic takes optimizer",
         ),
-        ({"method": "full", "batch_size": 3}, "batch_size: not an option of method='full'"),
+        ({"method": "full", "batch_size": 3}, "batch_size: a setting of Stochastic, not of this"),
         ({"start": [1.0, 2.0]}, "expected 3 weights, one per source of the stack, got 2"),
         ({"start": [1.0, 2.0, np.nan]}, "weights: expected finite numbers"),
     ],
 )
 def test_bad_options_are_refused(stack, regression, options, message):
     with pytest.raises(mm.InputError, match=message.replace("(", r"\(")):
-        mm.minimize(regression, stack, **{"max_iter": 1, **options})
+        minimize(regression, stack, **{"max_iter": 1, **options})
 
 
 def test_bad_objectives_and_stacks_are_refused(stack, regression):
     with pytest.raises(mm.InputError, match="objective: expected an Objective, got str"):
-        mm.minimize("squares", stack)
+        minimize("squares", stack)
     with pytest.raises(mm.InputError, match=r"target: expected shape \(11, 11\), got \(12, 12\)"):
-        mm.minimize(regression, stack[np.ix_(range(11), range(11))])
+        minimize(regression, stack[np.ix_(range(11), range(11))])
 
 
 def test_stack_from_arrays(sources, stack, regression):
     options = {"max_iter": 5, "random_state": 0}
-    expected = mm.minimize(regression, stack, **options).weights
+    expected = minimize(regression, stack, **options).weights
     for given in (sources, np.stack(sources, axis=-1)):
-        assert np.array_equal(mm.minimize(regression, given, **options).weights, expected)
+        assert np.array_equal(minimize(regression, given, **options).weights, expected)
 
 
 def test_start_from_a_mixture_in_any_order(sources, regression):
     stack = mm.DissimilarityStack(sources, ["a", "b", "c"])
     mixture = mm.Mixture([3.0, 1.0, 2.0], names=["c", "a", "b"])
-    result = mm.minimize(regression, stack, start=mixture, max_iter=0)
+    result = minimize(regression, stack, start=mixture, max_iter=0)
     assert result.weights.tolist() == [1.0, 2.0, 3.0]
     assert result.mixture.names == ("a", "b", "c")
 
 
 def test_default_start_is_uniform(stack, regression):
-    assert mm.minimize(regression, stack, max_iter=0).weights.tolist() == [1 / 3] * 3
+    assert minimize(regression, stack, max_iter=0).weights.tolist() == [1 / 3] * 3
 
 
 def test_solver_state_is_not_shared(stack, regression):
     start = np.full(R, 0.5)
-    solver = Stochastic(Problem(regression, stack), start)
+    solver = Stochastic().bind(Problem(regression, stack), start)
     rng = np.random.default_rng(0)
     state = solver.init(rng)
     solver.step(state, 0, rng)
     assert state.weights.tolist() == start.tolist() == [0.5] * R
     assert state.average.tolist() == [0.5] * R
+
+
+def test_settings_belong_to_the_solver(stack, regression):
+    with pytest.raises(mm.InputError, match=r"pass method=metricmix.solvers.Stochastic\(tol=...\)"):
+        mm.minimize(regression, stack, tol=0.1)
+    one = mm.minimize(regression, stack, Stochastic(batch_size=3), max_iter=5, random_state=0)
+    other = minimize(regression, stack, batch_size=3, max_iter=5, random_state=0)
+    assert np.array_equal(one.weights, other.weights)

@@ -1,14 +1,15 @@
-"""The main job on embedded data: combine graphs of handwritten digits into one metric.
+"""The demo: combine graphs of handwritten digits into one metric.
 
-Eight graphs connect images nearer than eight thresholds; their path lengths are the sources. Half
-of the images are labelled. Algorithm 1 learns how to combine the sources from these labels, and
-the other half are given the label of the nearest labelled image in the learned metric.
+Eight graphs connect images that are nearer than eight thresholds; their path lengths are the
+sources. Half of the images are labelled. Algorithm 1 learns the weights of the sources from these
+labels, and the other images get the label of the nearest labelled image in the learned metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from metricmix.solvers import minimize
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.result import Trace
 
-__all__ = ["Demo", "run_demo"]
+__all__ = ["Demo", "draw_demo", "run_demo"]
 
 N_SOURCES = 8
 METHODS = ("mixture", "best single", "uniform weights", "full metric")
@@ -32,18 +33,18 @@ METHODS = ("mixture", "best single", "uniform weights", "full metric")
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found.
+    """The results of the demo.
 
     Attributes
     ----------
     accuracy : dict of method to (n_splits,) array
-        Share of unlabelled images that got their digit.
+        Fraction of unlabelled images with the right label.
     mixture : Mixture
         Of the first split, as are the following.
     violations : MetricViolations
-        Of the learned metric, over all triangles.
+        Of the learned metric.
     traces : dict of label to Trace
-        Descent from several starts.
+        Of Algorithm 1 from several starts, with the exact objective over all pairs.
     optimum : float
         The objective that the full gradient reaches.
     n_items, n_labelled : int
@@ -65,7 +66,7 @@ def run_demo(
     seed: int = 0,
     on_split: Callable[[int], Any] = lambda split: None,
 ) -> Demo:
-    """Run the demo; `on_split` is told of every finished split.
+    """Run the demo; `on_split` is called with the number of finished splits.
 
     Examples
     --------
@@ -100,9 +101,9 @@ def run_demo(
         }
         for method, weights in candidates.items():
             _, nearest = nearest_labelled(stack, weights, known >= 0)
-            accuracy[method].append(_share_right(nearest[:, 0], y, n_labelled))
+            accuracy[method].append(_accuracy(nearest[:, 0], y, n_labelled))
         nearest_image = np.argmin(D[:, :n_labelled], axis=1)
-        accuracy["full metric"].append(_share_right(nearest_image, y, n_labelled))
+        accuracy["full metric"].append(_accuracy(nearest_image, y, n_labelled))
         first = first or (problem, result.mixture)
         on_split(split + 1)
     assert first is not None
@@ -113,19 +114,19 @@ def run_demo(
         {method: np.array(values) for method, values in accuracy.items()},
         mixture,
         metric_violations(metric),
-        _descents(problem, seed),
+        traces_from_random_starts(problem, seed),
         full.objective,
         n_items,
         n_labelled,
     )
 
 
-def _share_right(nearest: NDArray[Any], y: NDArray[Any], n_labelled: int) -> float:
+def _accuracy(nearest: NDArray[Any], y: NDArray[Any], n_labelled: int) -> float:
     return float(np.mean(y[nearest[n_labelled:]] == y[n_labelled:]))
 
 
-def _descents(problem: Problem, seed: int) -> dict[str, Trace]:
-    """Descend from four random starts; the traces hold the exact objective, over all pairs."""
+def traces_from_random_starts(problem: Problem, seed: int) -> dict[str, Trace]:
+    """Run Algorithm 1 from four random starts; the traces hold the exact objective."""
     traces = {}
     for k in range(4):
         x = np.random.default_rng([seed, k]).normal(size=N_SOURCES)
@@ -140,3 +141,16 @@ def _descents(problem: Problem, seed: int) -> dict[str, Trace]:
         trace.objective = [problem.value(weights) for weights in trace.weights]
         traces[f"start {k + 1}"] = trace
     return traces
+
+
+def draw_demo(found: Demo, target: Path) -> Path:
+    """Draw the objective over the iterations, as PNG and SVG; return the path of the former."""
+    from metricmix.plots import plot_convergence, save_figure
+
+    picture = plot_convergence(
+        found.traces,
+        optimum=found.optimum,
+        title="Algorithm 1 on eight graphs of digits, from four starts",
+        ylabel="objective",
+    )
+    return save_figure(picture, target)[0]

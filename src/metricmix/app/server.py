@@ -1,11 +1,11 @@
-"""A page served on this machine, which computes the paths that it does not hold.
+"""A local web server for a page, which computes the paths that the page does not hold.
 
 The server answers two kinds of requests: ``/`` is the page, and ``/path/I/J`` the shortest path
 from item number I to item number J with the parts of its edges, as JSON. A path takes one search
-over the sources, O(R n) as a rule; no metric is formed.
+over the sources, usually O(R n); the metric is never computed.
 
-A page of some other site must not read it: requests have to name the address that the server is
-bound to (a name that was made to point here does not), and answers are for the same origin only.
+Pages of other sites must not read it. The Host header of a request has to name the address that the
+server is bound to, which prevents DNS rebinding, and answers are for the same origin only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from metricmix.app.page.collect import classifier_of, path_record
+from metricmix.app.page.content import fitted_classifier, path_record
 from metricmix.app.page.html import as_live
 from metricmix.exceptions import InputError
 
@@ -30,10 +30,10 @@ __all__ = ["PageServer", "is_loopback"]
 
 PATH = re.compile(r"/path/([0-9]{1,9})/([0-9]{1,9})")
 HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
-USUAL_PORT = 80
-"""Browsers leave it out of the address that they ask for."""
-PATIENCE = 30.0
-"""Seconds that a connection may be silent."""
+DEFAULT_PORT = 80
+"""Browsers leave it out of the Host header."""
+TIMEOUT = 30.0
+"""Seconds after which a silent connection is closed."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -52,7 +52,7 @@ def is_loopback(host: str) -> bool:
 
 
 class PageServer:
-    """Serves a page and the paths of its model, from ``with`` until its end.
+    """Serves a page and the paths of its model, inside a ``with`` block.
 
     Parameters
     ----------
@@ -60,41 +60,41 @@ class PageServer:
     html : str
         The page of this model, as :func:`~metricmix.app.page.write_page` writes it.
     host : str
-        Where to listen; by default, this machine only can connect.
+        Address to listen on; by default, only this machine can connect.
     port : int
-        0 for any that is free.
+        0 for any free port.
 
     Attributes
     ----------
     address : str
-        What to open in a browser.
+        The URL to open in a browser.
 
     Raises
     ------
     OSError
-        If the port is taken, or the host is not of this machine.
+        If the port is taken, or the host is not an address of this machine.
 
     Examples
     --------
     >>> import metricmix as mm
     >>> from sklearn.datasets import load_iris
-    >>> from metricmix.app.page import gather, page_html
+    >>> from metricmix.app.page import page_content, page_html
     >>> X, y = load_iris(return_X_y=True)
     >>> model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, y)
-    >>> html = page_html(gather(model, n_bootstrap=0))
+    >>> html = page_html(page_content(model, n_bootstrap=0))
     >>> with PageServer(model, html) as server:
     ...     server.address
     'http://127.0.0.1:.../'
     """
 
     def __init__(self, model: Any, html: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._lengths = classifier_of(model)._lengths()
-        self._lock = Lock()  # sources that are computed may not be safe to ask from several threads
+        self._lengths = fitted_classifier(model)._lengths()
+        self._lock = Lock()  # computed sources may not be thread-safe
         self._page = as_live(html).encode()
         self._server = _Server(host, port, self)
         self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="page server")
         self.host, self.port = host, int(self._server.server_address[1])
-        self.address = f"http://{_bracketed(host)}:{self.port}/"
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def __enter__(self) -> PageServer:
         self._thread.start()
@@ -114,41 +114,47 @@ class PageServer:
     def is_addressed(self, host: str | None) -> bool:
         """Return whether a request that names `host` is meant for this server."""
         found = HOST.fullmatch(host or "")
-        if found is None or int(found[2] or USUAL_PORT) != self.port:
+        if found is None or int(found[2] or DEFAULT_PORT) != self.port:
             return False
         name = found[1].strip("[]").lower()
         if is_loopback(self.host):
             return name == self.host.lower() or name == "localhost"
         if self.host not in ("0.0.0.0", "::", ""):
             return name == self.host.lower()
-        return _is_number(name) or name in ("localhost", socket.gethostname().lower())
+        if name in ("localhost", socket.gethostname().lower()):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
     def answer(self, target: str) -> tuple[HTTPStatus, str, bytes]:
         """Return status, type and body of the answer to a request."""
         try:
             path = urlsplit(target).path
         except ValueError:
-            return _told(HTTPStatus.BAD_REQUEST, "expected an address, found something else")
+            return _error(HTTPStatus.BAD_REQUEST, "expected an address, found something else")
         if path == "/":
             return HTTPStatus.OK, "text/html; charset=utf-8", self._page
         if not path.startswith("/path/"):
-            return _told(HTTPStatus.NOT_FOUND, "there is / and /path/I/J")
+            return _error(HTTPStatus.NOT_FOUND, "there is / and /path/I/J")
         found, n = PATH.fullmatch(path), self._lengths.n
         i, j = (int(number) for number in found.groups()) if found else (n, n)
         if i >= n or j >= n or i == j:
-            return _told(
+            return _error(
                 HTTPStatus.BAD_REQUEST, f"expected two different item numbers from 0 to {n - 1}"
             )
         try:
             with self._lock:
                 record = path_record(self._lengths, i, j)
         except (InputError, MemoryError) as error:
-            return _told(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "not enough memory")
+            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "not enough memory")
         return HTTPStatus.OK, "application/json", json.dumps(record).encode()
 
 
 class _Server(ThreadingHTTPServer):
-    """Threads that end with the server: connections which are still open are closed."""
+    """A threading server that closes open connections, so that its threads end with it."""
 
     daemon_threads = False
     allow_reuse_address = True
@@ -172,16 +178,16 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def end_connections(self) -> None:
-        """Let nobody wait for a request that never comes, or for a reader who never reads."""
+        """Close connections that wait for a request, or for a client that does not read."""
         with self._guard:
             for connection in self._open:
                 try:
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:  # gone already
+                except OSError:  # closed already
                     continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that has gone away."""
+        """Ignore browsers that have closed the connection."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -189,13 +195,13 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server_version = "metricmix"
     sys_version = ""
-    timeout = PATIENCE
+    timeout = TIMEOUT
     server: _Server
 
     def do_GET(self) -> None:
         page = self.server.page
         if not page.is_addressed(self.headers.get("Host")):
-            self._send(*_told(HTTPStatus.FORBIDDEN, f"this is {page.address}"))
+            self._send(*_error(HTTPStatus.FORBIDDEN, f"this is {page.address}"))
         else:
             self._send(*page.answer(self.path))
 
@@ -203,10 +209,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self._send(*_told(HTTPStatus(code), message or HTTPStatus(code).phrase))
+        self._send(*_error(HTTPStatus(code), message or HTTPStatus(code).phrase))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep no log: what people look at is theirs."""
+        """Keep no log, for privacy."""
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
@@ -217,17 +223,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _told(status: HTTPStatus, words: str) -> tuple[HTTPStatus, str, bytes]:
-    return status, "application/json", json.dumps({"error": words}).encode()
-
-
-def _is_number(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _error(status: HTTPStatus, message: str) -> tuple[HTTPStatus, str, bytes]:
+    return status, "application/json", json.dumps({"error": message}).encode()

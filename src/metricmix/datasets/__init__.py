@@ -1,4 +1,4 @@
-"""Data to try things on: the well-known real ones, fetched, and a generated attributed graph.
+"""Data sets: well-known real ones, fetched, and a generated attributed graph.
 
 A ``fetch_*`` takes its files from `data_home`, else from the folder that the environment variable
 METRICMIX_DATA names, else from the user's cache, else from the internet (with pooch, the extra

@@ -26,20 +26,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import Bunch
 
-from metricmix.datasets.planetoid import adjacency
 from metricmix.exceptions import InputError
-from metricmix.typing import Indices
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number, check_random_state
 
-__all__ = ["make_attributed_graph"]
+__all__ = ["adjacency", "make_attributed_graph"]
 
-FULLEST = 0.5
-"""Share of the possible links that may be asked for: drawing different ones gets slow beyond."""
-ROUNDS = 200
+MAX_DENSITY = 0.5
+"""Largest share of the possible links: drawing different links is slow beyond."""
+
+
+def adjacency(edges: Indices, n: int) -> csr_array[np.float64]:
+    """Return the symmetric n × n matrix of ones of the links (i, j)."""
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    matrix = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    matrix.sort_indices()
+    return matrix
 
 
 def make_attributed_graph(
@@ -128,7 +133,12 @@ def make_attributed_graph(
     rng, _ = check_random_state(random_state)
 
     target = rng.permutation(np.arange(n, dtype=np.int64) % n_classes)
-    propensity = _propensity(rng, target, spread, round(isolated * n))
+    z = rng.standard_normal(n)
+    propensity = np.exp(spread * (z - z.max()))  # at most 1, however large the spread
+    propensity[rng.permutation(n)[: round(isolated * n)]] = 0.0
+    mass, count = np.bincount(target, propensity), np.bincount(target, propensity > 0)
+    scale = np.divide(count, mass, out=np.zeros_like(mass), where=mass > 0)
+    propensity *= scale[target]  # mean 1 over the others of a class
     n_edges = round(n * degree / 2)
     n_within = round(n_edges * homophily)
     keys = np.concatenate(
@@ -138,8 +148,17 @@ def make_attributed_graph(
         ]
     )
     edges = np.stack(np.divmod(np.sort(keys), n), axis=1)
+
+    items = np.repeat(np.arange(n), 1 + rng.poisson(length - 1, n))
+    own = target[items]
+    n_own = (n_words - own + n_classes - 1) // n_classes  # words v < n_words with v ≡ own
+    of_class = own + n_classes * rng.integers(0, n_own)
+    of_any = rng.random(len(items)) >= signal
+    words = np.where(of_any, rng.integers(0, n_words, len(items)), of_class)
+    data = csr_array((np.ones(len(items)), (items, words)), shape=(n, n_words))
+    data.sum_duplicates()
     return Bunch(
-        data=_draw_words(rng, target, n_classes, n_words, length, signal),
+        data=data,
         edges=edges,
         graph=adjacency(edges, n),
         target=target,
@@ -153,26 +172,10 @@ def make_attributed_graph(
     )
 
 
-def _propensity(
-    rng: np.random.Generator, target: Indices, spread: float, n_isolated: int
-) -> NDArray[np.float64]:
-    """Return how much an item takes part in links: mean 1 over the others of its class, or 0."""
-    n = len(target)
-    z = rng.standard_normal(n)
-    theta: NDArray[np.float64] = np.exp(
-        spread * (z - z.max())
-    )  # at most 1, however large the spread
-    theta[rng.permutation(n)[:n_isolated]] = 0.0
-    mass, count = np.bincount(target, theta), np.bincount(target, theta > 0)
-    scale = np.divide(count, mass, out=np.zeros_like(mass), where=mass > 0)
-    theta *= scale[target]
-    return theta
-
-
 def _draw_links(
     rng: np.random.Generator,
     target: Indices,
-    theta: NDArray[np.float64],
+    theta: Floats,
     m: int,
     *,
     within: bool,
@@ -182,11 +185,11 @@ def _draw_links(
     count = np.bincount(target, theta > 0)
     inside = float(np.sum(count * (count - 1)) / 2)
     possible = inside if within else float(count.sum() * (count.sum() - 1) / 2) - inside
-    if m > FULLEST * possible:
+    if m > MAX_DENSITY * possible:
         raise InputError(
             argument="degree",
             expected=(
-                f"at most {FULLEST:.0%} of the {possible:.0f} pairs "
+                f"at most {MAX_DENSITY:.0%} of the {possible:.0f} pairs "
                 f"{'within classes' if within else 'across classes'} to be linked"
             ),
             found=f"{m} links",
@@ -203,7 +206,7 @@ def _draw_links(
         return drawn
 
     keys = np.empty(0, np.int64)
-    for _ in range(ROUNDS):
+    for _ in range(200):
         if len(keys) >= m:
             return keys[:m]
         k = 2 * (m - len(keys)) + 64
@@ -224,26 +227,3 @@ def _draw_links(
         found="one that gives nearly all of them to few items",
         remedy="lower it, or degree",
     )
-
-
-def _draw_words(
-    rng: np.random.Generator,
-    target: Indices,
-    n_classes: int,
-    n_words: int,
-    length: float,
-    signal: float,
-) -> csr_array[np.float64]:
-    """Return how often each item has each word."""
-    n = len(target)
-    lengths = 1 + rng.poisson(length - 1, n)
-    items = np.repeat(np.arange(n), lengths)
-    own = target[items]
-    n_own = (n_words - own + n_classes - 1) // n_classes  # words v < n_words with v ≡ own
-    of_class = own + n_classes * rng.integers(0, n_own)
-    words = np.where(
-        rng.random(len(items)) < signal, of_class, rng.integers(0, n_words, len(items))
-    )
-    counts = csr_array((np.ones(len(items)), (items, words)), shape=(n, n_words))
-    counts.sum_duplicates()
-    return counts

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from metricmix.datasets.fetch import MNIST, obtain
+from metricmix.datasets.fetch import DataFile, obtain_files, parse_checksums
 from metricmix.exceptions import DatasetError
+from metricmix.typing import AnyArray
 
-__all__ = ["fetch_mnist", "read_idx"]
+__all__ = ["MNIST", "fetch_mnist", "read_idx"]
 
 
 N_TRAIN, N_TEST, SIDE = 60_000, 10_000, 28
@@ -26,6 +27,25 @@ and none is blank; 65 of the 784 pixels are 0 in every image.
 Origin: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits", made from
 databases of the NIST. There is no licence file; it is commonly said to be CC BY-SA 3.0.
 """
+URLS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+SHA256 = parse_checksums("""
+8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6  t10k-images-idx3-ubyte.gz
+f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6  t10k-labels-idx1-ubyte.gz
+440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609  train-images-idx3-ubyte.gz
+3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c  train-labels-idx1-ubyte.gz
+""")
+MNIST = tuple(
+    DataFile(name, "mnist", SHA256[name], tuple(url + name for url in URLS))
+    for name in (
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
+    )
+)
 
 
 def fetch_mnist(
@@ -64,10 +84,10 @@ def fetch_mnist(
     >>> digits.data[digits.train_index].shape  # doctest: +SKIP
     (60000, 784)
     """
-    files = obtain([MNIST], data_home, download_if_missing=download_if_missing)
+    files = obtain_files([MNIST], data_home, download_if_missing=download_if_missing)
     n = N_TRAIN + N_TEST
-    images: NDArray[Any] = np.empty((n, SIDE, SIDE), np.uint8)
-    target: NDArray[Any] = np.empty(n, np.int64)
+    images: AnyArray = np.empty((n, SIDE, SIDE), np.uint8)
+    target: AnyArray = np.empty(n, np.int64)
     train, test = slice(0, N_TRAIN), slice(N_TRAIN, n)
     parts = (images[train], target[train], images[test], target[test])
     for file, part in zip(MNIST, parts, strict=True):
@@ -86,8 +106,6 @@ def fetch_mnist(
     )
 
 
-# -- the format of the MNIST files: IDX, gzip'd -------------------------------------------------
-
 REMEDY = "remove it, and fetch again or put the original there"
 
 
@@ -95,7 +113,7 @@ def read_idx(content: bytes, shape: tuple[int, ...], *, name: str) -> NDArray[np
     """Return the array in a gzip'd IDX file of uint8 entries, which must have this shape."""
     header, size = 4 + 4 * len(shape), math.prod(shape)
     try:
-        # No more is unpacked than there should be, whatever the file holds.
+        # One byte more than expected at most, whatever the file holds.
         plain = zlib.decompressobj(wbits=31).decompress(content, header + size + 1)
     except zlib.error as error:
         kind = "damaged gzip data" if content[:2] == b"\x1f\x8b" else "no gzip data"

@@ -5,7 +5,7 @@ from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.mahalanobis import mahalanobis
-from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
 from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
@@ -23,9 +23,11 @@ __all__ = [
     "GraphSource",
     "Recipe",
     "Source",
+    "SourceFacts",
     "as_graph",
     "as_recipe",
     "diffusion",
+    "facts",
     "features",
     "jaccard",
     "knn_path_length",

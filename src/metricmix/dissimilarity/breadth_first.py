@@ -16,11 +16,18 @@ from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads
+from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["adjacency_lists", "breadth_first", "breadth_first_all_pairs"]
+__all__ = [
+    "adjacency_lists",
+    "breadth_first",
+    "breadth_first_all_pairs",
+    "distances_from_sources",
+    "distances_to_targets",
+]
 
 WORDS = 8
-"""Words of 64 targets that travel together: a cache line, and one vector register where wide."""
+"""Words of 64 targets that are processed together: a cache line."""
 
 SPARSE = 3
 """Up to this many edges per node the graph may be chain-like: many levels that touch few nodes
@@ -29,11 +36,11 @@ each, where following a list of nodes beats sweeping over all of them."""
 
 def breadth_first_all_pairs(
     indptr: NDArray[np.integer], indices: NDArray[np.integer], n_jobs: int | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return ``d[i, j]``, the number of edges from i to j, for all pairs; inf without a path.
 
     Costs at most (levels) x (edges) x n / 512 steps of eight words each, and less on dense graphs:
-    a node stops looking at its neighbours as soon as they have told it of every target.
+    a node stops looking at its neighbours as soon as every target is reached.
 
     >>> breadth_first_all_pairs(np.array([0, 1, 2, 2]), np.array([1, 2]))
     array([[ 0.,  1.,  2.],
@@ -47,7 +54,7 @@ def breadth_first_all_pairs(
         return np.where(hops < 0, np.inf, hops)
     out = np.full((n, n), np.inf)
     in_threads(
-        lambda first: _to_targets(indptr, indices, first, min(n, first + block), out),
+        lambda first: distances_to_targets(indptr, indices, first, min(n, first + block), out),
         range(0, n, block),
         n_jobs,
     )
@@ -59,7 +66,7 @@ def breadth_first(
     indices: NDArray[np.integer],
     sources: NDArray[np.integer],
     n_jobs: int | None = None,
-) -> NDArray[np.int32]:
+) -> Ints:
     """Return ``d[k, j]``, the number of edges from ``sources[k]`` to j; -1 without a path.
 
     Costs O(n + edges) for one source, and little more for 64: they share a word.
@@ -71,22 +78,20 @@ def breadth_first(
     starts = np.ascontiguousarray(sources, np.int64)
     out = np.full((len(starts), len(indptr) - 1), -1, dtype=np.int32)
     in_threads(
-        lambda k: _from_sources(indptr, indices, starts[k : k + 64], out[k : k + 64]),
+        lambda k: distances_from_sources(indptr, indices, starts[k : k + 64], out[k : k + 64]),
         range(0, len(starts), 64),
         n_jobs,
     )
     return out
 
 
-def _as_lists(
-    indptr: NDArray[np.integer], indices: NDArray[np.integer]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _as_lists(indptr: NDArray[np.integer], indices: NDArray[np.integer]) -> tuple[Indices, Ints]:
     # One type each, so that every kernel is compiled once.
     return np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int32)
 
 
 @kernel
-def adjacency_lists(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def adjacency_lists(mask: NDArray[np.bool_]) -> tuple[Indices, Ints]:
     """Return (indptr, indices) of the graph with an edge i -> j wherever ``mask[i, j]``."""
     n = mask.shape[0]
     indptr = np.zeros(n + 1, np.int64)
@@ -108,12 +113,12 @@ def adjacency_lists(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray
 
 
 @kernel
-def _to_targets(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+def distances_to_targets(
+    indptr: Indices,
+    indices: Ints,
     first: int,
     last: int,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Write ``d(v, t)`` into ``out[v, t]`` for all v and the targets first <= t < last.
 
@@ -163,10 +168,10 @@ def _to_targets(
                 fresh[v] = 0
                 continue
             for e in range(indptr[v], indptr[v + 1]):
-                told = front[indices[e]]
+                successor = front[indices[e]]
                 all_of = ones
                 for k in range(WORDS):
-                    union[k] |= told[k]
+                    union[k] |= successor[k]
                     all_of &= union[k]
                 if all_of == ones:
                     break
@@ -178,17 +183,17 @@ def _to_targets(
                     alive = True
                     known[k] |= bits
                     part = row[64 * k : 64 * k + 64]
-                    for b in range(part.size):  # without a branch, so that it is vectorised
+                    for b in range(part.size):  # branch-free, so that it is vectorised
                         part[b] = level if (bits >> np.uint64(b)) & one else part[b]
         front, fresh = fresh, front
 
 
 @kernel
-def _from_sources(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    sources: NDArray[np.int64],
-    out: NDArray[np.int32],
+def distances_from_sources(
+    indptr: Indices,
+    indices: Ints,
+    sources: Indices,
+    out: Ints,
 ) -> None:
     """Write ``d(sources[k], v)`` into ``out[k, v]`` for at most 64 sources.
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.dissimilarity.diffusion import (
     normalised,
@@ -31,13 +30,21 @@ from metricmix.dissimilarity.diffusion import (
     smoothing_operator,
     strengths_of,
 )
-from metricmix.dissimilarity.features import check_table
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.items import graph_items, plain_list, table_items
+from metricmix.dissimilarity.matrix import (
+    SourceFacts,
+    facts,
+    graph_items,
+    plain_list,
+    states,
+    table_items,
+)
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.validation import check_choice
+from metricmix.kernels.symmetric import fold, mirror
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_choice, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,9 +56,8 @@ LINK_STRENGTH = 10.0
 """Strength of a link of the graph, where one of similarity has 1."""
 FLOOR = 1e-6
 """Share of a walk below which two items count as not connected."""
-ROWS_AT_ONCE = 512
 DENSE_UP_TO = 8000
-"""Items up to which the matrices are computed beforehand; beyond, rows are when asked for."""
+"""Largest n for which the matrices are computed beforehand; else rows are computed on demand."""
 
 
 def sources_for(
@@ -68,7 +74,7 @@ def sources_for(
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        Attributes, such as counts of words. A DataFrame with an index of ids is lined up with the
+        Attributes, such as counts of words. A DataFrame with an index of ids is aligned with the
         graph by them; else `nodes` says what the rows are, or row k is node k.
     graph, nodes, weight
         See :func:`~metricmix.dissimilarity.as_graph`. Directions are dropped.
@@ -122,7 +128,7 @@ def sources_for(
             found=table.shape[0],
             remedy="pass nodes= with the ids of the rows, isolated ones included",
         )
-    F = _directions(table, weighting)
+    F = unit_rows(table, weighting)
     B = smoothing_operator(lengths)
     links = strengths_of(lengths)
     near = pagerank_smoothed(B, F, NEAR_RESTART)
@@ -134,14 +140,16 @@ def sources_for(
     }
     joint = {
         f"joint_{name}": pagerank_smoothed(
-            normalised(LINK_STRENGTH * links + _most_similar(Z, k)), F, RESTART
+            normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART
         )
         for name, Z, k in (("attributes", F, 5), ("pagerank", near, 10))
     }
     rank = LogPageRank(B)
     sources: dict[str, Any] = {
         **{name: FeatureSource(Z, "cosine", name=name) for name, Z in tables.items()},
-        "log_pagerank": ComputedSource(n, rank, columns=rank, name="log_pagerank"),
+        "log_pagerank": ComputedSource(
+            n, rank, columns=rank, name="log_pagerank", facts=facts("log_pagerank")
+        ),
         **{name: FeatureSource(Z, "cosine", name=name) for name, Z in joint.items()},
     }
     items = ids if ids is not None else None if nodes is None else own
@@ -149,12 +157,22 @@ def sources_for(
         return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     block = np.empty((len(sources), n, n), np.float32)
     for layer, source in zip(block, sources.values(), strict=True):
-        _form(source, layer)
-    return DissimilarityStack.from_block(block, list(sources), items=items, scaling="mean")
+        for start in range(0, n, 512):
+            stop = min(n, start + 512)
+            layer[start:stop] = source.rows(np.arange(start, stop))
+        fold(layer, 0, n)  # rows and columns may differ by rounding
+        mirror(layer, 0, n)
+    return DissimilarityStack.from_block(
+        block,
+        list(sources),
+        items=items,
+        scaling="mean",
+        facts=[source.facts for source in sources.values()],
+    )
 
 
-def _directions(table: Any, weighting: str) -> NDArray[np.float64]:
-    """Return the rows of the table at length 1 (or 0), weighted."""
+def unit_rows(table: Any, weighting: str) -> Floats:
+    """Return the weighted rows of the table, scaled to length 1 (or 0)."""
     from sklearn.preprocessing import normalize
 
     if weighting == "tfidf":
@@ -166,8 +184,8 @@ def _directions(table: Any, weighting: str) -> NDArray[np.float64]:
     return np.asarray(normalize(F))
 
 
-def _most_similar(Z: NDArray[np.float64], k: int) -> csr_array[Any, Any]:
-    """Return the graph that joins each item to the k with the most similar rows, if at all."""
+def similarity_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
+    """Return the graph that joins each item to the k with the most similar rows (cosine > 0)."""
     from scipy.sparse import csr_array
     from sklearn.neighbors import NearestNeighbors
 
@@ -182,13 +200,22 @@ def _most_similar(Z: NDArray[np.float64], k: int) -> csr_array[Any, Any]:
     return csr_array(joined.maximum(joined.T))
 
 
+@states(
+    SourceFacts("metric", bound=-np.log(FLOOR), row_cost="O(E / sqrt(restart))"), "log_pagerank"
+)
 @dataclass(frozen=True)
 class LogPageRank:
-    """Rows of ``-log(P + 1e-6)``, one run of PageRank for each item asked for."""
+    r"""Rows of ``-log(P + 1e-6)``, one run of PageRank per item.
+
+    A metric: P is a sum over walks, so that :math:`P_{ik} P_{kj} \le P_{kk} P_{ij} \le P_{ij}`, and
+    its eigenvalues are at most 1, so that :math:`P_{ik}^2 + P_{kj}^2 \le P_{kk} - P_{kk}^2 \le 1/4`
+    and therefore :math:`P_{ik} + P_{kj} + 10^{-6} \le 1`. Together,
+    :math:`(P_{ik} + 10^{-6}) (P_{kj} + 10^{-6}) \le P_{ij} + 10^{-6}`.
+    """
 
     B: Any
 
-    def __call__(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, items: Indices) -> Floats:
         """Return the rows of some items."""
         start = np.zeros((self.B.shape[0], len(items)))
         start[items, np.arange(len(items))] = 1.0
@@ -196,18 +223,3 @@ class LogPageRank:
         values = np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0)
         values[np.arange(len(items)), items] = 0.0
         return values
-
-
-def _form(source: Any, matrix: NDArray[np.float32]) -> None:
-    """Fill a matrix with the rows of a source, and make it exactly symmetric."""
-    n = source.n
-    for start in range(0, n, ROWS_AT_ONCE):
-        stop = min(n, start + ROWS_AT_ONCE)
-        matrix[start:stop] = source.rows(np.arange(start, stop))
-    for start in range(0, n, ROWS_AT_ONCE):
-        rows, columns = (
-            matrix[start : start + ROWS_AT_ONCE],
-            matrix[:, start : start + ROWS_AT_ONCE],
-        )
-        np.minimum(rows, columns.T, out=rows)
-        columns[:] = rows.T

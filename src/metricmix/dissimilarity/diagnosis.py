@@ -1,4 +1,4 @@
-"""A look at a stack before learning from it."""
+"""A report on the sources of a stack, for use before learning."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PROPORTIONAL = 1e-9
 
 @dataclass(frozen=True)
 class SourceDiagnosis:
-    """What there is to know of one source, over the items looked at.
+    """Properties of one source, over the items of the sample.
 
     Attributes
     ----------
     name : str
     violations : float
-        Share of pairs that some detour makes shorter: 0 for a metric.
+        Share of pairs that violate the triangle inequality: 0 for a metric.
     triangle : float
         The largest excess over a detour, relative to the largest entry.
     zeros : float
@@ -89,9 +89,9 @@ class StackDiagnosis:
             for s in self.sources
         ]
         names = [source.name for source in self.sources]
-        lines += [
-            f"{_listed([names[r] for r in group])} are one source" for group in self.proportional
-        ]
+        for group in self.proportional:
+            *first, last = (names[r] for r in group)
+            lines.append(f"{', '.join(first)} and {last} are one source")
         lines += [f"{names[r]} is the same for every pair" for r in self.constant]
         if self.n_looked_at < self.n_items:
             lines.append(f"(on a random sample of {self.n_looked_at} of {self.n_items} items)")
@@ -101,7 +101,7 @@ class StackDiagnosis:
 def diagnose(
     stack: DissimilarityStack, *, max_items: int = 2000, random_state: int = 0
 ) -> StackDiagnosis:
-    """Look at every source of a stack, and at which of them coincide.
+    """Report on every source of a stack, and on sources that are multiples of each other.
 
     Parameters
     ----------
@@ -140,21 +140,24 @@ def diagnose(
         raw = stack._sources[r].block(items, items)
         precision = max(precision, 8 * float(np.finfo(raw.dtype).eps))
         matrix = np.asarray(raw, dtype=np.float64) / stack.scales[r]
-        sources.append(_look_at(matrix, name, stack, r))
+        sources.append(diagnose_source(matrix, name, stack, r))
         values = _pairs(matrix, stack.directed)
         norm = float(np.linalg.norm(values)) or 1.0
         shapes.append(values * (np.sqrt(len(values)) / norm))
     constant = [r for r, values in enumerate(shapes) if len(values) and np.ptp(values) <= precision]
     return StackDiagnosis(
         tuple(sources),
-        _groups(shapes, precision),
+        proportional_groups(shapes, precision),
         tuple(constant),
         n_items=n,
         n_looked_at=len(items),
     )
 
 
-def _look_at(matrix: Floats, name: str, stack: DissimilarityStack, r: int) -> SourceDiagnosis:
+def diagnose_source(
+    matrix: Floats, name: str, stack: DissimilarityStack, r: int
+) -> SourceDiagnosis:
+    """Return the figures of source r, `matrix` its values for the items of the sample."""
     report = metric_violations(matrix, directed=stack.directed)
     values = _pairs(matrix, stack.directed)
     count = max(1, len(values))
@@ -179,8 +182,8 @@ def _pairs(matrix: Floats, directed: bool) -> Floats:
     return matrix[chosen]
 
 
-def _groups(shapes: list[Floats], precision: float) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of sources that are equal once normalised."""
+def proportional_groups(shapes: list[Floats], precision: float) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of sources that are equal after normalisation."""
     groups: list[list[int]] = []
     for r, values in enumerate(shapes):
         for group in groups:
@@ -192,8 +195,3 @@ def _groups(shapes: list[Floats], precision: float) -> tuple[tuple[int, ...], ..
         else:
             groups.append([r])
     return tuple(tuple(group) for group in groups if len(group) > 1)
-
-
-def _listed(names: list[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}"

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.dissimilarity.features import Metric, check_table, features
+from metricmix.dissimilarity.features import Metric, feature_facts, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.items import graph_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    facts,
+    graph_items,
+    states,
+)
 from metricmix.exceptions import InputError
-from metricmix.validation import check_number
+from metricmix.typing import Floats
+from metricmix.validation import check_number, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator", "strengths_of"]
 
-PRECISION = 1e-14
-"""Relative error at which the Chebyshev iteration for PageRank stops."""
-
 SPARSE_COST = 40
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
 
 
+@states(SourceFacts("no", bound=2.0, row_cost="O(n d), after O(steps E d)"))
 def diffusion(
     graph: Any,
     X: Any = None,
@@ -89,6 +94,8 @@ def diffusion(
     lengths = as_graph(graph, nodes=nodes, weight=weight)
     operator = smoothing_operator(lengths)
     n = operator.shape[0]
+    table: Any
+    smoothed: Any
     if X is None:
         from scipy.sparse import eye_array
 
@@ -100,15 +107,23 @@ def diffusion(
             argument="X", expected=f"{n} rows, one per node of the graph", found=table.shape[0]
         )
     if restart is None:
-        smoothed = _power(operator, table, int(steps))
-        name = f"diffusion_{steps}"
+        smoothed, name = table, f"diffusion_{steps}"
+        for _ in range(int(steps)):
+            smoothed = operator @ smoothed
+            if not isinstance(smoothed, np.ndarray) and 10 * smoothed.nnz > n * table.shape[1]:
+                smoothed = smoothed.toarray()  # a sparse product no longer pays
     else:
         smoothed = pagerank_smoothed(operator, table, restart)
         name = "pagerank" if X is None else "pagerank_features"
-    if X is None:
-        smoothed = _roots(smoothed)
+    if X is None:  # no entry is negative except by rounding
+        dense = isinstance(smoothed, np.ndarray)
+        smoothed = np.sqrt(np.maximum(smoothed, 0.0)) if dense else smoothed.sqrt()
+    distances = features(smoothed, metric)
+    base = feature_facts(metric, {})
+    law = "pseudo-metric" if base.triangle_inequality else "no"
+    known = replace(facts("diffusion"), metric=law, bound=base.bound)
     items = graph_items(graph, nodes, lengths.nodes)
-    return as_dissimilarity(features(smoothed, metric), name, items=items)
+    return as_dissimilarity(distances, name, items=items, facts=known)
 
 
 def smoothing_operator(graph: Graph) -> csr_array[Any, Any]:
@@ -145,25 +160,9 @@ def normalised(strengths: Any) -> csr_array[Any, Any]:
     return csr_array(looped.multiply(scale[:, None]).multiply(scale[None, :]))
 
 
-def _power(operator: Any, table: Any, steps: int) -> Any:
-    """Return ``operator^steps @ table``, dense as soon as sparse no longer pays."""
-    for _ in range(steps):
-        table = operator @ table
-        if not isinstance(table, np.ndarray) and 10 * table.nnz > np.prod(table.shape):
-            table = table.toarray()
-    return table
-
-
-def _roots(walks: Any) -> Any:
-    if not isinstance(walks, np.ndarray):
-        return walks.sqrt()
-    # No entry is negative but by rounding.
-    return np.sqrt(np.maximum(walks, 0.0))
-
-
 def pagerank_smoothed(
-    operator: Any, table: Any, restart: float, precision: float = PRECISION
-) -> NDArray[np.float64]:
+    operator: Any, table: Any, restart: float, precision: float = 1e-14
+) -> Floats:
     """Return Z with ``(I - (1 - restart) B) Z = restart X``: X smoothed by PageRank.
 
     The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
@@ -188,13 +187,11 @@ def pagerank_smoothed(
     width = max(1, (1 << 17) // n)
     for start in range(0, d, width):
         columns = np.ascontiguousarray(right[:, start : start + width])
-        solution[:, start : start + width] = _chebyshev(damped, columns, spread, n_iter)
+        solution[:, start : start + width] = chebyshev_iteration(damped, columns, spread, n_iter)
     return solution
 
 
-def _chebyshev(
-    damped: Any, right: NDArray[np.float64], spread: float, n_iter: int
-) -> NDArray[np.float64]:
+def chebyshev_iteration(damped: Any, right: Floats, spread: float, n_iter: int) -> Floats:
     """Return x with ``(I - damped) x = right``, the spectrum of damped within +- spread."""
     x = np.zeros_like(right)
     residual = right.copy()

@@ -1,48 +1,72 @@
-"""Feature tables as dissimilarities."""
+"""Distances between the rows of a feature table."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.items import table_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.squared_euclidean import SquaredDistances
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    states,
+    table_items,
+)
 from metricmix.exceptions import InputError
-from metricmix.validation import as_float_array
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_table
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.recipes import FeatureRecipe
 
 __all__ = [
     "FeatureRows",
+    "SquaredDistances",
     "check_metric_name",
-    "check_table",
+    "feature_facts",
     "feature_rows",
     "features",
     "metric_name",
 ]
 
-
-BY_PRODUCT = ("euclidean", "l2", "sqeuclidean", "cosine", "normalized-euclidean")
+FACTS = {
+    "euclidean": SourceFacts("metric", new_items=True),
+    "sqeuclidean": SourceFacts("no", new_items=True),
+    "cosine": SourceFacts("no", bound=2.0, new_items=True),
+    "normalized-euclidean": SourceFacts("no", new_items=True),
+    "cityblock": SourceFacts("metric", new_items=True),
+    "chebyshev": SourceFacts("metric", new_items=True),
+    "minkowski": SourceFacts("metric", new_items=True),  # with p >= 1, and p = 2 unless given
+    "seuclidean": SourceFacts("metric", new_items=True),
+    "mahalanobis": SourceFacts("metric", new_items=True, row_cost="O(n d^2)"),
+    "canberra": SourceFacts("metric", new_items=True),  # bounded by d
+    "braycurtis": SourceFacts("no", new_items=True),  # bounded by 1 for features >= 0
+    "correlation": SourceFacts("no", bound=2.0, new_items=True),
+    "hamming": SourceFacts("metric", bound=1.0, new_items=True),
+    "jensenshannon": SourceFacts("pseudo-metric", bound=np.sqrt(np.log(2.0)), new_items=True),
+    "haversine": SourceFacts("pseudo-metric", bound=np.pi, new_items=True),
+    "nan_euclidean": SourceFacts("no", new_items=True),
+    # On sets, X != 0: rows with the same non-zero features are at 0.
+    "jaccard": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "rogerstanimoto": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "sokalsneath": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "russellrao": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "dice": SourceFacts("no", bound=1.0, new_items=True),
+    "yule": SourceFacts("no", bound=2.0, new_items=True),
+}
+"""The named metrics, and what holds for each of them whatever the table."""
+ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
+BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "normalized-euclidean")
 BY_SKLEARN = ("haversine", "nan_euclidean")
 ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-BY_SCIPY = (
-    *("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "hamming"),
-    *("jensenshannon", "mahalanobis", "minkowski", "seuclidean", *ON_SETS),
-)
-ROUNDING = 1e-12
-ONE_WAY = 1e-9
-"""Relative difference of the two ways that is taken for rounding."""
-TRIED = 5
-"""Pairs of rows for which a function is called both ways."""
 CHUNK = 1 << 22
-"""Distances computed at once: 32 MiB."""
-ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
+"""Numbers computed at once: 32 MiB."""
+CANCELLATION = 1e-3
+"""Below this share of ||x||^2 + ||y||^2 a squared distance has lost three digits or more."""
 
 Metric = str | Callable[..., float]
 
@@ -55,6 +79,7 @@ def features(
 def features(
     X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
 ) -> DissimilarityMatrix: ...
+@states(FACTS)
 def features(
     X: ArrayLike | Any | None = None, metric: Metric = "euclidean", **metric_params: Any
 ) -> DissimilarityMatrix | FeatureRecipe:
@@ -77,7 +102,7 @@ def features(
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
         One row per item. Sparse tables stay sparse for the first three lines above and are made
-        dense for the other metrics. Without X the answer is a
+        dense for the other metrics. Without X the function returns a
         :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later.
     metric : str or callable
     **metric_params
@@ -89,13 +114,12 @@ def features(
     DissimilarityMatrix (n, n)
         float64, exactly symmetric with zero diagonal, named after the metric. Takes n^2 d / 2
         operations, at the speed of a matrix product for the first three lines, which are accurate
-        nevertheless: equal rows are at exactly 0
-        (:mod:`~metricmix.dissimilarity.squared_euclidean`).
+        nevertheless: equal rows are at exactly 0 (:class:`SquaredDistances`).
 
     Raises
     ------
     InputError
-        If X holds NaN or inf (NaN is welcome with ``"nan_euclidean"``), if the metric is unknown,
+        If X holds NaN or inf (NaN is allowed with ``"nan_euclidean"``), if the metric is unknown,
         or if it is not defined for some pair, as the correlation with a constant row.
 
     >>> features([[0, 0], [3, 4], [3, 4]])
@@ -125,7 +149,7 @@ def feature_rows(
 
 def check_metric_name(metric: Metric) -> None:
     """Raise unless `metric` is a function or a name that :func:`features` knows."""
-    known = {*BY_PRODUCT, *BY_SKLEARN, *BY_SCIPY, *ALIASES}
+    known = {*FACTS, *ALIASES}
     if not callable(metric) and not (isinstance(metric, str) and metric in known):
         close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
@@ -144,6 +168,21 @@ def metric_name(metric: Metric) -> str:
     return ALIASES.get(metric, metric)
 
 
+def feature_facts(metric: Metric, params: dict[str, Any]) -> SourceFacts:
+    """Return what holds for a metric with parameters: little, unless they are known to be harmless.
+
+    >>> feature_facts("minkowski", {"p": 3}).metric, feature_facts("minkowski", {"p": 0.5}).metric
+    ('metric', 'no')
+    """
+    if callable(metric):
+        return SourceFacts("no", new_items=True, row_cost="n calls")
+    known = FACTS[ALIASES.get(metric, metric)]
+    norm = metric == "minkowski" and set(params) <= {"p"} and params.get("p", 2) >= 1
+    return (
+        known if norm or not params else SourceFacts("no", new_items=True, row_cost=known.row_cost)
+    )
+
+
 class FeatureRows:
     """``rows(indices)[k, j] = metric(x_indices[k], x_j)``, computed on demand.
 
@@ -160,8 +199,10 @@ class FeatureRows:
         self._params = dict(params)
         # Weighted forms of these metrics are rare: scipy computes them as it does the others.
         self._by_product = self.metric in BY_PRODUCT and not params
+        self.facts = feature_facts(metric, params)
         if self._by_product:
-            self._prepare_product(X)
+            rows, self._norms = self._ready(X, name="X")
+            self._squared = SquaredDistances(rows)
             return
         if self.metric == "normalized-euclidean":
             raise InputError(
@@ -170,19 +211,29 @@ class FeatureRows:
         self._X = X if isinstance(X, np.ndarray) else X.toarray()
         self._X = self._as_sets(self._X)
         if callable(metric):
-            self._refuse_one_way()
+            self.check_symmetric()
         if self.metric == "seuclidean" and "V" not in params:
             self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
         if self.metric == "mahalanobis" and "VI" not in params:
-            self._params["VI"] = _inverse_covariance(self._X)
+            covariance = np.atleast_2d(np.cov(self._X, rowvar=False)) if self.n > 1 else [[0.0]]
+            if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
+                raise InputError(
+                    f"the covariance of X, shape {X.shape}, has no inverse",
+                    argument="metric 'mahalanobis'",
+                    remedy=(
+                        "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of "
+                        "your own"
+                    ),
+                )
+            self._params["VI"] = np.linalg.inv(covariance)
 
-    def _refuse_one_way(self) -> None:
-        """Raise if a function gives another distance there than back, for a few pairs of rows."""
+    def check_symmetric(self) -> None:
+        """Raise if a function is not symmetric, as tried on the first six rows."""
         function: Any = self.metric
-        for i in range(min(TRIED, self.n - 1)):
+        for i in range(min(5, self.n - 1)):
             there = float(function(self._X[i], self._X[i + 1], **self._params))
             back = float(function(self._X[i + 1], self._X[i], **self._params))
-            if abs(there - back) > ONE_WAY * max(abs(there), abs(back)):
+            if abs(there - back) > 1e-9 * max(abs(there), abs(back)):
                 raise InputError(
                     argument=f"metric {self.name!r}",
                     expected="the same distance both ways",
@@ -203,13 +254,13 @@ class FeatureRows:
             matrix[start:stop, start:stop] = within + within.T
             matrix[start:stop, stop:] = block[:, stop - start :]
             matrix[stop:, start:stop] = block[:, stop - start :].T
-        return as_dissimilarity(matrix, self.name)
+        return as_dissimilarity(matrix, self.name, facts=self.facts)
 
-    def rows(self, indices: NDArray[np.integer]) -> NDArray[np.float64]:
+    def rows(self, indices: Indices) -> Floats:
         """Return the distances from `indices` to all items, (len(indices), n)."""
         return self.block(np.asarray(indices), 0)
 
-    def block(self, rows: NDArray[np.integer], first: int) -> NDArray[np.float64]:
+    def block(self, rows: Indices, first: int) -> Floats:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._by_product:
@@ -219,17 +270,10 @@ class FeatureRows:
                 values = self._elementwise(self._X[rows], self._X[first:])
         here = np.flatnonzero(rows >= first)
         values[here, rows[here] - first] = 0.0
-        if not np.all(values >= 0) or np.isinf(values).any():
-            k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
-            raise InputError(
-                argument=f"metric {self.name!r}",
-                expected=f"a finite distance >= 0 between rows {rows[k]} and {first + j}",
-                found=f"{values[k, j]:g}",
-                remedy="leave these rows out or choose another metric",
-            )
+        self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
         return values
 
-    def cross(self, Y: Any) -> NDArray[np.float64]:
+    def cross(self, Y: Any) -> Floats:
         """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
         rows, norms = self._ready(Y, name="Y") if self._by_product else (Y, np.empty(0))
         values = np.empty((Y.shape[0], self.n))
@@ -246,29 +290,29 @@ class FeatureRows:
                     dense = some if isinstance(some, np.ndarray) else some.toarray()
                     block = self._elementwise(self._as_sets(dense), self._X)
             values[start : start + step] = block
+        self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
+        return values
+
+    def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
+        """Raise if some distance is NaN, infinite or negative, naming its two rows."""
         if not np.all(values >= 0) or np.isinf(values).any():
             k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
             raise InputError(
                 argument=f"metric {self.name!r}",
-                expected=f"a finite distance >= 0 from row {k} of Y to row {j} of X",
+                expected=f"a finite distance >= 0 {where(k, j)}",
                 found=f"{values[k, j]:g}",
                 remedy="leave these rows out or choose another metric",
             )
-        return values
 
-    def _as_sets(self, X: NDArray[Any]) -> NDArray[Any]:
-        # scipy computes nonsense, even negative, from other numbers
+    def _as_sets(self, X: AnyArray) -> AnyArray:
+        """Return X != 0 for metrics on sets: scipy returns nonsense for other numbers."""
         return X != 0 if self.metric in ON_SETS else X
 
-    def _prepare_product(self, X: Any) -> None:
-        rows, self._norms = self._ready(X, name="X")
-        self._squared = SquaredDistances(rows)
-
-    def _ready(self, X: Any, *, name: str) -> tuple[Any, NDArray[np.float64]]:
+    def _ready(self, X: Any, *, name: str) -> tuple[Any, Floats]:
         """Return the rows whose squared distances are needed, and their norms if those are."""
         if self.metric not in ("cosine", "normalized-euclidean"):
             return X, np.zeros(X.shape[0])
-        directions, norms = _split(X)
+        directions, norms = unit_rows(X)
         if self.metric == "cosine":
             return directions, norms
         if not norms.all():
@@ -282,11 +326,11 @@ class FeatureRows:
 
     def _finished(
         self,
-        squared: NDArray[np.float64],
-        scale: float | NDArray[np.float64],
-        left: NDArray[np.float64],
-        right: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        squared: Floats,
+        scale: float | Floats,
+        left: Floats,
+        right: Floats,
+    ) -> Floats:
         """Turn squared distances, divided by scale^2, between rows of these norms into the metric.
 
         `scale` is one number, or one per row of `squared`, as a column.
@@ -307,7 +351,7 @@ class FeatureRows:
             squared *= scale
         return squared
 
-    def _elementwise(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    def _elementwise(self, left: AnyArray, right: AnyArray) -> Floats:
         try:
             if self.metric in BY_SKLEARN:
                 from sklearn.metrics import pairwise_distances as compute
@@ -317,11 +361,11 @@ class FeatureRows:
         except (TypeError, ValueError) as error:
             raise InputError(f"metric {self.name!r}: {error}") from error
         distances = np.asarray(values, dtype=np.float64)
-        distances[(distances < 0) & (distances > -ROUNDING)] = 0.0  # correlation of equal rows
+        distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
         return distances
 
 
-def _split(X: Any) -> tuple[Any, NDArray[np.float64]]:
+def unit_rows(X: Any) -> tuple[Any, Floats]:
     """Return the rows of X at unit length (or zero), and their lengths."""
     sparse = not isinstance(X, np.ndarray)
     largest = np.abs(X).max(axis=1)
@@ -333,71 +377,126 @@ def _split(X: Any) -> tuple[Any, NDArray[np.float64]]:
     lengths = np.sqrt(np.asarray(squares).ravel())
     inverse = 1 / np.where(lengths > 0, lengths, 1.0)
     directions = scaled.multiply(inverse[:, None]).tocsr() if sparse else scaled * inverse[:, None]
-    return directions, cast(NDArray[np.float64], lengths * powers)
+    return directions, np.asarray(lengths * powers)
 
 
-def _inverse_covariance(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((1, 1))
-    if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
-        raise InputError(
-            f"the covariance of X, shape {X.shape}, has no inverse",
-            argument="metric 'mahalanobis'",
-            remedy=(
-                "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of your own"
-            ),
-        )
-    inverse: NDArray[np.float64] = np.linalg.inv(covariance).astype(np.float64)
-    return inverse
+# -- squared Euclidean distances at the speed of a matrix product ---------------------------------
 
 
-# -- what a feature table is --------------------------------------------------------------------
+class SquaredDistances:
+    """``||x - y||^2 = ||x||^2 + ||y||^2 - 2 x.y``, and ``sum_k (x_k - y_k)^2`` where that cancels.
 
+    The expanded form runs at the speed of BLAS, but its error is relative to the norms, not to the
+    distance: equal rows come out as 1e-16 or as a negative number. So the entries that are small
+    against the norms are computed again from differences. Equal rows are then at exactly 0,
+    nothing is negative, and every entry is right to about twelve digits. Dense rows are shifted to
+    the middle of the data first, so that few entries need it.
 
-def check_table(X: ArrayLike | Any, *, allow_nan: bool = False, name: str = "X") -> Any:
-    """Return a feature table as a float64 array, or CSR array, of finite numbers.
+    Parameters
+    ----------
+    X : array or CSR array (n, d), float64
+        Finite rows.
 
-    numpy arrays, lists, pandas tables and every scipy sparse format come in; an
-    :class:`~metricmix.exceptions.InputError` names the first row and column that holds NaN or inf
-    (inf only, when `allow_nan`).
+    Attributes
+    ----------
+    scale : float
+        A power of two; distances are those of the rows divided by it, so that squares of very
+        large or very small numbers stay in range.
 
-    >>> check_table([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
+    >>> SquaredDistances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]])).block(np.array([1])) * 16
+    array([[6.25, 0.  , 0.  ]])
     """
-    labels = [str(label) for label in getattr(X, "columns", ())]
-    if hasattr(X, "tocsr"):
-        table = X.tocsr().astype(np.float64)
-        table.sum_duplicates()
-        values = table.data
-    else:
-        if hasattr(X, "to_numpy") and labels:
-            try:  # pandas: its own missing value becomes NaN
-                X = X.to_numpy(dtype=np.float64, na_value=np.nan)
-            except (TypeError, ValueError) as error:
-                raise InputError(argument=name, expected=f"real numbers, {error}") from None
-        table = values = np.ascontiguousarray(as_float_array(X, name=name), dtype=np.float64)
-    if table.ndim != 2:
-        hint = "; one feature is a column: X.reshape(-1, 1)" if table.ndim == 1 else ""
-        raise InputError(
-            argument=name, expected="a table (n, d)", found=f"shape {table.shape}{hint}"
-        )
-    if 0 in table.shape:
-        raise InputError(
-            argument=name, expected="at least one row and column", found=f"shape {table.shape}"
-        )
-    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if bad.any():
-        if hasattr(table, "tocsr"):
-            place = int(np.argmax(bad))
-            row = int(np.searchsorted(table.indptr, place, side="right")) - 1
-            column, found = int(table.indices[place]), values[place]
-        else:
-            row, column = (int(k) for k in np.argwhere(bad)[0])
-            found = values[row, column]
-        label = f" ({labels[column]!r})" if labels else ""
-        raise InputError(
-            argument=name,
-            expected=f"finite numbers, found {found} in row {row}, column {column}{label}",
-            remedy="fill it in, or use metric='nan_euclidean' for missing values",
-        )
-    return table
+
+    def __init__(self, X: Any) -> None:
+        self.sparse = not isinstance(X, np.ndarray)
+        values = X.data if self.sparse else X
+        largest = float(np.max(np.abs(values), initial=0.0))
+        self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
+        self.X = X / self.scale
+        # Shifting rounds: products are taken of the shifted rows, differences of the others. The
+        # shift, a mean per column, is rounded to a power of two near the column's spread: whole
+        # numbers stay whole, and their distances exact.
+        self.middle, self.shifted = np.zeros(0), self.X
+        if not self.sparse:
+            spread = self.X.std(axis=0)
+            step = np.ldexp(1.0, np.frexp(np.where(spread > 0, spread, 1.0))[1] - 1)
+            means = np.round(self.X.mean(axis=0) / step) * step
+            self.middle = np.where(spread > 0, means, self.X[0])
+            self.shifted = self.X - self.middle
+        self.norms = _squares(self.shifted)
+
+    def block(self, rows: Indices, first: int = 0) -> Floats:
+        """Return the squared distances from `rows` to the items first, first + 1, ..."""
+        product = self.shifted[rows] @ self.shifted[first:].T
+        values: Floats = product.toarray() if self.sparse else product
+        sums = self.norms[rows, None] + self.norms[None, first:]
+        values *= -2.0
+        values += sums
+        sums *= CANCELLATION
+        again_row, again_column = np.nonzero(values <= sums)
+        if not self.sparse and 4 * len(again_row) > values.size:
+            from scipy.spatial.distance import cdist
+
+            return np.asarray(cdist(self.X[rows], self.X[first:], "sqeuclidean"))
+        step = max(1, CHUNK // max(1, self.X.shape[1]))
+        for start in range(0, len(again_row), step):
+            i, j = again_row[start : start + step], again_column[start : start + step]
+            values[i, j] = _squares(self.X[rows[i]] - self.X[first + j])
+        return values
+
+    def cross(self, Y: Any) -> tuple[Floats, Floats]:
+        """Return the squared distances from new rows to these rows, and the scales of the new rows.
+
+        The entries of row i are divided by ``scales[i]^2``, a power of two that suits both that row
+        and these: a new row may be larger than any of these by many orders of magnitude. No row
+        affects another but through the rounding of the matrix product.
+
+        Parameters
+        ----------
+        Y : array (m, d) if X is one, else CSR array (m, d), float64
+            Finite rows.
+
+        Returns
+        -------
+        values : array (m, n)
+        scales : array (m, 1)
+
+        >>> rows = SquaredDistances(np.array([[0.0, 0.0], [3.0, 4.0]]))
+        >>> values, scales = rows.cross(np.array([[3.0, 4.0], [0.0, 1e200]]))
+        >>> np.sqrt(values) * scales
+        array([[5.e+000, 0.e+000],
+               [1.e+200, 1.e+200]])
+        """
+        largest = np.abs(Y).max(axis=1)
+        largest = np.asarray(largest.todense()).ravel() if self.sparse else largest
+        scales = np.maximum(np.ldexp(1.0, np.frexp(largest)[1]), self.scale)[:, None]
+        ratios = self.scale / scales
+        scaled = Y.multiply(1 / scales).tocsr() if self.sparse else Y / scales
+        shifted = scaled if self.sparse else scaled - ratios * self.middle
+        product = shifted @ self.shifted.T
+        values: Floats = product.toarray() if self.sparse else product
+        sums = _squares(shifted)[:, None] + ratios * ratios * self.norms
+        values *= -2.0 * ratios
+        values += sums
+        sums *= CANCELLATION
+        again = values <= sums
+        # Rows this close are of like size: in the units of X nothing overflows below.
+        many = np.flatnonzero(4 * again.sum(axis=1) > again.shape[1])
+        if not self.sparse and len(many):
+            from scipy.spatial.distance import cdist
+
+            values[many] = cdist(Y[many] / self.scale, self.X, "sqeuclidean") * ratios[many] ** 2
+            again[many] = False
+        again_row, again_column = np.nonzero(again)
+        step = max(1, CHUNK // max(1, self.X.shape[1]))
+        for start in range(0, len(again_row), step):
+            i, j = again_row[start : start + step], again_column[start : start + step]
+            values[i, j] = _squares(Y[i] / self.scale - self.X[j]) * ratios[i, 0] ** 2
+        return values, scales
+
+
+def _squares(X: Any) -> Floats:
+    """Return the squared length of each row."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", X, X))
+    return np.asarray(X.multiply(X).sum(axis=1)).ravel()

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.dissimilarity.breadth_first import adjacency_lists
-from metricmix.dissimilarity.items import as_ids, places, plain_list, sorted_ids
+from metricmix.dissimilarity.matrix import as_ids, places, plain_list, sorted_ids
 from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["EdgeList", "Graph", "as_graph", "read_edges", "realigned"]
+__all__ = ["EdgeList", "Graph", "as_graph", "build_graph", "read_edges", "realigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Graph:
     """
 
     adjacency: csr_array[Any, Any]
-    nodes: NDArray[Any]
+    nodes: AnyArray
     directed: bool
     weighted: bool
 
@@ -45,6 +45,12 @@ class Graph:
     def n(self) -> int:
         """Number of nodes."""
         return len(self.nodes)
+
+    def edges(self) -> EdgeList:
+        """Return the edges as a list; their weights are lengths."""
+        entries = self.adjacency.tocoo()
+        ends = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        return EdgeList(self.nodes, *ends, entries.data if self.weighted else None)
 
 
 def as_graph(
@@ -100,7 +106,7 @@ def as_graph(
     if weight is not None:
         check_choice(weight, ("length", "similarity", "ignore"), name="weight")
     if isinstance(graph, Graph):
-        edges = _edges_of(graph)
+        edges = graph.edges()
         if weight == "similarity":
             raise InputError(
                 "a Graph holds lengths",
@@ -111,21 +117,11 @@ def as_graph(
         edges = edges if nodes is None else realigned(edges, graph.nodes, nodes)
     else:
         edges = read_edges(graph, nodes, weight)
-        edges, lengths = _measured(edges, weight)
-    return _built(edges, lengths, directed)
+        edges, lengths = lengths_from_weights(edges, weight)
+    return build_graph(edges, lengths, directed)
 
 
-def _edges_of(graph: Graph) -> EdgeList:
-    entries = graph.adjacency.tocoo()
-    return EdgeList(
-        graph.nodes,
-        entries.row.astype(np.int64),
-        entries.col.astype(np.int64),
-        entries.data if graph.weighted else None,
-    )
-
-
-def _measured(edges: EdgeList, weight: str | None) -> tuple[EdgeList, NDArray[np.float64] | None]:
+def lengths_from_weights(edges: EdgeList, weight: str | None) -> tuple[EdgeList, Floats | None]:
     """Return the edges that exist, and their lengths; None where every edge counts 1."""
     weights = edges.weights
     if weight == "ignore" or (weight is None and weights is None):
@@ -166,8 +162,8 @@ def _measured(edges: EdgeList, weight: str | None) -> tuple[EdgeList, NDArray[np
     return kept, 1 / weights if weight == "similarity" else weights
 
 
-def _built(edges: EdgeList, lengths: NDArray[np.float64] | None, directed: bool) -> Graph:
-    """Drop self loops, add the other directions where they belong, merge parallel edges."""
+def build_graph(edges: EdgeList, lengths: Floats | None, directed: bool) -> Graph:
+    """Drop self loops, add the reverse of undirected edges, keep the shortest of parallel edges."""
     from scipy.sparse import csr_array
 
     n = len(edges.nodes)
@@ -197,7 +193,7 @@ def _built(edges: EdgeList, lengths: NDArray[np.float64] | None, directed: bool)
     return Graph(adjacency, edges.nodes, directed, weighted)
 
 
-# -- reading graphs of every format as one thing: numbered nodes and a list of edges ------------
+# -- reading graphs: every format becomes numbered nodes and a list of edges ----------------------
 
 
 @dataclass(frozen=True)
@@ -208,10 +204,10 @@ class EdgeList:
     undirected: an edge then stands for both directions even in a directed graph.
     """
 
-    nodes: NDArray[Any]
-    sources: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
+    nodes: AnyArray
+    sources: Indices
+    targets: Indices
+    weights: Floats | None
     both_ways: bool = False
 
 
@@ -221,20 +217,20 @@ def read_edges(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     `weight` matters to matrices only, where it decides whether a zero is an edge.
     """
     if _is_from(graph, "networkx"):
-        return _networkx(graph, nodes)
+        return read_networkx(graph, nodes)
     if _is_from(graph, "igraph"):
-        return _igraph(graph, nodes)
+        return read_igraph(graph, nodes)
     if hasattr(graph, "tocoo"):
-        return _sparse(graph, nodes, weight)
+        return read_sparse(graph, nodes, weight)
     if _is_from(graph, "pandas") and hasattr(graph, "columns"):
         if {"source", "target"} <= set(graph.columns):
             with_weight = ["weight"] if "weight" in graph.columns else []
-            return _table(graph[["source", "target", *with_weight]], nodes)
+            return read_table(graph[["source", "target", *with_weight]], nodes)
         if not graph.index.equals(graph.columns):
-            return _table(graph, nodes)
-        by_row = _dense(graph.to_numpy(), None, weight)
+            return read_table(graph, nodes)
+        by_row = read_dense(graph.to_numpy(), None, weight)
         return realigned(by_row, plain_list(graph.index), nodes)
-    return _array(graph, nodes, weight)
+    return read_array(graph, nodes, weight)
 
 
 def realigned(edges: EdgeList, ids: Any, nodes: Any) -> EdgeList:
@@ -252,7 +248,8 @@ def _is_from(value: Any, package: str) -> bool:
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
 
 
-def _networkx(graph: Any, nodes: Any) -> EdgeList:
+def read_networkx(graph: Any, nodes: Any) -> EdgeList:
+    """Read a networkx graph; weights are the edge attribute `weight`."""
     own = list(graph.nodes)
     row = {node: k for k, node in enumerate(own)}
     edges = list(graph.edges(data="weight"))
@@ -267,7 +264,8 @@ def _networkx(graph: Any, nodes: Any) -> EdgeList:
     )
 
 
-def _igraph(graph: Any, nodes: Any) -> EdgeList:
+def read_igraph(graph: Any, nodes: Any) -> EdgeList:
+    """Read an igraph graph; ids are the vertex attribute `name` where there is one."""
     own = graph.vs["name"] if "name" in graph.vs.attributes() else list(range(graph.vcount()))
     ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
     weights = None
@@ -280,7 +278,7 @@ def _igraph(graph: Any, nodes: Any) -> EdgeList:
     )
 
 
-def _table(table: Any, nodes: Any) -> EdgeList:
+def read_table(table: Any, nodes: Any) -> EdgeList:
     """Read the columns source, target and perhaps weight of a DataFrame."""
     if table.shape[1] not in (2, 3):
         raise InputError(
@@ -297,7 +295,7 @@ def _table(table: Any, nodes: Any) -> EdgeList:
     return _columns(columns, nodes)
 
 
-def _columns(columns: list[NDArray[Any]], nodes: Any) -> EdgeList:
+def _columns(columns: list[AnyArray], nodes: Any) -> EdgeList:
     sources, targets = places(columns[0], nodes), places(columns[1], nodes)
     weights = None
     if len(columns) == 3:
@@ -306,14 +304,16 @@ def _columns(columns: list[NDArray[Any]], nodes: Any) -> EdgeList:
     return EdgeList(as_ids(nodes), sources, targets, weights)
 
 
-def _array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+def read_array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+    """Read an array: a square matrix, or rows of source, target and perhaps weight."""
     array = np.asarray(graph)
     if array.dtype.kind in "USf" and not isinstance(graph, np.ndarray) and array.ndim == 2:
         array = np.array(graph, dtype=object)  # a list of (id, id, number) keeps its ids
     size = None if nodes is None else len(as_ids(nodes))
     is_square = array.ndim == 2 and array.shape[0] == array.shape[1]
-    if is_square and size in (None, len(array)) and not _has_text(array):
-        return _dense(array, nodes, weight)
+    has_text = array.dtype.kind in "US" or any(isinstance(x, str) for x in array.ravel()[:3])
+    if is_square and size in (None, len(array)) and not has_text:
+        return read_dense(array, nodes, weight)
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(
             "graph: expected a sparse or square matrix, a networkx or igraph graph, or edges of "
@@ -332,11 +332,8 @@ def _array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     return _columns([array[:, k] for k in range(array.shape[1])], nodes)
 
 
-def _has_text(array: NDArray[Any]) -> bool:
-    return array.dtype.kind in "US" or any(isinstance(entry, str) for entry in array.ravel()[:3])
-
-
-def _dense(array: NDArray[Any], nodes: Any, weight: str | None) -> EdgeList:
+def read_dense(array: AnyArray, nodes: Any, weight: str | None) -> EdgeList:
+    """Read a dense adjacency matrix; :func:`as_graph` says which entries are edges."""
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError):
@@ -367,7 +364,8 @@ def _dense(array: NDArray[Any], nodes: Any, weight: str | None) -> EdgeList:
     return EdgeList(ids, sources, targets, values[present])
 
 
-def _sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+def read_sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
+    """Read a scipy sparse adjacency matrix; stored zeros are edges where weights are lengths."""
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise InputError(
             argument="graph", expected="a square matrix (n, n)", found=f"shape {graph.shape}"
@@ -377,14 +375,14 @@ def _sparse(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     stored = graph.tocoo()
     values = np.asarray(stored.data).astype(np.float64)
     keep = stored.row != stored.col
-    # Block and diagonal formats fill up with zeros that nobody stored on purpose.
+    # Block and diagonal formats store zeros that stand for missing edges.
     if weight != "length" or graph.format in ("bsr", "dia"):
         keep &= values != 0
     sources, targets = stored.row[keep], stored.col[keep]
     return EdgeList(ids, sources.astype(np.int64), targets.astype(np.int64), values[keep])
 
 
-def _row_ids(nodes: Any, n: int) -> NDArray[Any]:
+def _row_ids(nodes: Any, n: int) -> AnyArray:
     ids = as_ids(n if nodes is None else nodes)
     if len(ids) != n:
         raise InputError(
@@ -393,7 +391,7 @@ def _row_ids(nodes: Any, n: int) -> NDArray[Any]:
     return ids
 
 
-def _numbers(values: list[Any], ends: Sequence[Any]) -> NDArray[np.float64]:
+def _numbers(values: list[Any], ends: Sequence[Any]) -> Floats:
     """Return weights as numbers, or name the first edge that has none."""
     numbers = np.empty(len(values))
     for k, value in enumerate(values):

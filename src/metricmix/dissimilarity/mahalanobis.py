@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from functools import cached_property
+from typing import Any, ClassVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import check_table, features
-from metricmix.dissimilarity.items import table_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.features import FeatureRows, feature_rows, features
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    facts,
+    states,
+    table_items,
+)
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError
-from metricmix.validation import as_float_array, check_choice
+from metricmix.typing import Floats
+from metricmix.validation import as_float_array, check_choice, check_table
 
-if TYPE_CHECKING:
-    from metricmix.dissimilarity.recipes import MahalanobisRecipe
-
-__all__ = ["as_linear_map", "mahalanobis"]
+__all__ = ["AppliedMahalanobis", "MahalanobisRecipe", "as_linear_map", "mahalanobis"]
 
 ROUNDING = 1e-10
-"""Asymmetry and negative eigenvalues up to this share of the largest are taken for rounding."""
+"""Asymmetry and negative eigenvalues up to this share of the largest entry count as rounding."""
 
 
 @overload
@@ -30,6 +36,7 @@ def mahalanobis(
 def mahalanobis(
     X: ArrayLike | Any, matrix: ArrayLike | None = None, *, kind: str = "auto"
 ) -> DissimilarityMatrix: ...
+@states(SourceFacts("pseudo-metric", new_items=True, row_cost="O(n k), k the rank of M"))
 def mahalanobis(
     X: ArrayLike | Any | None = None, matrix: ArrayLike | None = None, *, kind: str = "auto"
 ) -> DissimilarityMatrix | MahalanobisRecipe:
@@ -38,7 +45,7 @@ def mahalanobis(
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        One row per item. Without X the answer is a
+        One row per item. Without X the function returns a
         :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later.
     matrix : array
         Either M, (d, d), symmetric and positive semi-definite; or a linear map L, (k, d), such as
@@ -72,17 +79,16 @@ def mahalanobis(
             remedy="pass matrix=",
         )
     if X is None:
-        from metricmix.dissimilarity.recipes import MahalanobisRecipe
-
         return MahalanobisRecipe(matrix, kind)
     table = check_table(X)
     transform = as_linear_map(matrix, table.shape[1], kind)
     distances = features(np.asarray(table @ transform.T), "euclidean")
-    return as_dissimilarity(distances, "mahalanobis", items=table_items(X))
+    known = facts("mahalanobis")
+    return as_dissimilarity(distances, "mahalanobis", items=table_items(X), facts=known)
 
 
-def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> NDArray[np.float64]:
-    """Return the map L, (k, d), that `matrix` is or, being M, that has ``L^T L = M``."""
+def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> Floats:
+    """Return the linear map L, (k, d), of full rank where `matrix` is M = ``L^T L``."""
     given = as_float_array(matrix, name="matrix").astype(np.float64)
     if given.ndim != 2 or given.shape[1] != d or not np.isfinite(given).all():
         raise InputError(
@@ -101,12 +107,9 @@ def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> NDArray[np.float64]:
             argument="matrix",
             remedy="pass kind='map' for a linear map",
         )
-    return given if kind == "map" or not symmetric else _root(given)
-
-
-def _root(metric: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return L of full row rank with ``L^T L = metric``."""
-    values, vectors = np.linalg.eigh((metric + metric.T) / 2)
+    if kind == "map" or not symmetric:
+        return given
+    values, vectors = np.linalg.eigh((given + given.T) / 2)
     largest = float(np.abs(values).max())
     if values[0] < -ROUNDING * largest:
         raise InputError(
@@ -116,5 +119,54 @@ def _root(metric: NDArray[np.float64]) -> NDArray[np.float64]:
         )
     used = values > ROUNDING * largest
     used[-1] = True  # the zero matrix keeps one (zero) row
-    root: NDArray[np.float64] = (vectors[:, used] * np.sqrt(np.maximum(values[used], 0.0))).T
-    return root
+    return np.asarray((vectors[:, used] * np.sqrt(np.maximum(values[used], 0.0))).T)
+
+
+class MahalanobisRecipe(Recipe):
+    """``||L x - L y||``: :func:`~metricmix.dissimilarity.mahalanobis` of a later table.
+
+    >>> MahalanobisRecipe([[2, 0]]).apply([[0, 0], [1, 1]]).cross([[3, 7]])
+    array([[6., 4.]])
+    """
+
+    kind = "mahalanobis"
+    usual: ClassVar[dict[str, Any]] = {"kind": "auto"}
+
+    def __init__(self, matrix: ArrayLike, kind: str = "auto") -> None:
+        check_choice(kind, ("auto", "metric", "map"), name="kind")
+        given = as_float_array(matrix, name="matrix").astype(np.float64)
+        super().__init__({"matrix": given, "kind": kind})
+
+    def apply(self, X: ArrayLike | Any) -> AppliedMahalanobis:
+        """Return the distances among the mapped rows of X, and from new rows to them."""
+        return AppliedMahalanobis(self, X)
+
+
+class AppliedMahalanobis(AppliedRecipe):
+    """Distances among n mapped rows, and from new rows to them."""
+
+    def __init__(self, recipe: MahalanobisRecipe, X: ArrayLike | Any) -> None:
+        super().__init__(recipe, X)
+        matrix, kind = recipe.arguments["matrix"], recipe.arguments["kind"]
+        self._map = as_linear_map(matrix, self._table.shape[1], kind)
+
+    @property
+    def matrix(self) -> DissimilarityMatrix:
+        """The distances among the mapped rows."""
+        matrix: DissimilarityMatrix = mahalanobis(self._table, **self.recipe.arguments)
+        return matrix
+
+    @cached_property
+    def mapped_rows(self) -> FeatureRows:
+        """The mapped rows, ready for distances from new ones."""
+        return feature_rows(self.map_rows(self._table))
+
+    def map_rows(self, X: Any) -> Floats:
+        """Return ``L x`` row by row: a matrix product may round equal rows differently."""
+        if isinstance(X, np.ndarray):
+            return np.array([self._map @ row for row in X])
+        return np.asarray(X @ self._map.T)
+
+    def compute_cross(self, Y: Any) -> Floats:
+        """Return the distances from the mapped rows of Y."""
+        return self.at_zero_if_equal(self.mapped_rows.cross(self.map_rows(Y)), Y)

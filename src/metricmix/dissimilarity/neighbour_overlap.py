@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.features import features
-from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.items import graph_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    facts,
+    graph_items,
+    states,
+)
 
 __all__ = ["jaccard", "resource_allocation"]
 
 
+@states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n), and the degrees of the neighbours"))
 def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> DissimilarityMatrix:
     """Jaccard distance of neighbourhoods: ``1 - |N(i) & N(j)| / |N(i) | N(j)|``.
 
@@ -46,7 +53,7 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
                          [0.5, 1. , 0. , 1. ],
                          [1. , 0.5, 1. , 0. ]])
     """
-    joined = _joined(graph, nodes)
+    joined = as_graph(graph, nodes=nodes, weight="ignore")
     adjacency = joined.adjacency
     if closed:
         from scipy.sparse import eye_array
@@ -59,9 +66,10 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
     distances = 1.0 - common
     np.fill_diagonal(distances, 0.0)
     items = graph_items(graph, nodes, joined.nodes)
-    return as_dissimilarity(distances, "jaccard", items=items)
+    return as_dissimilarity(distances, "jaccard", items=items, facts=facts("jaccard"))
 
 
+@states(SourceFacts("no", bound=1.0, row_cost="O(n), and the degrees of the neighbours"))
 def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix:
     """Resource allocation, normalised: ``1 - RA_ij / sqrt(RA_ii RA_jj)``.
 
@@ -94,7 +102,7 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
            [0.423, 1.   , 0.   , 1.   ],
            [1.   , 0.423, 1.   , 0.   ]])
     """
-    joined = _joined(graph, nodes)
+    joined = as_graph(graph, nodes=nodes, weight="ignore")
     adjacency = joined.adjacency
     degree = np.diff(adjacency.indptr)
     shares = adjacency.multiply(1 / np.sqrt(np.maximum(degree, 1))[None, :]).tocsr()
@@ -104,9 +112,5 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
     distances[np.ix_(isolated, isolated)] = 1.0
     np.fill_diagonal(distances, 0.0)
     items = graph_items(graph, nodes, joined.nodes)
-    return as_dissimilarity(distances, "resource_allocation", items=items)
-
-
-def _joined(graph: Any, nodes: Any) -> Graph:
-    """Return the undirected graph, 1 for every edge."""
-    return as_graph(graph, nodes=nodes, weight="ignore")
+    known = facts("resource_allocation")
+    return as_dissimilarity(distances, "resource_allocation", items=items, facts=known)

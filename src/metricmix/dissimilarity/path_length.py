@@ -1,8 +1,11 @@
-"""Path lengths in a graph."""
+"""Path lengths in a graph, given or made of nearest neighbours."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,26 +13,40 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.dissimilarity.breadth_first import breadth_first_all_pairs
 from metricmix.dissimilarity.features import Metric, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.items import graph_items, table_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    facts,
+    graph_items,
+    states,
+    table_items,
+)
+from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
-from metricmix.validation import check_number
-
-if TYPE_CHECKING:
-    from metricmix.dissimilarity.recipes import KnnPathLengthRecipe
+from metricmix.typing import Floats
+from metricmix.validation import check_integer, check_number
 
 __all__ = [
+    "AppliedKnnPathLength",
+    "KnnPathLengthRecipe",
     "all_path_lengths",
     "check_unreachable",
     "fill_unreachable",
     "knn_path_length",
+    "path_facts",
     "path_length",
 ]
 
 
 Unreachable = str | float | None
+TIE = 1e-9
+"""Relative difference up to which the distances of two neighbours count as equal."""
 
 
+@states(
+    SourceFacts("pseudo-metric", directed=True, row_cost="O(E), with edge lengths O(E log n)"),
+)
 def path_length(
     graph: Any,
     *,
@@ -77,10 +94,22 @@ def path_length(
     longest_edge = float(lengths.adjacency.data.max(initial=0.0))
     missing = fill_unreachable(distances, longest_edge, unreachable)
     items = graph_items(graph, nodes, lengths.nodes)
-    return as_dissimilarity(distances, "path_length", missing, items)
+    known = replace(path_facts("path_length", unreachable), directed=directed)
+    return as_dissimilarity(distances, "path_length", missing, items, known)
 
 
-def all_path_lengths(graph: Graph) -> NDArray[np.float64]:
+def path_facts(kind: str, unreachable: Unreachable) -> SourceFacts:
+    """Return the facts of path lengths under a policy for pairs without a path.
+
+    The largest path length plus an edge preserves the triangle inequality; any other number may
+    not.
+    """
+    known = facts(kind)
+    kept = unreachable is None or isinstance(unreachable, str)
+    return known if kept else replace(known, metric="no")
+
+
+def all_path_lengths(graph: Graph) -> Floats:
     """Return all path lengths of `graph`, inf where there is no path."""
     adjacency = graph.adjacency
     if not graph.weighted:
@@ -89,7 +118,7 @@ def all_path_lengths(graph: Graph) -> NDArray[np.float64]:
 
     # scipy keeps stored zeros as edges of sparse (not of dense) input; the adjacency holds both
     # directions already, so that its own symmetrisation is not needed.
-    distances: NDArray[np.float64] = dijkstra(adjacency, directed=True)
+    distances: Floats = dijkstra(adjacency, directed=True)
     # There and back the same numbers are added in another order.
     return distances if graph.directed else np.minimum(distances, distances.T)
 
@@ -108,7 +137,7 @@ def check_unreachable(unreachable: Unreachable) -> None:
 
 
 def fill_unreachable(
-    distances: NDArray[np.float64],
+    distances: Floats,
     longest_edge: float,
     unreachable: Unreachable,
 ) -> int:
@@ -146,7 +175,7 @@ def fill_unreachable(
     return missing
 
 
-# -- path lengths over nearest neighbours -------------------------------------------------------
+# -- path lengths over nearest neighbours ---------------------------------------------------------
 
 
 @overload
@@ -167,6 +196,7 @@ def knn_path_length(
     unreachable: Unreachable = None,
     **metric_params: Any,
 ) -> DissimilarityMatrix: ...
+@states(SourceFacts("pseudo-metric", new_items=True, row_cost="O(n (d + k log n)), after O(n^2 d)"))
 def knn_path_length(
     X: ArrayLike | Any | None = None,
     k: int = 10,
@@ -183,7 +213,7 @@ def knn_path_length(
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        One row per item. Without X the answer is a
+        One row per item. Without X the function returns a
         :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later; in a
         recipe k becomes n - 1 where n is not larger than k, and unreachable pairs are bridged
         without a warning unless told otherwise.
@@ -215,11 +245,10 @@ def knn_path_length(
     knn_path_length(k=5, metric='cosine')
     """
     if X is None:
-        from metricmix.dissimilarity.recipes import KnnPathLengthRecipe
-
         policy = "bridge" if unreachable is None else unreachable
         return KnnPathLengthRecipe(k, metric, policy, metric_params)
-    from scipy.sparse import coo_array
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
 
     if np.isscalar(X):
         raise InputError(
@@ -240,8 +269,94 @@ def knn_path_length(
     nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
     lengths = np.take_along_axis(distances, nearest, axis=1)
     ends = (np.repeat(np.arange(n), k), nearest.ravel())
-    # Not an edge table: three edges between three items would look like a matrix.
-    edges = coo_array((lengths.ravel(), ends), shape=(n, n))
-    paths = all_path_lengths(as_graph(edges, weight="length"))
+    # Stored zeros are edges: equal rows are joined by edges of length zero.
+    edges = csr_array((lengths.ravel(), ends), shape=(n, n))
+    paths = dijkstra(edges, directed=False)
+    paths = np.minimum(paths, paths.T)  # sums of the same numbers in another order
     missing = fill_unreachable(paths, float(lengths.max()), unreachable)
-    return as_dissimilarity(paths, "knn_path_length", missing, table_items(X))
+    known = path_facts("knn_path_length", unreachable)
+    return as_dissimilarity(paths, "knn_path_length", missing, table_items(X), known)
+
+
+class KnnPathLengthRecipe(Recipe):
+    """:func:`~metricmix.dissimilarity.knn_path_length` of a later table.
+
+    With n <= k rows, as in a small fold, k becomes n - 1. A new row x enters the graph by its k
+    nearest of the n rows: ``cross(x)[j] = min over these u of metric(x, x_u) + P[u, j]``, where P
+    are the path lengths among the n rows.
+
+    Notes
+    -----
+    For x = x_i the answer is row i of P. The minimum is at most ``0 + P[i, j]`` since i is among
+    the neighbours of x; and it is not smaller, since the other neighbours u of x are, i itself
+    taking one of the k places, among the k nearest of i: an edge joins them to i, so that
+    ``P[i, j] <= metric(x_i, x_u) + P[u, j]`` by the triangle inequality of path lengths, and where
+    u has no path to j, i has none either. Two things need care. Where candidates for the last
+    place are equally distant the graph may have taken others than x does, so x takes only the rows
+    at distance zero when there are any. And where more than k rows are equal, the graph may leave
+    some of them apart; x then has the smallest of their path lengths.
+    """
+
+    kind = "knn_path_length"
+    usual: ClassVar[dict[str, Any]] = {"metric": "euclidean", "unreachable": "bridge"}
+
+    def __init__(
+        self,
+        k: int = 10,
+        metric: Metric = "euclidean",
+        unreachable: Unreachable = "bridge",
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.k = check_integer(k, name="k", low=1)
+        check_unreachable(unreachable)
+        self.distance = FeatureRecipe(metric, params)
+        own = {"k": self.k, "metric": metric, "unreachable": unreachable}
+        super().__init__({**own, **(params or {})})
+
+    def apply(self, X: ArrayLike | Any) -> AppliedKnnPathLength:
+        """Return the path lengths among the rows of X, and from new rows to them."""
+        return AppliedKnnPathLength(self, X)
+
+
+class AppliedKnnPathLength(AppliedRecipe):
+    """Path lengths over the nearest neighbours among n rows, and from new rows by way of them."""
+
+    def __init__(self, recipe: KnnPathLengthRecipe, X: ArrayLike | Any) -> None:
+        super().__init__(recipe, X)
+        if self.n < 2:
+            raise InputError(
+                argument="X", expected="at least two rows to have neighbours among", found="1"
+            )
+        self.k = recipe.k
+        self._distance = recipe.distance.apply(self._table)
+
+    @cached_property
+    def matrix(self) -> DissimilarityMatrix:
+        """The path lengths among the rows, kept for new ones."""
+        arguments = {**self.recipe.arguments, "k": min(self.k, self.n - 1)}
+        matrix: DissimilarityMatrix = knn_path_length(self._table, **arguments)
+        return matrix
+
+    def compute_cross(self, Y: Any) -> Floats:
+        """Return the path lengths from the rows of Y."""
+        paths = np.asarray(self.matrix)
+        distances = self._distance.compute_cross(Y)
+        values = np.empty_like(distances)
+        for i, chosen in enumerate(mark_nearest(distances, min(self.k, self.n))):
+            by = np.flatnonzero(chosen)
+            values[i] = (distances[i, by, None] + paths[by]).min(axis=0)
+        return values
+
+
+def mark_nearest(distances: Floats, k: int) -> NDArray[np.bool_]:
+    """Mark the k smallest entries of each row, ties to the first; only the zeros, if there are any.
+
+    Distances equal up to rounding are ties, or the choice would depend on how they were rounded.
+    """
+    last = np.partition(distances, k - 1, axis=1)[:, k - 1, None]
+    below = distances < last * (1 - TIE)
+    tied = ~below & (distances <= last * (1 + TIE))
+    places = k - below.sum(axis=1, keepdims=True)
+    chosen: NDArray[np.bool_] = below | (tied & (np.cumsum(tied, axis=1) <= places))
+    zero = distances == 0
+    return np.where(zero.any(axis=1, keepdims=True), zero, chosen)

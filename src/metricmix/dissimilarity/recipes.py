@@ -1,9 +1,9 @@
-"""Recipes: dissimilarities still to be applied to a feature table.
+"""Recipes: dissimilarities to be applied to a feature table later.
 
-A recipe is a function of :mod:`metricmix.dissimilarity` with its arguments, less the table. Applied
-to a table of n rows it gives their n x n matrix, and later the dissimilarities from new rows to
-these n, with everything that was estimated from data (variances, covariances, neighbours) being
-that of the n rows.
+A recipe is a function of :mod:`metricmix.dissimilarity` with its arguments, but without the table.
+Applied to a table of n rows it gives their n × n matrix, and later the dissimilarities from new
+rows to these n. All that is estimated from data (variances, covariances, neighbours) is estimated
+from the n rows. The recipes of `knn_path_length` and `mahalanobis` are beside these functions.
 """
 
 from __future__ import annotations
@@ -11,31 +11,32 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import Metric, check_metric_name, features, metric_name
-from metricmix.dissimilarity.fitted_recipes import (
-    AppliedFeatures,
-    AppliedKnnPathLength,
-    AppliedMahalanobis,
-    AppliedRecipe,
+from metricmix.dissimilarity.features import (
+    Metric,
+    check_metric_name,
+    feature_rows,
+    metric_name,
 )
-from metricmix.dissimilarity.mahalanobis import mahalanobis
-from metricmix.dissimilarity.path_length import Unreachable, check_unreachable, knn_path_length
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.exceptions import InputError
-from metricmix.validation import as_float_array, check_choice, check_integer
+from metricmix.typing import AnyArray, Floats
+from metricmix.validation import check_table
 
 __all__ = [
+    "AppliedFeatures",
     "AppliedRecipe",
     "FeatureRecipe",
-    "KnnPathLengthRecipe",
-    "MahalanobisRecipe",
     "Recipe",
     "as_recipe",
     "frozen_argument",
+    "recipe_makers",
     "restored_argument",
     "shown_argument",
     "stored_argument",
@@ -43,7 +44,7 @@ __all__ = [
 
 
 class Recipe(ABC):
-    """A dissimilarity still to be applied to a feature table.
+    """A dissimilarity to be applied to a feature table later.
 
     Made by calling :func:`~metricmix.dissimilarity.features`,
     :func:`~metricmix.dissimilarity.knn_path_length` or
@@ -57,10 +58,11 @@ class Recipe(ABC):
     arguments : dict
         The arguments of the function that `kind` names.
 
-    >>> recipe = knn_path_length(k=10)
+    >>> from metricmix.dissimilarity import features
+    >>> recipe = features(metric="cityblock")
     >>> recipe, recipe.name
-    (knn_path_length(k=10), 'knn_path_length')
-    >>> applied = features(metric="cityblock").apply([[0, 0], [1, 2]])
+    (features(metric='cityblock'), 'cityblock')
+    >>> applied = recipe.apply([[0, 0], [1, 2]])
     >>> applied.matrix
     DissimilarityMatrix([[0., 3.],
                          [3., 0.]])
@@ -99,14 +101,14 @@ class Recipe(ABC):
         return f"{self.kind}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe) and self._content == other._content
+        return (
+            isinstance(other, Recipe)
+            and self.kind == other.kind
+            and frozen_argument(self.arguments) == frozen_argument(other.arguments)
+        )
 
     def __hash__(self) -> int:
-        return hash(self._content)
-
-    @property
-    def _content(self) -> tuple[Any, ...]:
-        return (self.kind, frozen_argument(self.arguments))
+        return hash((self.kind, frozen_argument(self.arguments)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe in terms of JSON: its kind and its arguments.
@@ -119,6 +121,7 @@ class Recipe(ABC):
             If an argument is something else than numbers, text, None or arrays of numbers, or the
             metric is a function without a name of its own.
 
+        >>> from metricmix.dissimilarity import features
         >>> features(metric="minkowski", p=3).to_dict()
         {'kind': 'features', 'arguments': {'metric': 'minkowski', 'p': 3}}
         """
@@ -147,11 +150,7 @@ class Recipe(ABC):
         """
         kind = stored.get("kind") if isinstance(stored, Mapping) else None
         arguments = stored.get("arguments") if isinstance(stored, Mapping) else None
-        makers: dict[Any, Callable[..., Recipe]] = {
-            "features": features,
-            "knn_path_length": knn_path_length,
-            "mahalanobis": mahalanobis,
-        }
+        makers = recipe_makers()
         known = isinstance(kind, str) and kind in makers
         if not known or not isinstance(arguments, Mapping) or "X" in arguments:
             raise InputError(
@@ -166,16 +165,90 @@ class Recipe(ABC):
             name: restored_argument(value, functions or {}) for name, value in arguments.items()
         }
         try:
-            return makers[kind](**restored)
+            recipe: Recipe = makers[str(kind)](**restored)
         except TypeError as error:
             raise InputError(
                 argument="recipe", expected=f"the arguments of {kind}, {error}"
             ) from None
+        return recipe
+
+
+class AppliedRecipe(ABC):
+    """A recipe and the n rows it was applied to, which must not be changed afterwards.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    name : str
+        That of the recipe.
+    n : int
+        Number of rows.
+    """
+
+    def __init__(self, recipe: Recipe, X: ArrayLike | Any) -> None:
+        self.recipe = recipe
+        self.name = recipe.name
+        self._allow_nan = recipe.arguments.get("metric") == "nan_euclidean"
+        self._table = check_table(X, allow_nan=self._allow_nan)
+        self.n: int = self._table.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.recipe!r} of {self.n} rows>"
+
+    @property
+    @abstractmethod
+    def matrix(self) -> DissimilarityMatrix:
+        """The (n, n) dissimilarities among the rows, computed on access."""
+
+    def cross(self, Y: ArrayLike | Any) -> Floats:
+        """Return the (m, n) dissimilarities from the m rows of a new table to the n rows.
+
+        Each row of the answer depends on that row of Y alone, up to rounding; a row of Y that
+        equals one of the n rows is at exactly 0 from it.
+
+        Raises
+        ------
+        InputError
+            If Y is not a table with the features of the n rows, or the metric is not defined for
+            some of its rows.
+        """
+        table = check_table(Y, allow_nan=self._allow_nan, name="Y")
+        if table.shape[1] != self._table.shape[1]:
+            raise InputError(
+                argument="Y",
+                expected=(
+                    f"{self._table.shape[1]} features, as in the rows that "
+                    f"{self.recipe!r} was applied to"
+                ),
+                found=table.shape[1],
+            )
+        if not isinstance(self._table, np.ndarray):
+            return self.compute_cross(type(self._table)(table))
+        return self.compute_cross(table if isinstance(table, np.ndarray) else table.toarray())
+
+    @abstractmethod
+    def compute_cross(self, Y: Any) -> Floats:
+        """Return what `cross` returns for a checked table as sparse as the n rows."""
+
+    def at_zero_if_equal(self, values: Floats, Y: Any) -> Floats:
+        """Set `values` to 0 where rows are equal; "correlation" and others only come close."""
+        for i, digest in enumerate(row_digests(Y)):
+            values[i, self.rows_by_digest.get(digest, [])] = 0.0
+        return values
+
+    @cached_property
+    def rows_by_digest(self) -> dict[bytes, list[int]]:
+        """The numbers of equal rows, by their digest."""
+        found: dict[bytes, list[int]] = {}
+        for j, digest in enumerate(row_digests(self._table)):
+            found.setdefault(digest, []).append(j)
+        return found
 
 
 class FeatureRecipe(Recipe):
     """``M[i, j] = metric(x_i, x_j)``: :func:`~metricmix.dissimilarity.features` of a later table.
 
+    >>> from metricmix.dissimilarity import features
     >>> FeatureRecipe("minkowski", {"p": 3}) == features(metric="minkowski", p=3)
     True
     """
@@ -199,64 +272,29 @@ class FeatureRecipe(Recipe):
         return AppliedFeatures(self, X)
 
 
-class KnnPathLengthRecipe(Recipe):
-    """:func:`~metricmix.dissimilarity.knn_path_length` of a later table.
+class AppliedFeatures(AppliedRecipe):
+    """Distances among n rows, and from new rows to them."""
 
-    With n <= k rows, as in a small fold, k becomes n - 1. A new row x enters the graph by its k
-    nearest of the n rows: ``cross(x)[j] = min over these u of metric(x, x_u) + P[u, j]``, where P
-    are the path lengths among the n rows.
+    def __init__(self, recipe: FeatureRecipe, X: ArrayLike | Any) -> None:
+        super().__init__(recipe, X)
+        self._rows = feature_rows(self._table, **recipe.arguments)
 
-    Notes
-    -----
-    For x = x_i the answer is row i of P. The minimum is at most ``0 + P[i, j]`` since i is among
-    the neighbours of x; and it is not smaller, since the other neighbours u of x are, i itself
-    taking one of the k places, among the k nearest of i: an edge joins them to i, so that
-    ``P[i, j] <= metric(x_i, x_u) + P[u, j]`` by the triangle inequality of path lengths, and where
-    u has no path to j, i has none either. Two things need care. Where candidates for the last
-    place are equally distant the graph may have taken others than x does, so x takes only the rows
-    at distance zero when there are any. And where more than k rows are equal, the graph may leave
-    some of them apart; x then has the smallest of their path lengths.
-    """
+    @property
+    def matrix(self) -> DissimilarityMatrix:
+        """The distances among the rows."""
+        return self._rows.matrix()
 
-    kind = "knn_path_length"
-    usual: ClassVar[dict[str, Any]] = {"metric": "euclidean", "unreachable": "bridge"}
-
-    def __init__(
-        self,
-        k: int = 10,
-        metric: Metric = "euclidean",
-        unreachable: Unreachable = "bridge",
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.k = check_integer(k, name="k", low=1)
-        check_unreachable(unreachable)
-        self.distance = FeatureRecipe(metric, params)
-        own = {"k": self.k, "metric": metric, "unreachable": unreachable}
-        super().__init__({**own, **(params or {})})
-
-    def apply(self, X: ArrayLike | Any) -> AppliedKnnPathLength:
-        """Return the path lengths among the rows of X, and from new rows to them."""
-        return AppliedKnnPathLength(self, X)
+    def compute_cross(self, Y: Any) -> Floats:
+        """Return the distances from the rows of Y."""
+        return self.at_zero_if_equal(self._rows.cross(Y), Y)
 
 
-class MahalanobisRecipe(Recipe):
-    """``||L x - L y||``: :func:`~metricmix.dissimilarity.mahalanobis` of a later table.
+def recipe_makers() -> dict[str, Callable[..., Any]]:
+    """Return the functions that return a recipe when called without a table, by kind."""
+    from metricmix import dissimilarity
 
-    >>> MahalanobisRecipe([[2, 0]]).apply([[0, 0], [1, 1]]).cross([[3, 7]])
-    array([[6., 4.]])
-    """
-
-    kind = "mahalanobis"
-    usual: ClassVar[dict[str, Any]] = {"kind": "auto"}
-
-    def __init__(self, matrix: ArrayLike, kind: str = "auto") -> None:
-        check_choice(kind, ("auto", "metric", "map"), name="kind")
-        given = as_float_array(matrix, name="matrix").astype(np.float64)
-        super().__init__({"matrix": given, "kind": kind})
-
-    def apply(self, X: ArrayLike | Any) -> AppliedMahalanobis:
-        """Return the distances among the mapped rows of X, and from new rows to them."""
-        return AppliedMahalanobis(self, X)
+    kinds = ("features", "knn_path_length", "mahalanobis")
+    return {kind: getattr(dissimilarity, kind) for kind in kinds}
 
 
 def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
@@ -269,8 +307,7 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
     """
     if isinstance(spec, Recipe):
         return spec
-    makers: tuple[Any, ...] = (features, knn_path_length, mahalanobis)
-    if any(spec is maker for maker in makers):
+    if any(spec is maker for maker in recipe_makers().values()):
         raise InputError(
             argument=name, expected="a call, such as knn_path_length(k=10)", found=f"{spec!r}"
         )
@@ -290,10 +327,20 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
     )
 
 
-# -- arguments of recipes: compared, written out, and stored as JSON ----------------------------
+def row_digests(X: Any) -> list[bytes]:
+    """Return one digest per row of a table, equal for equal rows."""
+    if isinstance(X, np.ndarray):
+        rows = [(row + 0.0).tobytes() for row in X]  # -0.0 becomes 0.0
+    else:
+        rows = []
+        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+            places, entries = X.indices[start:stop], X.data[start:stop]
+            stored = entries != 0
+            rows.append(places[stored].astype(np.int64).tobytes() + entries[stored].tobytes())
+    return [blake2b(row, digest_size=16).digest() for row in rows]
 
-SHOWN = 16
-"""Entries up to which an array is written out by `repr`."""
+
+# -- arguments of recipes: comparison, repr, JSON --------------------------------------------------
 
 
 def frozen_argument(value: Any) -> Any:
@@ -310,7 +357,7 @@ def frozen_argument(value: Any) -> Any:
 def shown_argument(value: Any) -> str:
     """Return an argument as `repr` writes it."""
     if isinstance(value, np.ndarray):
-        return repr(value.tolist()) if value.size <= SHOWN else f"<array {value.shape}>"
+        return repr(value.tolist()) if value.size <= 16 else f"<array {value.shape}>"
     if isinstance(value, np.generic):
         return repr(value.item())
     return str(getattr(value, "__name__", repr(value))) if callable(value) else repr(value)
@@ -357,7 +404,7 @@ def restored_argument(value: Any, functions: Mapping[str, Callable[..., float]])
     return value if numbers is None else numbers
 
 
-def _as_numbers(values: ArrayLike) -> NDArray[Any] | None:
+def _as_numbers(values: ArrayLike) -> AnyArray | None:
     """Return nested lists as an array of real numbers, None if they are not that."""
     try:
         array = np.asarray(values)

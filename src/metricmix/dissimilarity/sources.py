@@ -1,21 +1,29 @@
-"""What a stack is made of: anything that can give rows of a dissimilarity matrix.
+"""Sources: anything that gives rows of a dissimilarity matrix.
 
-The one abstraction that makes the library scale is that nothing ever asks a source for its
-matrix, only for ``rows``, ``columns`` and the values of given ``pairs``. A dense array, a memory
-map, features with a distance, or a graph searched on demand can all answer that.
+Algorithms never request the matrix of a source, only ``rows``, ``columns`` and the values of given
+``pairs``: this is what makes the library scale. A dense array, a memory map, features with a
+distance, and a graph searched on demand all provide them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.items import check_ids, examples, is_frame, is_numbering
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    check_ids,
+    examples,
+    is_frame,
+    is_numbering,
+)
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_square
@@ -28,14 +36,10 @@ __all__ = [
     "GraphSource",
     "Source",
     "Subset",
+    "align",
     "as_list",
-    "line_up",
     "scale_of",
 ]
-
-
-SAMPLED_ROWS = 8
-"""Rows of a computed source that are looked at before it is accepted."""
 
 
 class Source(ABC):
@@ -51,12 +55,15 @@ class Source(ABC):
         Ordered pairs that had no path and were given a length (graph sources).
     directed : bool
         Whether it may be asymmetric; an undirected stack refuses it then.
+    facts : SourceFacts or None
+        What holds for this kind of dissimilarity, if known.
     """
 
     n: int
     name: str | None = None
     n_unreachable: int = 0
     directed: bool = False
+    facts: SourceFacts | None = None
 
     @abstractmethod
     def rows(self, indices: Indices) -> AnyArray:
@@ -94,6 +101,7 @@ class DenseSource(Source):
         self.n = self.matrix.shape[0]
         self.name = name or getattr(matrix, "source_name", None)
         self.n_unreachable = getattr(matrix, "n_unreachable", 0)
+        self.facts = getattr(matrix, "facts", None)
         self.directed = directed
 
     def rows(self, indices: Indices) -> AnyArray:
@@ -116,7 +124,7 @@ class DenseSource(Source):
 
 
 class ComputedSource(Source):
-    """A source whose rows are computed when they are asked for, by functions of your own.
+    """A source whose rows are computed on demand, by functions of your own.
 
     Parameters
     ----------
@@ -129,6 +137,8 @@ class ComputedSource(Source):
     pairs : callable, optional
         ``pairs(i, j) -> (len(i),)``, where single values are cheaper than rows.
     name : str, optional
+    facts : SourceFacts, optional
+        What is known to hold for it.
 
     Examples
     --------
@@ -148,9 +158,11 @@ class ComputedSource(Source):
         columns: Callable[[Indices], AnyArray] | None = None,
         pairs: Callable[[Indices, Indices], AnyArray] | None = None,
         name: str | None = None,
+        facts: SourceFacts | None = None,
     ) -> None:
         self.n = n
         self.name = name
+        self.facts = facts
         self._rows, self._columns, self._pairs = rows, columns, pairs
 
     @property
@@ -205,11 +217,12 @@ class FeatureSource(ComputedSource):
 
         self.X, self.metric = X, metric
         compute = feature_rows(X, metric)
-        super().__init__(compute.n, compute.rows, columns=compute.rows, name=name or metric)
+        rows, known = compute.rows, replace(compute.facts, new_items=False)
+        super().__init__(compute.n, rows, columns=rows, name=name or metric, facts=known)
 
 
 class GraphSource(ComputedSource):
-    """Path lengths of an unweighted graph, by one breadth-first search per row asked for.
+    """Path lengths of an unweighted graph, by one breadth-first search per row.
 
     Unreachable pairs need a stated length here, since the largest finite distance of the whole
     graph is not known without searching all of it.
@@ -236,6 +249,7 @@ class GraphSource(ComputedSource):
     ) -> None:
         from metricmix.dissimilarity.breadth_first import breadth_first
         from metricmix.dissimilarity.graphs import as_graph
+        from metricmix.dissimilarity.path_length import path_facts
 
         forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
         backward = forward.T.tocsr() if directed else forward
@@ -254,6 +268,7 @@ class GraphSource(ComputedSource):
             forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
         )
         self.directed = directed
+        self.facts = replace(path_facts("path_length", unreachable), directed=directed)
 
 
 class Subset(Source):
@@ -262,7 +277,7 @@ class Subset(Source):
     def __init__(self, source: Source, items: Indices) -> None:
         self.source, self.items = source, items
         self.n = len(items)
-        self.name = source.name
+        self.name, self.facts = source.name, source.facts
 
     def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]`` among these items."""
@@ -295,20 +310,17 @@ def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) 
                     "pass columns= to the source (the same function as rows= if it is symmetric)"
                 ),
             )
-        if validate:
-            _check_sample(source, name=name, directed=directed)
+        if validate:  # a few rows only: all of them would be too many to compute
+            some = np.unique(np.linspace(0, source.n - 1, 8).astype(np.int64))
+            sample = source.rows(some)[:, some]
+            check_square(sample, name=f"{name}, a sample of it", directed=directed)
         return source
     matrix = check_square(source, name=name, directed=directed) if validate else source
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)
+    dense.facts = getattr(source, "facts", None)
     return dense
-
-
-def _check_sample(source: Source, *, name: str, directed: bool) -> None:
-    """Check what a few rows of a computed source tell; all of it would be too much to ask for."""
-    some = np.unique(np.linspace(0, source.n - 1, SAMPLED_ROWS).astype(np.int64))
-    check_square(source.rows(some)[:, some], name=f"{name}, a sample of it", directed=directed)
 
 
 def is_mapped(array: Any) -> bool:
@@ -320,7 +332,7 @@ def is_mapped(array: Any) -> bool:
     return False
 
 
-# -- bringing sources to a common size ----------------------------------------------------------
+# -- scaling ---------------------------------------------------------------------------------------
 
 SCALINGS = ("none", "norm", "mean", "max")
 ROWS_FOR_SCALE = 2048
@@ -343,7 +355,7 @@ def scale_of(source: Source, scaling: str) -> float:
     return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
 
 
-# -- the sources given to a stack: one by one, and lined up, the same item in the same row of each
+# -- alignment: the same item in the same row of every source -------------------------------------
 
 
 def as_list(sources: Any) -> list[Any]:
@@ -375,9 +387,9 @@ def _refuse_empty() -> list[Any]:
     raise InputError(argument="stack", expected="at least one dissimilarity", found="none")
 
 
-def line_up(
+def align(
     sources: Sequence[Any], labels: Sequence[str], items: Any = None
-) -> tuple[list[Any], NDArray[Any] | None]:
+) -> tuple[list[Any], AnyArray | None]:
     """Return the sources with their rows and columns in the order of the items, and the ids.
 
     Parameters
@@ -394,31 +406,34 @@ def line_up(
         the places of the items: their order is 0, 1, …
 
     >>> M = as_dissimilarity(np.array([[0, 1], [2, 0]]), "steps", items=["b", "a"])
-    >>> line_up([M], ["stack[0]"], items=["a", "b"])
+    >>> align([M], ["stack[0]"], items=["a", "b"])
     ([DissimilarityMatrix([[0, 2],
                            [1, 0]])], array(['a', 'b'], dtype='<U1'))
     """
-    read = [_labelled(source, label) for source, label in zip(sources, labels, strict=True)]
     whose = "items"
     ids = None if items is None else check_ids(items)
-    lined_up = []
-    for (source, own), label in zip(read, labels, strict=True):
+    aligned = []
+    for source, label in zip(sources, labels, strict=True):
+        matrix, own = source, None
+        if isinstance(source, DissimilarityMatrix):
+            own = source.items
+        elif is_frame(source):
+            matrix, own = read_frame(source, label)
         if own is not None and ids is None:
             numbers = own.dtype.kind == "i" and np.array_equal(np.sort(own), np.arange(len(own)))
             ids, whose = np.arange(len(own)) if numbers else own, label
         if own is not None and ids is not None and own.tolist() != ids.tolist():
             order = _order(own, ids, f"{label}: expected the ids of {whose}")
-            source = _reordered(source, order)
-        lined_up.append(source)
-    return lined_up, ids
+            matrix = np.asarray(matrix)[np.ix_(order, order)]
+            if isinstance(source, DissimilarityMatrix):
+                name, missing, known = source.source_name, source.n_unreachable, source.facts
+                matrix = as_dissimilarity(matrix, name, missing, facts=known)
+        aligned.append(matrix)
+    return aligned, ids
 
 
-def _labelled(source: Any, label: str) -> tuple[Any, NDArray[Any] | None]:
-    """Return a source and the ids of its rows and columns, if it knows them."""
-    if isinstance(source, DissimilarityMatrix):
-        return source, source.items
-    if not is_frame(source):
-        return source, None
+def read_frame(source: Any, label: str) -> tuple[AnyArray, AnyArray | None]:
+    """Return the values of a DataFrame, columns in the order of the rows, and the ids if any."""
     matrix = np.asarray(source)
     rows, columns = source.index, source.columns
     if len(rows) != len(columns) or (is_numbering(rows) and is_numbering(columns)):
@@ -430,7 +445,7 @@ def _labelled(source: Any, label: str) -> tuple[Any, NDArray[Any] | None]:
     return matrix, ids
 
 
-def _order(own: NDArray[Any], wanted: NDArray[Any], expected: str) -> NDArray[np.int64]:
+def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
     """Return the places of the ids `wanted` among one's own, which must be the same ids."""
     places = {label: k for k, label in enumerate(own.tolist())}
     listed = wanted.tolist()
@@ -448,10 +463,3 @@ def _order(own: NDArray[Any], wanted: NDArray[Any], expected: str) -> NDArray[np
             "np.asarray(source) to go by position"
         )
     return np.array([places[label] for label in listed], dtype=np.int64)
-
-
-def _reordered(source: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
-    matrix = np.asarray(source)[np.ix_(order, order)]
-    if isinstance(source, DissimilarityMatrix):
-        return as_dissimilarity(matrix, source.source_name, source.n_unreachable)
-    return matrix

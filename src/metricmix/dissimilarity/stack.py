@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.items import ItemIds, check_ids
+from metricmix.dissimilarity.matrix import ItemIds, SourceFacts, check_ids
 from metricmix.dissimilarity.sources import (
     SCALINGS,
     DenseSource,
     Source,
     Subset,
+    align,
     as_list,
     as_source,
     is_mapped,
-    line_up,
     scale_of,
 )
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import row_range
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.typing import Floats
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_indices, symmetrized
 
 if TYPE_CHECKING:
@@ -41,21 +41,21 @@ class DissimilarityStack:
     sources : sequence of (n, n) arrays or Source, mapping of names to these, or an (n, n, R) array
         Non-negative, zero diagonal, symmetric unless `directed`; they need not be metrics. Arrays
         in memory are copied into one block; memory maps and computed sources are used as they are.
-        Sources that know the ids of their items (square DataFrames labelled alike on rows and
-        columns, path lengths of a networkx graph, ...) are put in the order of `items`; all others,
-        a DataFrame with the default index among them, are in that order already.
+        Sources with ids (square DataFrames with the same labels on rows and columns, path lengths
+        of a networkx graph, ...) are put in the order of `items`; all others, such as a DataFrame
+        with the default index, must be in that order already.
     names : sequence of str, optional
         Default: what the sources call themselves, else ``"source_0"``, ``"source_1"``, …
     directed : bool
         Whether :math:`M_r[i, j]` and :math:`M_r[j, i]` may differ.
     items : sequence of n different hashable ids, optional
-        What the items are called. Default: the ids of the first source that knows them, else none.
+        What the items are called. Default: the ids of the first source that has some, else none.
     scaling : {None, "none", "norm", "mean", "max"} or array of R numbers
         What each source is divided by: its root mean square (so that all have the same Frobenius
         norm), the mean of its off-diagonal entries, its largest entry, or the numbers given.
         Everything the stack hands out is divided already.
     validate : bool
-        Whether to check every entry at the door. Switch off only for memory maps known to be sound.
+        Whether to check every entry. Switch off only for memory maps known to be valid.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class DissimilarityStack:
     >>> stack.pairs([0], [2])
     array([[3., 9.]])
 
-    Sources that know their items are lined up by id:
+    Sources with ids are aligned by them:
 
     >>> path = mm.dissimilarity.path_length([("a", "b"), ("b", "c")], nodes=["c", "b", "a"])
     >>> stack = mm.DissimilarityStack({"line": abs(X - X.T), "path": path}, items=["a", "b", "c"])
@@ -99,8 +99,12 @@ class DissimilarityStack:
             names = list(sources) if names is None else names
             sources = list(sources.values())
         listed = as_list(sources)
-        labels = [_label(r, names) for r in range(len(listed))]
-        listed, ids = line_up(listed, labels, items)
+        given = [] if names is None else list(names)
+        labels = [
+            f"stack[{r}] ({given[r]!r})" if r < len(given) else f"stack[{r}]"
+            for r in range(len(listed))
+        ]
+        listed, ids = align(listed, labels, items)
         parts = [
             as_source(source, name=label, directed=directed, validate=validate)
             for source, label in zip(listed, labels, strict=True)
@@ -114,7 +118,8 @@ class DissimilarityStack:
         self._directed = bool(directed)
         self._names = _check_names(names, parts)
         self._n_unreachable = tuple(part.n_unreachable for part in parts)
-        self._block = _as_block(parts, directed)
+        self._facts = tuple(part.facts for part in parts)
+        self._block = as_block(parts, directed)
         self._sources: tuple[Source, ...] = tuple(parts)
         if self._block is not None:
             self._sources = tuple(
@@ -127,17 +132,18 @@ class DissimilarityStack:
     @classmethod
     def from_block(
         cls,
-        block: NDArray[Any],
+        block: AnyArray,
         names: Sequence[str] | None = None,
         directed: bool = False,
         *,
         items: Any = None,
         scaling: str | ArrayLike | None = None,
+        facts: Sequence[SourceFacts | None] | None = None,
     ) -> DissimilarityStack:
-        """Return a stack over an (R, n, n) array that is known to be sound, without copying it.
+        """Return a stack over a valid (R, n, n) array, without copying or checking it.
 
-        The array may be a memory map; it must not change while the stack is in use. The other
-        arguments are those of the class.
+        The array may be a memory map; it must not change while the stack is in use. `facts` are
+        those of the sources, if known; the other arguments are those of the class.
         """
         view = block.view()
         view.flags.writeable = False
@@ -149,11 +155,12 @@ class DissimilarityStack:
         stack._sources = tuple(DenseSource(layer, directed=directed) for layer in view)
         stack._names = _check_names(names, list(stack._sources))
         stack._n_unreachable = (0,) * len(view)
+        stack._facts = tuple(facts or (None,) * len(view))
         stack._ranges = {}
         stack._scaling, stack._scales = stack._resolve_scaling(scaling)
         return stack
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,7 +173,7 @@ class DissimilarityStack:
         return self._n
 
     @property
-    def items(self) -> NDArray[Any]:
+    def items(self) -> AnyArray:
         """The n ids, in order and read-only: 0 .. n-1 where none were given."""
         return self._items.ids
 
@@ -201,7 +208,7 @@ class DissimilarityStack:
         return self._scales
 
     @property
-    def block(self) -> NDArray[Any] | None:
+    def block(self) -> AnyArray | None:
         """The raw sources as one read-only (R, n, n) array, or None if some are not in memory.
 
         Not divided by `scales`: the kernels divide the weights instead.
@@ -212,6 +219,11 @@ class DissimilarityStack:
     def n_unreachable(self) -> tuple[int, ...]:
         """Per source, the ordered pairs known to have had no path."""
         return self._n_unreachable
+
+    @property
+    def facts(self) -> tuple[SourceFacts | None, ...]:
+        """Per source, what holds for its kind before scaling; None where nothing is known."""
+        return self._facts
 
     def __len__(self) -> int:
         return self._n
@@ -227,9 +239,9 @@ class DissimilarityStack:
     def __sklearn_clone__(self) -> DissimilarityStack:
         return self  # immutable: a clone of an estimator may share it
 
-    # -- what it gives ---------------------------------------------------------------------------
+    # -- values ----------------------------------------------------------------------------------
 
-    def positions(self, ids: Any) -> NDArray[np.int64]:
+    def positions(self, ids: Any) -> Indices:
         """Return the numbers of the items called `ids`, as `rows` and `pairs` take them.
 
         An id that is not there is an error; of one that a slice repeats, the first counts.
@@ -251,7 +263,7 @@ class DissimilarityStack:
             raise InputError(f"i, j: expected as many of each, got {len(first)} and {len(second)}")
         return self._scaled(self.raw_pairs(first, second))
 
-    def raw_rows(self, items: NDArray[np.int64], *, reverse: bool = False) -> NDArray[Any]:
+    def raw_rows(self, items: Indices, *, reverse: bool = False) -> AnyArray:
         """Return the rows (columns, if `reverse`) as the kernels take them: (R, len(items), n).
 
         Neither checked nor divided by the scales.
@@ -260,7 +272,7 @@ class DissimilarityStack:
             [source.columns(items) if reverse else source.rows(items) for source in self._sources]
         )
 
-    def raw_pairs(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
+    def raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return the values of pairs as the kernels take them, (R, len(i)), undivided."""
         if self._block is not None:
             return self._block[:, i, j]
@@ -311,7 +323,19 @@ class DissimilarityStack:
         return stack
 
     def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
-        rows, columns = self._parse_key(key)
+        is_open_mesh = (
+            isinstance(key, tuple)
+            and len(key) == 2
+            and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in key)
+        )
+        if not is_open_mesh:
+            raise InputError(
+                argument="stack[...]",
+                expected="stack[np.ix_(rows, columns)]",
+                remedy=("use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values"),
+            )
+        rows = check_indices(key[0].ravel(), self._n, name="rows")
+        columns = check_indices(key[1].ravel(), self._n, name="columns")
         if len(rows) == 0 or len(columns) == 0:
             raise InputError("stack[np.ix_(rows, columns)]: expected at least one item, got none")
         if np.array_equal(rows, columns):
@@ -328,12 +352,12 @@ class DissimilarityStack:
         ends = self.items[rows], self.items[columns]
         return CrossDissimilarities(values, self._names, self._scales, *ends, self.has_items)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         everything = self.rows(np.arange(self._n))
         return everything if dtype is None else everything.astype(dtype)
 
     def diagnose(self, *, max_items: int = 2000, random_state: int = 0) -> StackDiagnosis:
-        """Look at every source: triangles broken, zeros, ties, unreachable pairs, coincidences.
+        """Report on every source: triangle violations, zeros, ties, unreachable pairs, duplicates.
 
         See :func:`metricmix.dissimilarity.diagnosis.diagnose`.
         """
@@ -341,9 +365,9 @@ class DissimilarityStack:
 
         return diagnose(self, max_items=max_items, random_state=random_state)
 
-    # -- how -------------------------------------------------------------------------------------
+    # -- implementation --------------------------------------------------------------------------
 
-    def _scaled(self, raw: NDArray[Any]) -> Floats:
+    def _scaled(self, raw: AnyArray) -> Floats:
         """Divide by the scales, and put the sources on the last axis."""
         return np.asarray(np.moveaxis(raw, 0, -1) / self._scales)
 
@@ -356,56 +380,35 @@ class DissimilarityStack:
             return self._names.index(name)
         return int(check_indices(name, self.n_sources, name="source")[0])
 
-    def _parse_key(self, key: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if (
-            isinstance(key, tuple)
-            and len(key) == 2
-            and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in key)
-        ):
-            rows = check_indices(key[0].ravel(), self._n, name="rows")
-            return rows, check_indices(key[1].ravel(), self._n, name="columns")
-        raise InputError(
-            argument="stack[...]",
-            expected="stack[np.ix_(rows, columns)]",
-            remedy=("use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values"),
-        )
-
     def _derived(self, sources: Sequence[Source], positions: Sequence[int]) -> DissimilarityStack:
-        """Return a stack of sources that are sound already, with their old names and scales."""
+        """Return a stack of valid sources, with the names, scales and facts that they have here."""
         plain = [s.matrix if isinstance(s, DenseSource) else s for s in sources]
         names = [self._names[r] for r in positions]
         scales = self._scales[list(positions)]
         stack = DissimilarityStack(plain, names, self._directed, scaling=scales, validate=False)
         stack._scaling = self._scaling
+        stack._facts = tuple(self._facts[r] for r in positions)
         return stack
 
     def _resolve_scaling(self, scaling: str | ArrayLike | None) -> tuple[str, Floats]:
         """Return the name of a scaling, and the scales, read-only."""
-        name, scales = self._find_scales("none" if scaling is None else scaling)
-        scales.flags.writeable = False
-        return name, scales
-
-    def _find_scales(self, scaling: str | ArrayLike) -> tuple[str, Floats]:
-        if not isinstance(scaling, str):
-            scales = np.array(scaling, dtype=np.float64)
-            sound = np.isfinite(scales).all() and (scales > 0).all()
-            if scales.shape != (self.n_sources,) or not sound:
+        name = "none" if scaling is None else scaling
+        if isinstance(name, str):
+            check_choice(name, SCALINGS, name="scaling")
+            plain = name == "none" or self._n == 1
+            sources = self._sources
+            scales = np.array([1.0 if plain else scale_of(source, name) for source in sources])
+        else:
+            name, scales = "given", np.array(scaling, dtype=np.float64)
+            valid = np.isfinite(scales).all() and (scales > 0).all()
+            if scales.shape != (self.n_sources,) or not valid:
                 raise InputError(
                     argument="scaling",
                     expected=f"{self.n_sources} positive numbers",
                     found=f"{scaling!r}",
                 )
-            return "given", scales
-        check_choice(scaling, SCALINGS, name="scaling")
-        if scaling == "none" or self._n == 1:
-            return scaling, np.ones(self.n_sources)
-        return scaling, np.array([scale_of(source, scaling) for source in self._sources])
-
-
-def _label(r: int, names: Sequence[str] | None) -> str:
-    if names is None or r >= len(names):
-        return f"stack[{r}]"
-    return f"stack[{r}] ({names[r]!r})"
+        scales.flags.writeable = False
+        return name, scales
 
 
 def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:
@@ -432,8 +435,8 @@ def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str,
     return checked
 
 
-def _as_block(parts: list[Source], directed: bool) -> NDArray[Any] | None:
-    """One (R, n, n) block for sources in memory: the kernels' fast path."""
+def as_block(parts: list[Source], directed: bool) -> AnyArray | None:
+    """Return sources in memory as one (R, n, n) array, which kernels read; None for others."""
     matrices = [part.matrix for part in parts if isinstance(part, DenseSource)]
     if len(matrices) < len(parts) or any(map(is_mapped, matrices)):
         return None
@@ -445,7 +448,7 @@ def _as_block(parts: list[Source], directed: bool) -> NDArray[Any] | None:
     return block
 
 
-# -- dissimilarities from some items to others --------------------------------------------------
+# -- dissimilarities from some items to others ---------------------------------------------------
 
 
 class CrossDissimilarities:
@@ -458,11 +461,11 @@ class CrossDissimilarities:
 
     def __init__(
         self,
-        raw: NDArray[Any],
+        raw: AnyArray,
         names: tuple[str, ...],
         scales: Floats,
-        row_items: NDArray[Any],
-        column_items: NDArray[Any],
+        row_items: AnyArray,
+        column_items: AnyArray,
         has_items: bool = True,
     ) -> None:
         scaled = raw.astype(np.float64) / scales[:, None, None]
@@ -481,5 +484,18 @@ class CrossDissimilarities:
     def __repr__(self) -> str:
         return f"CrossDissimilarities(shape={self.shape}, sources={list(self.names)})"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         return self.values if dtype is None else self.values.astype(dtype)
+
+
+@kernel
+def row_range(layer: AnyArray, low: AnyArray, high: AnyArray) -> None:
+    """Fill `low` and `high` with the range of every row, without the diagonal."""
+    for u in range(layer.shape[0]):
+        row = layer[u]
+        smallest, largest = np.inf, 0.0
+        for v in range(row.shape[0]):
+            if v != u:
+                smallest = min(smallest, row[v])
+                largest = max(largest, row[v])
+        low[u], high[u] = smallest, largest

@@ -6,14 +6,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.breadth_first import adjacency_lists, breadth_first_all_pairs
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.path_length import Unreachable, check_unreachable, fill_unreachable
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+    states,
+)
+from metricmix.dissimilarity.path_length import (
+    Unreachable,
+    check_unreachable,
+    fill_unreachable,
+    path_facts,
+)
 from metricmix.exceptions import InputError
 from metricmix.validation import check_square
 
 __all__ = ["threshold_graphs", "thresholds"]
 
 
+@states(SourceFacts("metric", row_cost="O(E)"))
 def threshold_graphs(
     D: ArrayLike,
     n_graphs: int = 8,
@@ -81,7 +92,8 @@ def threshold_graphs(
         own = float(np.linalg.norm(distances)) if normalize else 0.0
         if own > 0:
             distances *= norm / own
-        graphs.append(as_dissimilarity(distances, f"threshold_{r}", missing))
+        known = path_facts("threshold_graphs", unreachable)
+        graphs.append(as_dissimilarity(distances, f"threshold_{r}", missing, facts=known))
     return graphs
 
 

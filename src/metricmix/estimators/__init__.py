@@ -3,24 +3,28 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
 from metricmix.estimators.comparison import Comparison, Method, compare
+from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
 from metricmix.estimators.explanation import Explanation, explain
-from metricmix.estimators.labels import LabelledKFold
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.rules import ClassMean, KNearest, Nearest, Spreading
 
 __all__ = [
+    "ClassMean",
     "Comparison",
     "Contributions",
     "Explanation",
+    "KNearest",
     "LabelledKFold",
     "Method",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
     "MetricRepair",
+    "Nearest",
+    "Spreading",
     "compare",
     "contributions",
     "explain",

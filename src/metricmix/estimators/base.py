@@ -1,19 +1,28 @@
-"""What the estimators share: their parameters, the way in, and learning the weights."""
+"""What the estimators share: their parameters, documented once; reading X; learning weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from metricmix.dissimilarity.matrix import table_items
+from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.inputs import IdInput, Input, PrecomputedInput, kind_of, open_input
+from metricmix.estimators.inputs import (
+    FeatureInput,
+    IdInput,
+    Input,
+    PrecomputedInput,
+    check_label_order,
+    input_kind,
+)
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -21,10 +30,11 @@ from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import NewItems
-from metricmix.solvers.minimize import METHODS, minimize
+from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
-from metricmix.typing import Indices
+from metricmix.solvers.stochastic import Stochastic
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
@@ -32,160 +42,217 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.attribution import Contributions
 
-__all__ = ["OBJECTIVES", "MixtureEstimator", "make_objective", "refuse_fixed_labels"]
+__all__ = [
+    "OBJECTIVES",
+    "MixtureEstimator",
+    "MixtureLearner",
+    "check_refittable",
+    "discard_previous_fit",
+    "make_objective",
+]
 
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
-"""Weight of the ridge where none is given; the linear objective needs more of it."""
+"""Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
-ONE_RUN = ("callback", "checkpoint")
-"""Options of the solver that belong to one fit, and not to its repetitions."""
 OWN = ("beta", "centre", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
-PRIVATE = ("_codes", "_input", "_kept", "_n_features_out", "_objective", "_rule")
 START = 4.0
-"""Sum of the weights at the start: as sharp as a softmax over distances of mean 1 should be."""
+"""Sum of the initial weights: as sharp as a softmax over distances of mean 1 should be."""
 LABELS_AT_ONCE = 1000
-"""Labelled items from which class means are taken over blocks, not over all of them at once."""
+"""Labelled items from which on class means are taken over blocks, not over all of them at once."""
 LABELS_PER_STEP = 20
 """Labelled items whose class means a stochastic step looks at."""
 
+DOCUMENTATION = {
+    "parameters": """\
+    sources : "precomputed", list or dict, or DissimilarityStack
+        What X is. ``"precomputed"``: a stack, an (n, n, R) array, or one square matrix. A list of
+        specifications: X is a feature table, and each makes a dissimilarity of it: the name of a
+        distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a recipe such as
+        ``knn_path_length(k=10)`` (see :mod:`metricmix.dissimilarity`); or a dict of such, with
+        names. A stack: X holds ids of its items (their numbers, if it has none), and all its items
+        take part in paths.
+    objective : {"class-means", "neighbourhood", "label-contrast"}, Objective, callable or None
+        What to minimise; see :mod:`metricmix.objectives`. An objective of your own is used as it
+        is (y may then be None); a function is called with the class numbers of all items. None:
+        nothing is learned, the weights stay equal, for comparison.
+    shrink_to : {"equal", "zero"}
+        The centre c of the ridge :math:`\\rho \\lVert\\alpha - c\\rVert^2`: equal weights, which
+        few labels can hardly improve on, or 0 as in the paper. (An objective of your own brings
+        its own rho.)
+    constraint : {None, "nonnegative", "simplex"}
+    scaling : {"mean", "norm", "max", None} or array
+        What the sources are divided by before they are mixed. A stack that has been scaled already
+        is left as it is.
+    projection : bool
+        Whether weights are learned on the metric itself, or (the default) on edge lengths: that
+        needs the pairs of labelled items only, and the projection moves few of them. The metric is
+        projected either way.
+    method : {"full", "stochastic"} or solver
+        Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
+    max_iter : int, optional
+    solver_options : dict, optional
+        Settings of the solver called `method`, and options of :func:`metricmix.minimize`.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Threads; no result depends on it.
+    verbose : bool
+""",
+    "ridge": """\
+    rho : float, optional
+        Weight of the ridge; default 0.001, and 0.1 for "label-contrast".
+    beta : float
+        Sharpness of the softplus.
+""",
+    "attributes": """\
+    mixture_ : Mixture
+        What was learned.
+    weights_ : (R,) array
+    result_ : SolveResult
+    n_iter_ : int
+    stack_ : DissimilarityStack
+        The sources.
+""",
+}
+"""Paragraphs that the docstrings of the estimators share, written there as ``{name}``."""
 
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Forget an earlier fit, and bring it back if this one fails."""
-    before = dict(vars(estimator))
-    parameters = estimator.get_params(deep=False)
-    for name in before:
-        if name not in parameters and (name.endswith("_") or name in PRIVATE):
-            delattr(estimator, name)
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class MixtureEstimator(BaseEstimator):
-    """Base of the estimators that learn a mixture; :class:`MetricMixture` has the parameters."""
+    """Base of the estimators over a mixture of sources.
 
-    sources: Any
-    objective: Any
-    rho: float | None
-    shrink_to: str
-    beta: float
-    constraint: str | None
-    scaling: Any
-    projection: bool
-    method: str
-    max_iter: int | None
-    solver_options: Mapping[str, Any] | None
-    random_state: Any
-    n_jobs: int | None
-    verbose: bool
+    Parameters are the fields of the class, in scikit-learn's sense: stored as they are, checked in
+    ``fit``. Fields with ``init=False`` are what a fit leaves; the next fit forgets them. A
+    parameter that is a settings object, such as ``rule=KNearest(5)``, has nested parameters:
+    ``rule__n_neighbors``.
+    """
 
-    stack_: DissimilarityStack
-    mixture_: Mixture
-    result_: SolveResult
-    n_iter_: int
-    _input: Input
-    _objective: Objective | None
+    sources: Any = field(default="precomputed", kw_only=False)
+    objective: Any = "class-means"
+    shrink_to: str = "equal"
+    constraint: str | None = None
+    scaling: Any = "mean"
+    projection: bool = False
+    method: Any = "full"
+    max_iter: int | None = None
+    solver_options: Mapping[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    stack_: DissimilarityStack = field(init=False)
+    mixture_: Mixture = field(init=False)
+    result_: SolveResult = field(init=False)
+    n_iter_: int = field(init=False)
+    classes_: AnyArray = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: AnyArray = field(init=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, text in DOCUMENTATION.items():
+            if cls.__doc__:
+                cls.__doc__ = cls.__doc__.replace(f"    {{{name}}}\n", text)
+
+    # -- scikit-learn's conventions --------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; if `deep`, with those of settings objects as ``name__setting``."""
+        params: dict[str, Any] = super().get_params(deep)
+        for name, value in list(params.items() if deep else ()):
+            if is_settings(value):
+                own = {f"{name}__{part.name}": getattr(value, part.name) for part in fields(value)}
+                params.update(own)
+        return params
+
+    def set_params(self, **params: Any) -> MixtureEstimator:
+        """Set parameters; ``name__setting`` replaces a settings object by a changed copy."""
+        nested: dict[str, dict[str, Any]] = {}
+        for key in [key for key in params if "__" in key]:
+            name, _, setting = key.partition("__")
+            nested.setdefault(name, {})[setting] = params.pop(key)
+        super().set_params(**params)
+        for name, changes in nested.items():
+            value: Any = self.get_params(deep=False).get(name)
+            known = [part.name for part in fields(value)] if is_settings(value) else []
+            for setting in changes:
+                if setting not in known:
+                    raise InputError(
+                        f"Invalid parameter {setting!r} for {name}={value!r}",
+                        argument=f"{name}__{setting}",
+                        remedy=f"valid parameters are {known}",
+                    )
+            setattr(self, name, replace(value, **changes))
+        return self
+
+    @property
+    def metric(self) -> str | None:
+        """``"precomputed"`` where X is dissimilarities, as scikit-learn's own estimators say it."""
+        return "precomputed" if isinstance(self.sources, str) else None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "mixture_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        try:
+            kind = input_kind(self.sources)
+        except InputError:  # fit will say so
+            return tags
+        inputs = tags.input_tags
+        inputs.pairwise = inputs.positive_only = inputs.three_d_array = kind is PrecomputedInput
+        inputs.one_d_array = inputs.string = kind is IdInput
+        inputs.two_d_array = kind is not IdInput
+        inputs.sparse = kind is FeatureInput
+        return tags
+
+    # -- X -----------------------------------------------------------------------------------------
 
     def _open(self, X: Any, y: Any) -> Input:
-        """Return the items of the fit."""
-        self._check_parameters()
+        """Check the parameters, and return the items of the fit."""
+        effective_threads(self.n_jobs)
+        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
+        if isinstance(self.method, str):
+            check_choice(self.method, tuple(METHODS), name="method")
+        check_choice(self.constraint or "none", CONSTRAINTS, name="constraint")
+        for name in self.solver_options or {}:
+            if name in (*OWN, "link"):
+                problem = f"{name!r} is a parameter of the estimator itself"
+                if name == "link":
+                    problem = "estimators use the softplus link, got 'link'"
+                raise InputError(problem, argument="solver_options")
         scaling = "none" if self.scaling is None else self.scaling
-        opened = open_input(self, X, scaling)
+        kind = input_kind(self.sources)
+        opened: Input
+        if kind is FeatureInput:
+            recipes = FeatureInput.recipes_of(self.sources)
+            table = self._check_table(X, recipes, ensure_min_samples=2)
+            opened = FeatureInput(self.sources, table, scaling, table_items(X))
+        elif kind is IdInput:
+            opened = IdInput(self.sources, X, scaling)
+        else:
+            opened = PrecomputedInput(X, scaling, type(self).__name__)
+            self.n_features_in_ = opened.stack.n_items
         if y is not None and len(opened.samples) != _num_samples(y):
             raise InputError(
                 argument="y",
                 expected=f"{len(opened.samples)} labels, one per item of X",
                 found=_num_samples(y),
             )
-        _refuse_other_order(X, y)
+        check_label_order(X, y)
         return opened
 
-    def _check_parameters(self) -> None:
-        """Raise InputError for what would be noticed late, or not at all."""
-        effective_threads(self.n_jobs)
-        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
-        check_choice(self.method, tuple(METHODS), name="method")
-        check_choice(self.constraint or "none", CONSTRAINTS, name="constraint")
-        for name in self.solver_options or {}:
-            if name in OWN:
-                raise InputError(
-                    f"{name!r} is a parameter of the estimator itself", argument="solver_options"
-                )
-            if name == "link":
-                raise InputError(
-                    "estimators use the softplus link, got 'link'", argument="solver_options"
-                )
+    def _check_table(self, X: Any, recipes: list[Recipe], **options: Any) -> Any:
+        """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
+        missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
+        finite = "allow-nan" if missing else True
+        return validate_data(self, X, accept_sparse="csr", ensure_all_finite=finite, **options)
 
-    def _learn(self, opened: Input, objective: Objective | None, start: Any = None) -> None:
-        """Learn the weights and remember what was learned."""
-        self._input = opened
-        self._objective = objective
-        self.stack_ = opened.stack
-        options = {} if start is None else {"start": start}
-        self.result_ = self._solve(
-            objective, self.stack_, **{**options, **(self.solver_options or {})}
-        )
-        assert self.result_.mixture is not None
-        self.mixture_ = self.result_.mixture
-        self.n_iter_ = self.result_.n_iter
-
-    def _solve(
-        self, objective: Objective | None, stack: DissimilarityStack, **options: Any
-    ) -> SolveResult:
-        """Return the weights of the least objective; equal ones where there is none."""
-        equal = self._equal_weights(stack)
-        if objective is None:
-            mixture = Mixture(equal, stack.names, beta=self.beta, scaling=stack.scales)
-            return SolveResult(
-                objective=np.nan,
-                objective_kind="none",
-                status=Status.COMPLETED,
-                n_iter=0,
-                trace=Trace(),
-                mixture=mixture,
-            )
-        seed = seed_of(self.random_state)
-        given = {"start": equal, "random_state": seed, "verbose": self.verbose}
-        return self._minimize(objective, stack, **{**given, **options})
-
-    def _minimize(
-        self, objective: Objective, stack: DissimilarityStack, **options: Any
-    ) -> SolveResult:
-        """Minimise an objective over a stack, as the parameters say."""
-        if self.method == "stochastic" and isinstance(objective, ClassMeans):
-            options.setdefault("batch_size", 1)  # a block of labelled items is a batch already
-        centre = self._equal_weights(stack) if self.shrink_to == "equal" else None
-        # Products of some ten thousand numbers: waking threads for them takes longer than they do,
-        # and the last digits would depend on how many there are.
-        with threadpool_limits(None if self.projection else 1, user_api="blas"):
-            return minimize(
-                objective,
-                stack,
-                self.method,
-                beta=self.beta,
-                centre=centre,
-                constraint=self.constraint,
-                projection=self.projection,
-                max_iter=self.max_iter,
-                n_jobs=self.n_jobs,
-                **options,
-            )
-
-    def _equal_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:
-        """Return where learning starts, and what the ridge draws to: the same weight for all."""
-        return np.full(stack.n_sources, self._total_weight() / stack.n_sources)
-
-    def _total_weight(self) -> float:
-        """Return the sum of the weights at the start."""
-        return 1.0 if self.constraint == "simplex" else START
+    # -- what was learned --------------------------------------------------------------------------
 
     @property
-    def weights_(self) -> NDArray[np.float64]:
+    def weights_(self) -> Floats:
         """The learned weights, one per source of `stack_.names`."""
         check_is_fitted(self, "mixture_")
         return self.mixture_.weights
@@ -212,45 +279,125 @@ class MixtureEstimator(BaseEstimator):
 
         return weights_table(self, n_bootstrap, level, random_state)
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MixtureLearner(MixtureEstimator):
+    """Base of the estimators that learn one mixture, with one ridge and one link."""
+
+    rho: float | None = None
+    beta: float = 1.0
+
+    _input: Input = field(init=False)
+    _objective: Objective | None = field(init=False)
+
+    def _learn(self, opened: Input, objective: Objective | None) -> None:
+        """Learn the weights, and set what was learned."""
+        self._input, self._objective, self.stack_ = opened, objective, opened.stack
+        self.result_ = self._solve(objective, self.stack_)
+        assert self.result_.mixture is not None
+        self.mixture_, self.n_iter_ = self.result_.mixture, self.result_.n_iter
+
+    def _solve(
+        self,
+        objective: Objective | None,
+        stack: DissimilarityStack,
+        *,
+        refit: bool = False,
+        **options: Any,
+    ) -> SolveResult:
+        """Return the weights that minimise an objective; equal ones where there is none.
+
+        `options` are those of the solver, and go before `solver_options`. A `refit`, of a fold or
+        a resample, has neither callback nor checkpoint.
+        """
+        equal = self._equal_weights(stack)
+        if objective is None:
+            mixture = Mixture(equal, stack.names, beta=self.beta, scaling=stack.scales)
+            return SolveResult(
+                objective=np.nan,
+                objective_kind="none",
+                status=Status.COMPLETED,
+                n_iter=0,
+                trace=Trace(),
+                mixture=mixture,
+            )
+        defaults: dict[str, Any] = {"start": equal, "verbose": self.verbose}
+        if "random_state" not in options:
+            defaults["random_state"] = seed_of(self.random_state)
+        if self.method == "stochastic" and isinstance(objective, ClassMeans):
+            defaults["batch_size"] = 1  # a block of labelled items is a batch already
+        given = dict(self.solver_options or {})
+        for name in ("callback", "checkpoint") if refit else ():
+            given.pop(name, None)
+        options = {**defaults, **given, **options}
+        method = self.method
+        if isinstance(method, str):
+            method, options = solver_from_options(method, options)
+        # Products of some ten thousand numbers: waking threads for them takes longer than they do,
+        # and the last digits would depend on how many there are.
+        with threadpool_limits(None if self.projection else 1, user_api="blas"):
+            return minimize(
+                objective,
+                stack,
+                method,
+                beta=self.beta,
+                centre=equal if self.shrink_to == "equal" else None,
+                constraint=self.constraint,
+                projection=self.projection,
+                max_iter=self.max_iter,
+                n_jobs=self.n_jobs,
+                **options,
+            )
+
+    def _equal_weights(self, stack: DissimilarityStack) -> Floats:
+        """Return the initial weights, and the centre of the ridge: the same for all sources."""
+        return np.full(stack.n_sources, total_weight(self.constraint) / stack.n_sources)
+
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)
 
-    def _join_rows(self, rows: NDArray[Any]) -> NewItems:
+    def _new_rows(self, X: Any) -> Iterator[AnyArray]:
+        """Yield the raw dissimilarities of new items X, (M, n, R), some items at a time."""
+        if isinstance(self._input, FeatureInput):
+            X = self._check_table(X, self._input.recipes, reset=False)
+        return self._input.rows(X)
+
+    def _join_rows(self, rows: AnyArray) -> NewItems:
         """Join new items to those of the fit, given their raw dissimilarities, (M, n, R)."""
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
-    @property
-    def metric(self) -> str | None:
-        """``"precomputed"`` where X is dissimilarities: what scikit-learn's own call it."""
-        return "precomputed" if isinstance(self.sources, str) else None
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "mixture_")
+@contextmanager
+def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
+    """Forget an earlier fit, and restore it if this one fails."""
+    state: dict[str, Any] = estimator.__dict__
+    before = dict(state)
+    for attribute in fields(estimator):
+        if not attribute.init:
+            state.pop(attribute.name, None)
+    try:
+        yield
+    except BaseException:
+        state.clear()
+        state.update(before)
+        raise
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        try:
-            kind = kind_of(self.sources)
-        except InputError:  # fit will say so
-            return tags
-        inputs = tags.input_tags
-        inputs.pairwise = inputs.positive_only = inputs.three_d_array = kind is PrecomputedInput
-        inputs.one_d_array = inputs.string = kind is IdInput
-        inputs.two_d_array = kind is not IdInput
-        inputs.sparse = kind not in (PrecomputedInput, IdInput)
-        return tags
+
+def is_settings(value: Any) -> bool:
+    """Return whether a parameter is a settings object: an instance of a frozen dataclass."""
+    frozen = getattr(getattr(value, "__dataclass_params__", None), "frozen", False)
+    return bool(frozen) and not isinstance(value, type)
 
 
 def make_objective(
-    estimator: MixtureEstimator,
+    estimator: MixtureLearner,
     codes: Indices,
-    classes: NDArray[Any],
-    item_weights: NDArray[np.float64] | None = None,
+    classes: AnyArray,
+    item_weights: Floats | None = None,
 ) -> Objective | None:
     """Return what an estimator minimises, for class numbers of all items of its stack.
 
-    `item_weights` are for the named objectives; those of one's own weigh items as they like.
+    `item_weights` are for the named objectives; an objective of your own weights items itself.
     """
     chosen = estimator.objective
     if chosen is None or isinstance(chosen, Objective):
@@ -276,12 +423,12 @@ def make_objective(
     if chosen == "neighbourhood":
         return Neighbourhood(codes, rho, item_weights=item_weights)
     block_size = LABELS_AT_ONCE // 2 if sizes.sum() > LABELS_AT_ONCE else None
-    if estimator.method == "stochastic":
+    if estimator.method == "stochastic" or isinstance(estimator.method, Stochastic):
         block_size = LABELS_PER_STEP
     return ClassMeans(codes, rho, block_size=block_size, item_weights=item_weights)
 
 
-def refuse_fixed_labels(objective: Any) -> None:
+def check_refittable(objective: Any) -> None:
     """Raise if an objective was made for fixed labels, where each fold has its own."""
     if isinstance(objective, Objective):
         raise InputError(
@@ -294,21 +441,9 @@ def refuse_fixed_labels(objective: Any) -> None:
         )
 
 
-def _refuse_other_order(X: Any, y: Any) -> None:
-    """Raise if labels are indexed by what X holds or is indexed by, in another order."""
-    index = getattr(y, "index", None)
-    own = getattr(X, "index", X)
-    if index is None or callable(index) or callable(own) or np.ndim(own) != 1:
-        return
-    theirs, mine = list(index), list(own)
-    if theirs != mine and len(theirs) == len(mine) and set(theirs) == set(mine):
-        raise InputError(
-            argument="y",
-            expected=(
-                "labels in the order of X, found its index to hold the same ids in another order"
-            ),
-            remedy="pass y.loc[ids]",
-        )
+def total_weight(constraint: str | None) -> float:
+    """Return the sum of the initial weights."""
+    return 1.0 if constraint == "simplex" else START
 
 
 def seed_of(random_state: Any) -> Any:

@@ -21,15 +21,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import (
     LABELS_AT_ONCE,
     OBJECTIVES,
-    ONE_RUN,
     MixtureEstimator,
+    MixtureLearner,
     make_objective,
     seed_of,
 )
@@ -37,7 +36,7 @@ from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.objectives.base import LabelObjective
 from metricmix.solvers.loop import progress_bar
 from metricmix.solvers.result import Status
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number, check_random_state
 
 if TYPE_CHECKING:
@@ -106,15 +105,14 @@ def weight_columns(
     With 0 resamples nothing is known of intervals: NaN.
     """
     check_is_fitted(model)
-    if hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
+    learner: Any = getattr(model, "best_estimator_", model)
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
-    stack, weights = model.stack_, model.weights_
+    stack, weights = learner.stack_, learner.weights_
     lower = upper = same_sign = np.full(stack.n_sources, np.nan)
     if n_bootstrap != 0:
-        resamples = bootstrap_weights(model, n_bootstrap, random_state, on_resample)
+        resamples = bootstrap_weights(learner, n_bootstrap, random_state, on_resample)
         resamples = weights + resamples - resamples.mean(axis=0)
-        if model.constraint is not None:
+        if learner.constraint is not None:
             resamples = np.maximum(resamples, 0.0)
         lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         same_sign = (np.sign(resamples) == np.sign(weights)).mean(axis=0)
@@ -131,7 +129,7 @@ def weight_columns(
 
 
 def bootstrap_weights(
-    model: MixtureEstimator,
+    model: MixtureLearner,
     n_bootstrap: int = 200,
     random_state: Any = None,
     on_resample: Callable[[int, int], None] | None = None,
@@ -150,12 +148,9 @@ def bootstrap_weights(
             argument="objective",
         )
     rng, _ = check_random_state(seed_of(random_state))
-    stack, codes = _needed(model)
+    stack, codes = labelled_part(model)
     classes = np.unique(codes[codes >= 0])
     labelled = np.flatnonzero(codes >= 0)
-    options = {
-        k: v for k, v in (model.solver_options or {}).items() if k not in (*ONE_RUN, "start")
-    }
     found = np.empty((n_bootstrap, stack.n_sources))
     failed = 0
     with (
@@ -168,12 +163,13 @@ def bootstrap_weights(
             item_weights[labelled] = rng.exponential(size=len(labelled))
             objective = make_objective(model, codes, classes, item_weights)
             assert objective is not None
-            result = model._minimize(
+            result = model._solve(
                 objective,
                 stack,
+                refit=True,
                 start=model.mixture_,
                 random_state=int(rng.integers(2**31)),
-                **options,
+                verbose=False,
             )
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
@@ -191,14 +187,14 @@ def bootstrap_weights(
     return found
 
 
-def _needed(model: MixtureEstimator) -> tuple[DissimilarityStack, NDArray[np.int64]]:
+def labelled_part(model: MixtureLearner) -> tuple[DissimilarityStack, Indices]:
     """Return the stack to refit on, and the class numbers of its items.
 
-    Without the projection the objective looks at pairs of labelled items only: these are taken out
-    of the stack once, and not in every refit.
+    Without the projection the objective looks at pairs of labelled items only: these are copied
+    from the stack once, and not in every refit.
     """
     stack, objective = model.stack_, model._objective
-    assert isinstance(objective, LabelObjective)  # all those that have a name are
+    assert isinstance(objective, LabelObjective)  # as all named objectives are
     codes = objective.y
     labelled = np.flatnonzero(codes >= 0)
     if model.projection or len(labelled) > LABELS_AT_ONCE:

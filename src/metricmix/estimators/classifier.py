@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from metricmix.estimators.base import MixtureEstimator, all_or_nothing, make_objective
-from metricmix.estimators.inputs import FeatureInput, Input
-from metricmix.estimators.labels import encode, is_unlabelled
-from metricmix.estimators.rules import Rule, check_rule, make_rule
+from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
+from metricmix.estimators.inputs import FeatureInput, Input, encode_labels, is_unlabelled
+from metricmix.estimators.rules import FittedRule, Rule, as_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.objectives.base import Objective
-from metricmix.typing import Floats
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
@@ -30,7 +28,8 @@ __all__ = ["MetricMixtureClassifier"]
 NEW_ITEMS = ("attached", "augmented")
 
 
-class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     r"""Classify items by one metric learned from many dissimilarities.
 
     Unlabelled items (-1; among texts "" or "-1") take part in the metric and get a label too:
@@ -38,32 +37,24 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
 
     Parameters
     ----------
-    sources, objective, rho, shrink_to, beta, constraint, scaling, projection
-        As in :class:`MetricMixture`.
-    rule : {"class-mean", "nearest", "k-nearest", "spreading"}
-        How a label follows from distances; see :mod:`metricmix.estimators.rules`.
-    n_neighbors : int
-        For the last two rules; at most as many as there are.
-    vote : {"uniform", "distance"}
-        Whether nearer neighbours count more, by 1 / distance (``rule="k-nearest"``).
-    alpha : float in ]0, 1[
-        How much an item takes from its neighbours (``rule="spreading"``).
+    {parameters}
+    {ridge}
+    rule : {"class-mean", "nearest", "k-nearest", "spreading"} or rule
+        How labels follow from distances: the name of a rule, or a rule object with its settings,
+        such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.estimators.rules`.
     new_items : {"attached", "augmented"}
         How items that were not in the fit are labelled. "attached": joined to the items of the fit,
         which stay as they are. "augmented", as in the paper, for feature tables: all sources are
         computed anew with the item added, one item at a time. Both give the same distances from a
         new item where sources compare two items only; they differ for sources that look at all
         items, such as ``knn_path_length``.
-    method, max_iter, solver_options, random_state, n_jobs, verbose
-        As in :class:`MetricMixture`.
 
     Attributes
     ----------
     classes_ : array
     transduction_ : (n,) array
         The label of every item of `stack_`: its own, or that of the rule.
-    mixture_, weights_, result_, n_iter_, stack_
-        As in :class:`MetricMixture`.
+    {attributes}
 
     Examples
     --------
@@ -81,48 +72,12 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
     True
     """
 
-    def __init__(
-        self,
-        sources: Any = "precomputed",
-        *,
-        objective: str | Objective | Any = "class-means",
-        rule: str = "class-mean",
-        n_neighbors: int = 5,
-        vote: str = "uniform",
-        alpha: float = 0.8,
-        new_items: str = "attached",
-        rho: float | None = None,
-        shrink_to: str = "equal",
-        beta: float = 1.0,
-        constraint: str | None = None,
-        scaling: str | ArrayLike | None = "mean",
-        projection: bool = False,
-        method: str = "full",
-        max_iter: int | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.sources = sources
-        self.objective = objective
-        self.rule = rule
-        self.n_neighbors = n_neighbors
-        self.vote = vote
-        self.alpha = alpha
-        self.new_items = new_items
-        self.rho = rho
-        self.shrink_to = shrink_to
-        self.beta = beta
-        self.constraint = constraint
-        self.scaling = scaling
-        self.projection = projection
-        self.method = method
-        self.max_iter = max_iter
-        self.solver_options = solver_options
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    rule: str | Rule = "class-mean"
+    new_items: str = "attached"
+
+    transduction_: AnyArray = field(init=False)
+    _codes: Indices = field(init=False)
+    _rule: FittedRule = field(init=False)
 
     def fit(self, X: Any, y: Any) -> MetricMixtureClassifier:
         """Learn the weights, and label the unlabelled items.
@@ -134,39 +89,54 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
             -1 (among texts: "" or "-1") marks items without a label.
         """
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
-        check_rule(self.rule, self.n_neighbors, self.vote, self.alpha)
-        with all_or_nothing(self):
+        as_rule(self.rule)
+        with discard_previous_fit(self):
             opened = self._open(X, y)
-            return self._fit_opened(opened, *encode(self, y))
+            self._fit_input(opened, *encode_labels(y, type(self).__name__))
+        return self
 
-    def _fit_opened(
-        self, opened: Input, classes: NDArray[Any], given: NDArray[np.int64]
-    ) -> MetricMixtureClassifier:
-        """Fit to items that have been opened, `given` being the class numbers of X."""
+    def _fit_input(self, opened: Input, classes: AnyArray, given: Indices) -> None:
+        """Fit to items that were read before, `given` being the class numbers of X."""
         self.classes_ = classes
         self._codes = np.full(opened.stack.n_items, -1)
         self._codes[opened.samples] = given
-        self._learn(opened, make_objective(self, self._codes, self.classes_))
-        self._rule = self._make_rule(self._lengths(), self._codes)
+        self._learn(opened, make_objective(self, self._codes, classes))
+        self._rule = self._fitted_rule(self._lengths(), self._codes)
         labels = self._codes.copy()
-        open_items = labels < 0
-        if open_items.any():
-            labels[open_items] = self._rule.members[open_items].argmax(axis=1)
-        self.transduction_ = self.classes_[labels]
-        return self
+        unlabelled = labels < 0
+        if unlabelled.any():
+            labels[unlabelled] = self._rule.probabilities[unlabelled].argmax(axis=1)
+        self.transduction_ = classes[labels]
+
+    def _fitted_rule(self, lengths: EdgeLengths, codes: Indices) -> FittedRule:
+        return FittedRule(as_rule(self.rule), lengths, codes, len(self.classes_), self.n_jobs)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities of the items X, (M, C), in the order of `classes_`."""
         check_is_fitted(self)
         members = self._input.members(X)
         if members is not None:
-            return self._rule.members[members]
+            return self._rule.probabilities[members]
         if self.new_items == "augmented":
-            return self._augmented(X)
-        blocks = self._input.blocks(self, X)
-        return np.concatenate([self._rule.of(self._join_rows(rows)) for rows in blocks])
+            return np.array([rule.probabilities[-1] for rule in self._augmented_rules(X)])
+        blocks = (self._join_rows(rows) for rows in self._new_rows(X))
+        return np.concatenate([self._rule.new_probabilities(new) for new in blocks])
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def _augmented_rules(self, X: Any) -> Iterator[FittedRule]:
+        """Yield, for each new item, the rule of the fit with that item added as the last one."""
+        if not isinstance(self._input, FeatureInput):
+            raise InputError(
+                "'augmented' computes the sources anew, which takes a feature table and "
+                "sources=[...]",
+                argument="new_items",
+                remedy="use 'attached' for precomputed dissimilarities",
+            )
+        codes = np.append(self._codes, -1)
+        table = self._check_table(X, self._input.recipes, reset=False)
+        for stack in self._input.augmented(table):
+            yield self._fitted_rule(EdgeLengths(stack, self.mixture_), codes)
+
+    def predict(self, X: Any) -> AnyArray:
         """Return the labels of the items X."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
@@ -207,32 +177,3 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureEstimator):
             )
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels[known], found[known], sample_weight=weights))
-
-    def _make_rule(self, lengths: EdgeLengths, codes: NDArray[np.int64]) -> Rule:
-        return make_rule(
-            self.rule,
-            lengths,
-            codes,
-            len(self.classes_),
-            n_neighbors=self.n_neighbors,
-            vote=self.vote,
-            alpha=self.alpha,
-            n_jobs=self.n_jobs,
-        )
-
-    def _augmented(self, X: Any) -> Floats:
-        if not isinstance(self._input, FeatureInput):
-            raise InputError(
-                (
-                    "'augmented' computes the sources anew, which takes a feature table "
-                    "and sources=[...]"
-                ),
-                argument="new_items",
-                remedy="use 'attached' for precomputed dissimilarities",
-            )
-        codes = np.append(self._codes, -1)
-        rows = []
-        for stack in self._input.augmented(self, X):
-            rule = self._make_rule(EdgeLengths(stack, self.mixture_), codes)
-            rows.append(rule.members[-1])
-        return np.array(rows)

@@ -24,18 +24,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import ONE_RUN, make_objective, refuse_fixed_labels, seed_of
+from metricmix.estimators.base import check_refittable, make_objective, seed_of, total_weight
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.held_out import HeldOut
-from metricmix.estimators.labels import LabelledKFold
+from metricmix.estimators.cross_validation import FEWEST_LABELS, FoldPredictor, LabelledKFold
+from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_integer
 
 if TYPE_CHECKING:
@@ -45,9 +44,14 @@ __all__ = ["KINDS", "Comparison", "Method", "compare"]
 
 
 Fold = tuple[Indices, Indices]
-"""Places of the training items and of those held out, among the labelled ones."""
-FEWEST = 3
-"""Labelled items there must be: one to hold out, and two to learn from."""
+"""Positions of the training items and of those held out, among the labelled ones."""
+KINDS = {
+    "learned": "learned mixture",
+    "equal": "equal weights",
+    "best-single": "best single source",
+    "most-frequent": "most frequent class",
+}
+"""What is compared besides the sources, and its name."""
 
 
 def compare(
@@ -70,7 +74,7 @@ def compare(
     n_splits : int
         Folds, at most as many as there are labelled items.
     n_repeats : int
-        How often to deal the folds anew.
+        Number of repetitions, each with new folds.
     random_state : int, RandomState, Generator or None
         For the folds. Learning has that of the model.
     on_fold : callable, optional
@@ -118,24 +122,24 @@ def compare(
             remedy="of a search pass best_estimator_, whose settings are then not tested",
         )
     check_is_fitted(model)
-    refuse_fixed_labels(model.objective)
+    check_refittable(model.objective)
     n_splits = check_integer(n_splits, name="n_splits", low=2)
     labelled = np.flatnonzero(model._codes >= 0)
-    if len(labelled) < FEWEST:
+    if len(labelled) < FEWEST_LABELS:
         raise InputError(
             argument="model",
             expected=(
-                f"{FEWEST} labelled items at least, to hold one out and learn from "
+                f"{FEWEST_LABELS} labelled items at least, to hold one out and learn from "
                 f"the others, found {len(labelled)}"
             ),
         )
     n_splits = min(n_splits, len(labelled))
     splitter = LabelledKFold(n_splits, n_repeats=n_repeats, random_state=seed_of(random_state))
-    return _Trials(model, labelled, splitter, on_fold).run()
+    return Trials(model, labelled, splitter, on_fold).run()
 
 
-class _Trials:
-    """The folds of a comparison, and what each method makes of them."""
+class Trials:
+    """The folds of a comparison, and the predictions of each method on them."""
 
     def __init__(
         self,
@@ -145,124 +149,104 @@ class _Trials:
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
         self.model, self.stack, self.labelled = model, model.stack_, labelled
-        self.codes = model._codes[labelled]
-        self.n_classes = len(model.classes_)
-        self.splitter = splitter
+        self.codes, self.splitter = model._codes[labelled], splitter
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
-        self.inner = [self._divided(train) for train, _ in self.folds]
-        self.on_fold, self.done = on_fold, 0
-        self.not_learned = self.not_converged = 0
+        self.on_fold = on_fold or (lambda done, total: None)
 
     def run(self) -> Comparison:
-        """Ask all of them."""
-        R, classes = self.stack.n_sources, self.model.classes_
-        equal = self._metric(self.model._equal_weights(self.stack))
-        found = {"equal": self._answers([equal] * len(self.folds))}
-        self._count()
-        singles, scores = [], []
+        """Compare all methods."""
+        R, names, classes = self.stack.n_sources, self.stack.names, self.model.classes_
+        total = R + 1 + len(self.folds)
+        equal = self.model._equal_weights(self.stack)
+        metric = self.metric(equal)
+        found = {"equal": [self.predict(metric, fold) for fold in self.folds]}
+        self.on_fold(1, total)
+        # The training items of each fold are split again, to choose the best single source.
+        inner: list[list[Fold]] = []
+        for train, _ in self.folds:
+            again = LabelledKFold(
+                min(self.splitter.n_splits, len(train)), random_state=self.splitter.random_state
+            )
+            split = again.split(None, self.codes[train])
+            inner.append([(train[a], train[b]) for a, b in split])
+        singles, losses = [], []
         for r in range(R):
-            metric = self._metric(self.model._total_weight() * np.eye(R)[r])
-            singles.append(self._answers([metric] * len(self.folds)))
-            scores.append([self._score(metric, inner) for inner in self.inner])
-            self._count()
-        best = [of_fold.index(min(of_fold)) for of_fold in zip(*scores, strict=True)]
+            metric = self.metric(total_weight(self.model.constraint) * np.eye(R)[r])
+            singles.append([self.predict(metric, fold) for fold in self.folds])
+            losses.append([self.losses(metric, folds) for folds in inner])
+            self.on_fold(r + 2, total)
+        best = [of_fold.index(min(of_fold)) for of_fold in zip(*losses, strict=True)]
         found["best-single"] = [singles[r][f] for f, r in enumerate(best)]
-        found["most-frequent"] = [
-            np.full(len(test), np.bincount(self.codes).argmax()) for _, test in self.folds
-        ]
-        found["learned"], weights = self._learned()
-        methods = [self._method(KINDS[kind], kind, answers) for kind, answers in found.items()]
-        names = self.stack.names
-        methods += [self._method(names[r], "single", singles[r]) for r in range(R)]
+        most_frequent = np.bincount(self.codes).argmax()
+        found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
+        found["learned"], results = [], []
+        for f, fold in enumerate(self.folds):
+            results.append(self.learn(fold[0]))
+            found["learned"].append(self.predict(self.metric(results[f].weights), fold))
+            self.on_fold(R + 2 + f, total)
+        not_converged = sum(not result.status.is_success for result in results)
+        if not_converged:
+            warn_caller(
+                f"in {not_converged} of {len(self.folds)} folds learning stopped before it "
+                "converged; raise max_iter",
+                ConvergenceWarning,
+            )
+        methods = [self.method(KINDS[kind], kind, answers) for kind, answers in found.items()]
+        methods += [self.method(names[r], "single", singles[r]) for r in range(R)]
         order = ("learned", "equal", "best-single", "single", "most-frequent")
         methods.sort(key=lambda method: order.index(method.kind))
-        confusion = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
+        confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
         for (_, test), answer in zip(self.folds, found["learned"], strict=True):
             np.add.at(confusion, (self.codes[test], answer), 1)
+        not_learned = sum(result.objective_kind == "none" for result in results)
         return Comparison(
             methods=tuple(methods),
-            how=self._how(),
+            how=self.how(not_learned if isinstance(self.model.objective, str) else 0),
             classes=classes,
             confusion=confusion,
             items=self.stack.items[self.labelled],
             labels=classes[self.codes],
             chosen={names[r]: best.count(r) for r in range(R)},
-            weights=np.array(weights),
+            weights=np.array([result.weights for result in results]),
             n_splits=self.splitter.n_splits,
             n_repeats=self.splitter.n_repeats,
         )
 
-    # -- metrics and what they say ---------------------------------------------------------------
-
-    def _metric(self, weights: Floats) -> HeldOut:
+    def metric(self, weights: Floats | None) -> FoldPredictor:
+        """Return the metric of some weights."""
+        assert weights is not None
         model, stack = self.model, self.stack
         mixture = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
-        options: Any = {"vote": model.vote, "alpha": model.alpha, "n_jobs": model.n_jobs}
-        return HeldOut(EdgeLengths(stack, mixture), self.labelled, self.n_classes, **options)
+        lengths = EdgeLengths(stack, mixture)
+        return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
 
-    def _probabilities(self, metric: HeldOut, fold: Fold) -> Floats:
+    def probabilities(self, metric: FoldPredictor, fold: Fold) -> Floats:
+        """Return the class probabilities of the items held out in a fold."""
         train, test = fold
         known = np.full(len(self.codes), -1)
         known[train] = self.codes[train]
-        return metric.probabilities(self.model.rule, self.model.n_neighbors, test, known)
+        return metric.probabilities(as_rule(self.model.rule), test, known)
 
-    def _answers(self, metrics: list[HeldOut]) -> list[Indices]:
-        """Return the class numbers of the items held out in each fold, by its metric."""
-        return [
-            self._probabilities(metric, fold).argmax(axis=1)
-            for metric, fold in zip(metrics, self.folds, strict=True)
-        ]
+    def predict(self, metric: FoldPredictor, fold: Fold) -> Indices:
+        """Return the class numbers of the items held out in a fold."""
+        return np.asarray(self.probabilities(metric, fold).argmax(axis=1))
 
-    # -- the best single source ------------------------------------------------------------------
-
-    def _divided(self, train: Indices) -> list[Fold]:
-        """Return the training items divided again; nothing else is looked at."""
-        again = LabelledKFold(
-            min(self.splitter.n_splits, len(train)), random_state=self.splitter.random_state
-        )
-        return [(train[a], train[b]) for a, b in again.split(None, self.codes[train])]
-
-    def _score(self, metric: HeldOut, folds: list[Fold]) -> tuple[float, float]:
-        """Return how often a metric errs on the inner folds, and its log loss."""
-        p = np.concatenate([self._probabilities(metric, fold) for fold in folds])
+    def losses(self, metric: FoldPredictor, folds: list[Fold]) -> tuple[float, float]:
+        """Return the error rate of a metric on some folds, and its log loss."""
+        p = np.concatenate([self.probabilities(metric, fold) for fold in folds])
         right = np.concatenate([self.codes[test] for _, test in folds])
         chance = np.maximum(p[np.arange(len(p)), right], 1e-15)
         return float((p.argmax(axis=1) != right).mean()), float(-np.log(chance).mean().round(12))
 
-    # -- the learned mixture ---------------------------------------------------------------------
+    def learn(self, train: Indices) -> SolveResult:
+        """Learn the weights from the labels of the training items, as the model does from all.
 
-    def _learned(self) -> tuple[list[Indices], list[Floats]]:
-        """Return the answers of the weights learned on each fold, and these."""
-        answers, weights = [], []
-        for fold in self.folds:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # one for all of them, below
-                result = self._learn(fold[0])
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            self.not_converged += not result.status.is_success
-            assert result.weights is not None
-            weights.append(result.weights)
-            metric = self._metric(result.weights)
-            answers.append(self._probabilities(metric, fold).argmax(axis=1))
-            self._count()
-        if self.not_converged:
-            warn_caller(
-                f"in {self.not_converged} of {len(self.folds)} folds learning stopped before it "
-                "converged; raise max_iter",
-                ConvergenceWarning,
-            )
-        return answers, weights
-
-    def _learn(self, train: Indices) -> SolveResult:
-        """Learn the weights from the labels of the training items, as the model does from all."""
+        Weights stay equal where these are too few for a named objective.
+        """
         trial = copy(self.model)
         trial.random_state = deepcopy(self.model.random_state)
-        trial.verbose = False
-        options = {k: v for k, v in (self.model.solver_options or {}).items() if k not in ONE_RUN}
         sizes = np.bincount(self.codes[train])
         if isinstance(trial.objective, str) and (sizes.max() < 2 or (sizes > 0).sum() < 2):
-            self.not_learned += 1
             return trial._solve(None, self.stack)
         known = np.full(self.stack.n_items, -1)
         known[self.labelled[train]] = self.codes[train]
@@ -272,16 +256,15 @@ class _Trials:
             raise InputError(
                 "one of the training sets will not do", argument="model", remedy=error
             ) from None
-        return trial._solve(objective, self.stack, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
+            result = trial._solve(objective, self.stack, refit=True, verbose=False)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result
 
-    # -- what came out ---------------------------------------------------------------------------
-
-    def _count(self) -> None:
-        self.done += 1
-        if self.on_fold is not None:
-            self.on_fold(self.done, self.stack.n_sources + 1 + len(self.folds))
-
-    def _method(self, name: str, kind: str, answers: list[Indices]) -> Method:
+    def method(self, name: str, kind: str, answers: list[Indices]) -> Method:
+        """Return how good the predictions of a method are."""
         splits, L = self.splitter.n_splits, len(self.codes)
         right = [
             (answer == self.codes[test]).mean()
@@ -299,7 +282,8 @@ class _Trials:
             self.model.classes_[predicted],
         )
 
-    def _how(self) -> str:
+    def how(self, not_learned: int) -> str:
+        """Return how the comparison was made, in a sentence."""
         splits, repeats = self.splitter.n_splits, self.splitter.n_repeats
         dealt = f", dealt {repeats} times," if repeats > 1 else ""
         alone = int((np.bincount(self.codes) == 1).sum())
@@ -310,23 +294,12 @@ class _Trials:
         if alone:
             classes = "1 class has" if alone == 1 else f"{alone} classes have"
             parts.append(f"{classes} a single labelled item, which nobody gets right")
-        if self.not_learned:
+        if not_learned:
             parts.append(
-                f"in {self.not_learned} of {len(self.folds)} folds there were too few labels to "
+                f"in {not_learned} of {len(self.folds)} folds there were too few labels to "
                 "learn from, and weights stayed equal"
             )
         return "; ".join(parts)
-
-
-# -- what a comparison found: methods side by side, on labels that none of them saw -------------
-
-KINDS = {
-    "learned": "learned mixture",
-    "equal": "equal weights",
-    "best-single": "best single source",
-    "most-frequent": "most frequent class",
-}
-"""What is compared besides the sources, and its name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +328,7 @@ class Method:
     accuracy: Floats
     mean: float
     standard_error: float
-    predictions: NDArray[Any]
+    predictions: AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,10 +358,10 @@ class Comparison:
 
     methods: tuple[Method, ...]
     how: str
-    classes: NDArray[Any]
+    classes: AnyArray
     confusion: Indices
-    items: NDArray[Any]
-    labels: NDArray[Any]
+    items: AnyArray
+    labels: AnyArray
     chosen: dict[str, int]
     weights: Floats
     n_splits: int

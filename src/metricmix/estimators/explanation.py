@@ -1,30 +1,30 @@
-"""Why an item has its label."""
+"""Why an item has its label: the labelled items near it, the paths to them, and the sources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.attribution import (
-    NEW,
-    ClassScores,
     Contributions,
-    Ways,
-    column,
-    id_of,
-    in_order,
-    place_of,
-    take_scores_apart,
-    ways_from_member,
-    ways_from_outside,
+    by_size,
+    edge_parts,
+    item_position,
+    unused_name,
 )
-from metricmix.estimators.rules import ClassMean
+from metricmix.estimators.rules import ClassMean, FittedRule
 from metricmix.exceptions import InputError
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.typing import Floats
+from metricmix.objectives.class_means import class_mean_scores
+from metricmix.paths.dijkstra import dijkstra
+from metricmix.paths.pair import Path, bundle_paths
+from metricmix.paths.trees import grow_trees
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer
 
 if TYPE_CHECKING:
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.classifier import MetricMixtureClassifier
 
-__all__ = ["Explanation", "Neighbour", "explain"]
+__all__ = ["ClassScores", "Explanation", "Neighbour", "explain"]
 
+NEW = "new item"
+"""What an item is called that was not in the fit."""
 SHOWN = 5
-"""Sources that a line of text names; the rest are put together."""
+"""Sources that a line of text names; the others are summed."""
+LABELS_BY_SOURCE = 500
+"""Up to this many labelled items, the distances between them are split by source too."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Neighbour:
     label: Any
     distance: float
     contributions: Contributions
+
+    def __str__(self) -> str:
+        between = ", ".join(map(str, self.contributions.nodes[1:-1]))
+        through = f" through {between}" if between else ""
+        return f"{self.item} ({self.label!r}) at {self.distance:.3g}{through}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,30 +113,78 @@ class Explanation:
         for neighbour in self.nearest:
             parts = neighbour.contributions.totals
             about = {
-                column("item", list(parts)): neighbour.item,
-                column("label", list(parts)): neighbour.label,
-                column("distance", list(parts)): neighbour.distance,
+                unused_name("item", list(parts)): neighbour.item,
+                unused_name("label", list(parts)): neighbour.label,
+                unused_name("distance", list(parts)): neighbour.distance,
             }
             rows.append({**about, **parts})
         return pd.DataFrame(rows)
 
     def __str__(self) -> str:
+        def listed(parts: dict[str, float]) -> str:
+            """Return parts in a line, the largest first."""
+            sizes = by_size(parts)
+            words = [f"{name} {value:+.2g}" for name, value in sizes[:SHOWN]]
+            if sizes[SHOWN:]:
+                words.append(f"others {sum(value for _, value in sizes[SHOWN:]):+.2g}")
+            return ", ".join(words)
+
         how = "as given" if self.given else f"by the rule {self.rule!r}"
         name = self.item if self.item == NEW else f"item {self.item}"
         lines = [f"{name} is {self.label!r} ({self.probability(self.label):.2f}), {how}"]
         if self.nearest:
-            lines.append("nearest labelled: " + ", ".join(map(_described, self.nearest)))
+            lines.append("nearest labelled: " + ", ".join(map(str, self.nearest)))
         other = self.runner_up
         if self.scores is not None:
             rank = "the runner-up"
             if self.probability(other) > self.probability(self.label):
                 rank = "which the rule prefers"
-            odds = _listed(self.scores.log_odds(self.label, other))
+            odds = listed(self.scores.log_odds(self.label, other))
             lines.append(f"for {self.label!r} rather than {other!r}, {rank}: {odds}")
         elif self.nearest:
             first = self.nearest[0]
-            lines.append(f"distance to {first.item}: {_listed(first.contributions.totals)}")
+            lines.append(f"distance to {first.item}: {listed(first.contributions.totals)}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """The scores of the rule "class-mean", by source: distances to the means of the classes.
+
+    Attributes
+    ----------
+    classes : list of C labels
+    columns : list of K names
+        The sources and "link"; with more than 500 labelled items also "within", what the distances
+        within the class take off its score, whatever their source.
+    parts : (C, K) array
+        They add up to the scores.
+    """
+
+    classes: list[Any]
+    columns: list[str]
+    parts: Floats
+
+    @property
+    def scores(self) -> Floats:
+        """The scores, (C,); the smaller, the nearer."""
+        return np.asarray(self.parts.sum(axis=1))
+
+    def log_odds(self, label: Any, other: Any) -> dict[str, float]:
+        r"""Return what speaks for one class rather than another, by source.
+
+        .. math:: \log \frac{p_a}{p_b} = s_b - s_a
+        """
+        a, b = self.classes.index(label), self.classes.index(other)
+        return dict(zip(self.columns, (self.parts[b] - self.parts[a]).tolist(), strict=True))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per class: a column per source, link, and the score."""
+        import pandas as pd
+
+        table = pd.DataFrame(self.parts, index=self.classes, columns=self.columns)
+        table[unused_name("score", self.columns)] = self.scores
+        return table
 
 
 def explain(
@@ -169,83 +226,200 @@ def explain(
     check_integer(k, name="k", low=1)
     if (i is None) == (X is None):
         raise InputError("i, X: expected an item of the stack, or one new row; pass one of them")
+    stack = model.stack_
     if X is not None:
         members = model._input.members(X)
+        p = model.predict_proba(X)
+        if len(p) != 1:
+            raise InputError(argument="X", expected="one item to explain", found=len(p))
         if members is None:
-            return _explain_new(model, X, k)
-        _check_one(len(members))
-        i = id_of(model.stack_, int(members[0]))
-    place = place_of(model.stack_, i, "i")
-    given = bool(model._codes[place] >= 0)
-    label = model.transduction_[place : place + 1].tolist()[0]
-    ways = ways_from_member(model._rule, place)
-    about = (id_of(model.stack_, place), label, given)
-    return _explanation(model, about, model._rule.members[place], ways, k, besides=place)
-
-
-def _explain_new(model: MetricMixtureClassifier, X: Any, k: int) -> Explanation:
-    """Explain an item that was not in the fit."""
-    p = model.predict_proba(X)
-    _check_one(len(p))
-    label = model.classes_[p.argmax(axis=1)].tolist()[0]
-    n = model.stack_.n_items
-    if model.new_items == "augmented":
-        stack = next(model._input.augmented(model, X))  # type: ignore[attr-defined]
-        codes = np.append(model._codes, -1)
-        ways = ways_from_member(model._make_rule(EdgeLengths(stack, model.mixture_), codes), n, n)
-        return _explanation(model, (NEW, label, False), p[0], ways, k)
-    rows = model._input.rows(model, X)
-    new = model._join_rows(rows)
-    same = int(new.same[0])
-    if same >= 0:  # no source tells it from that item
-        ways = ways_from_member(model._rule, same)
+            label = model.classes_[p.argmax(axis=1)].tolist()[0]
+            return describe(model, (NEW, label, False), p[0], paths_from_new_item(model, X, k), k)
+        position = int(members[0])
     else:
-        ways = ways_from_outside(model._rule, new, rows[0].T, k)
-    return _explanation(model, (NEW, label, False), p[0], ways, k)
+        position = item_position(stack, i, "i")
+    label = model.transduction_[position : position + 1].tolist()[0]
+    about = (id_of(stack, position), label, bool(model._codes[position] >= 0))
+    paths = paths_from_item(model._rule, position)
+    return describe(model, about, model._rule.probabilities[position], paths, k, position)
 
 
-def _explanation(
+def describe(
     model: MetricMixtureClassifier,
     about: tuple[Any, Any, bool],
     probabilities: Floats,
-    ways: Ways,
+    paths: LabelPaths,
     k: int,
     besides: int = -1,
 ) -> Explanation:
-    rule, classes = ways.rule, model.classes_.tolist()
-    targets, distances = ways.targets, ways.distances
+    """Return the explanation of an item from its paths to labelled items, `besides` left out.
+
+    `about` are the item, its label, and whether that was given.
+    """
+    fit, classes = paths.rule, model.classes_.tolist()
+    targets, distances = paths.targets, paths.distances
     order = [t for t in np.argsort(distances, kind="stable").tolist() if targets[t] != besides]
     nearest = tuple(
         Neighbour(
             id_of(model.stack_, int(targets[t])),
-            classes[rule.codes[targets[t]]],
+            classes[fit.codes[targets[t]]],
             float(distances[t]),
-            ways.contributions(t),
+            paths.contributions(t),
         )
         for t in order[:k]
     )
-    scores = None
-    if isinstance(rule, ClassMean):
-        scores = take_scores_apart(rule, ways, classes)
-    return Explanation(*about, rule.name, classes, probabilities, nearest, scores)
+    scores = class_scores(paths, classes) if isinstance(fit.rule, ClassMean) else None
+    return Explanation(*about, fit.rule.name, classes, probabilities, nearest, scores)
 
 
-def _check_one(found: int) -> None:
-    if found != 1:
-        raise InputError(argument="X", expected="one item to explain", found=found)
+def id_of(stack: DissimilarityStack, item: int) -> Any:
+    """Return the id of an item, as a Python object."""
+    return stack.items[item : item + 1].tolist()[0]
 
 
-def _described(neighbour: Neighbour) -> str:
-    between = ", ".join(map(str, neighbour.contributions.nodes[1:-1]))
-    through = f" through {between}" if between else ""
-    return f"{neighbour.item} ({neighbour.label!r}) at {neighbour.distance:.3g}{through}"
+# -- paths to the labelled items -----------------------------------------------------------------
 
 
-def _listed(parts: dict[str, float]) -> str:
-    """Return parts in a line, the largest first."""
-    listed = in_order(parts)
-    shown, rest = listed[:SHOWN], listed[SHOWN:]
-    words = [f"{name} {value:+.2g}" for name, value in shown]
-    if rest:
-        words.append(f"others {sum(value for _, value in rest):+.2g}")
-    return ", ".join(words)
+@dataclass(frozen=True, eq=False)
+class LabelPaths:
+    """Shortest paths from one item to labelled items.
+
+    Attributes
+    ----------
+    rule : FittedRule
+    paths : list of T Path
+    new : int, optional
+        The number that the paths use for an item that was not in the fit.
+    row : (R, n) array, optional
+        Its raw dissimilarities, if it is not in the stack either.
+    """
+
+    rule: FittedRule
+    paths: list[Path]
+    new: int | None = None
+    row: AnyArray | None = None
+
+    @property
+    def targets(self) -> Indices:
+        """The labelled items, (T,)."""
+        return np.array([path.nodes[-1] for path in self.paths])
+
+    @property
+    def distances(self) -> Floats:
+        """How far they are, (T,)."""
+        return np.array([path.length for path in self.paths])
+
+    @cached_property
+    def _edges(self) -> tuple[Indices, Floats]:
+        """The number of the path of every edge, and the parts of the edge, (E, R + 1)."""
+        lengths = self.rule.lengths
+        number = np.repeat(np.arange(len(self.paths)), [len(p.nodes) - 1 for p in self.paths])
+        edges = [edge for path in self.paths for edge in path.edges]
+        u, v = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+        if self.row is None:
+            return number, edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+        outside = u == self.new
+        raw = lengths.stack.raw_pairs(np.where(outside, 0, u), v)
+        return number, edge_parts(lengths, np.where(outside, self.row[:, v], raw))
+
+    @property
+    def parts(self) -> Floats:
+        """The parts of the distances, (T, R + 1): the sources', and last the link's."""
+        number, parts = self._edges
+        total = np.zeros((len(self.paths), parts.shape[1]))
+        np.add.at(total, number, parts)
+        return total
+
+    def contributions(self, t: int) -> Contributions:
+        """Return what the sources contribute to path number `t`."""
+        number, parts = self._edges
+        own, path, stack = parts[number == t], self.paths[t], self.rule.lengths.stack
+        ids = [NEW if v == self.new else id_of(stack, v) for v in path.nodes]
+        return Contributions(path, tuple(ids), stack.names, own[:, :-1], own[:, -1])
+
+
+def paths_from_item(rule: FittedRule, item: int, new: int | None = None) -> LabelPaths:
+    """Return the paths from an item of the stack to all labelled ones: one tree.
+
+    Where rows have to be computed, pair by pair: a tree would ask for all of them, one at a time.
+    """
+    if rule.lengths.block is None:
+        start = np.full(len(rule.labelled), item)
+        return LabelPaths(rule, list(bundle_paths(rule.lengths, start, rule.labelled)), new)
+    tree = grow_trees(rule.lengths, np.array([item]), n_jobs=rule.n_jobs)
+    return LabelPaths(rule, [tree.path(0, j) for j in rule.labelled.tolist()], new)
+
+
+def paths_from_new_item(model: MetricMixtureClassifier, X: Any, k: int) -> LabelPaths:
+    r"""Return the paths from a new item, :math:`d(x, j) = \min_u w(x, u) + d(u, j)`.
+
+    Under the rule "class-mean" those to all labelled items, else those to the k nearest.
+    """
+    n, rule = model.stack_.n_items, model._rule
+    if model.new_items == "augmented":
+        return paths_from_item(next(model._augmented_rules(X)), n, n)
+    rows = next(model._new_rows(X))
+    new = model._join_rows(rows)
+    if new.same[0] >= 0:  # no source distinguishes it from that item
+        return paths_from_item(rule, int(new.same[0]))
+    lengths = rule.lengths
+    if isinstance(rule.rule, ClassMean):
+        targets, to_targets = rule.labelled, rule.distances[0]
+    else:
+        targets = new.nearest(rule.codes >= 0, min(k, len(rule.labelled)))[1][0]
+        searches = [
+            dijkstra(lengths, targets[t : t + 1], reverse=lengths.directed)
+            for t in range(len(targets))
+        ]
+        to_targets = np.stack([search.distances for search in searches], axis=1)
+    edges = new.edges()[0]
+    first = (edges[:, None] + to_targets).argmin(axis=0)
+    rest = bundle_paths(lengths, first, targets, n_jobs=rule.n_jobs)
+    paths = [Path(float(edges[path.nodes[0]]) + path.length, (n, *path.nodes)) for path in rest]
+    return LabelPaths(rule, paths, n, rows[0].T)
+
+
+# -- the rule "class-mean", by source --------------------------------------------------------------
+
+_WITHIN: WeakKeyDictionary[FittedRule, Floats] = WeakKeyDictionary()
+"""Results of :func:`within_by_source`, the same for all items that are explained."""
+
+
+def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
+    """Return the scores by source of the item whose paths to all labelled items are given."""
+    rule = paths.rule
+    codes, names = rule.codes[rule.labelled], rule.lengths.stack.names
+    parts = paths.parts.T
+    columns = [*names, unused_name("link", names)]
+    if len(codes) > LABELS_BY_SOURCE:
+        means = class_mean_scores(parts, codes, rule.n_classes).T
+        columns.append(unused_name("within", names))
+        return ClassScores(classes, columns, np.column_stack([means, -rule.distances[1]]))
+    if rule not in _WITHIN:
+        _WITHIN[rule] = within_by_source(rule)
+    means = class_mean_scores(parts, codes, rule.n_classes, _WITHIN[rule].T).T
+    return ClassScores(classes, columns, means)
+
+
+def within_by_source(rule: FittedRule) -> Floats:
+    """Return half of the mean distances within each class, by source and link, (C, R + 1)."""
+    lengths, codes = rule.lengths, rule.codes[rule.labelled]
+    sizes = np.bincount(codes, minlength=rule.n_classes)
+    share = 1.0 / (2.0 * np.square(sizes[codes], dtype=np.float64))
+    same = codes[:, None] == codes
+    halves = np.zeros((rule.n_classes, lengths.stack.n_sources + 1))
+    if lengths.block is None:
+        i, j = np.nonzero(same)
+        paths = bundle_paths(lengths, rule.labelled[i], rule.labelled[j])
+        number, u, v = paths.edges()
+        s, flow = i[number], share[i[number]]
+    else:
+        trees = grow_trees(lengths, rule.labelled, n_jobs=rule.n_jobs)
+        demand = np.zeros(trees.distances.shape)
+        demand[:, rule.labelled] = same * share[:, None]
+        flows = trees.edge_flow(demand, n_jobs=rule.n_jobs)
+        s, v = np.nonzero(flows)
+        u, flow = trees.predecessors[s, v].astype(np.int64), flows[s, v]
+    parts = edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+    np.add.at(halves, codes[s], flow[:, None] * parts)
+    return halves

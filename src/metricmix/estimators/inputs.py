@@ -1,4 +1,4 @@
-"""The three ways in: what X is, and how new items are joined to those of the fit.
+"""What X and y are: the three kinds of input, and labels of which some are missing.
 
 ==========================  ======================================================================
 ``sources``                 X
@@ -8,6 +8,8 @@
 a list or dict of recipes   a feature table; each recipe makes a source of it
 a stack                     ids of its items: all of them take part in paths, labelled or not
 ==========================  ======================================================================
+
+An estimator opens its input once, in ``fit``. The input never writes to the estimator.
 """
 
 from __future__ import annotations
@@ -17,19 +19,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_non_negative, validate_data
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_non_negative, column_or_1d
 
-from metricmix.dissimilarity.fitted_recipes import AppliedRecipe
-from metricmix.dissimilarity.items import is_frame, is_numbering, plain_list, table_items
-from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    as_dissimilarity,
+    is_frame,
+    is_numbering,
+    plain_list,
+)
+from metricmix.dissimilarity.path_length import AppliedKnnPathLength
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import as_float_array
 
-__all__ = ["FeatureInput", "IdInput", "Input", "PrecomputedInput", "kind_of", "open_input"]
+__all__ = [
+    "FeatureInput",
+    "IdInput",
+    "Input",
+    "PrecomputedInput",
+    "check_label_order",
+    "encode_labels",
+    "input_kind",
+    "is_unlabelled",
+]
 
 VALUES_AT_ONCE = 1 << 24
 """Dissimilarities of new items that are computed at a time: 128 MiB."""
@@ -41,7 +59,7 @@ class Input(ABC):
     Attributes
     ----------
     stack : DissimilarityStack
-        All items that paths may go through.
+        All items that paths may pass through.
     samples : (n_samples,) array
         Which of them the rows of X were.
     """
@@ -50,64 +68,78 @@ class Input(ABC):
     samples: Indices
 
     def members(self, X: Any) -> Indices | None:
-        """Return the places of X among the items of the stack; None if they are new items."""
+        """Return the positions of X among the items of the stack; None if they are new items."""
         return None
 
     @abstractmethod
-    def rows(self, estimator: Any, X: Any) -> AnyArray:
-        """Return the raw dissimilarities from new items X to those of the stack: (M, n, R)."""
+    def rows(self, X: Any) -> Iterator[AnyArray]:
+        """Yield the raw dissimilarities from new items X to those of the stack, (M, n, R).
 
-    def blocks(self, estimator: Any, X: Any) -> Iterator[AnyArray]:
-        """Yield the same, some new items at a time."""
-        values = self.rows(estimator, X)
-        for start in range(0, len(values), self._step):
-            yield values[start : start + self._step]
+        Some new items at a time, so that memory stays bounded.
+        """
 
-    @property
-    def _step(self) -> int:
-        return max(1, VALUES_AT_ONCE // (self.stack.n_items * self.stack.n_sources))
+    def slices(self, n_new: int) -> Iterator[slice]:
+        """Yield the new items that are processed together."""
+        step = max(1, VALUES_AT_ONCE // (self.stack.n_items * self.stack.n_sources))
+        return (slice(start, start + step) for start in range(0, n_new, step))
 
 
 class PrecomputedInput(Input):
-    """Dissimilarities, given as they are."""
+    """Dissimilarities, given as they are.
 
-    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
+    Parameters
+    ----------
+    X : DissimilarityStack, (n, n, R) array, (n, n) array, DataFrame or mapping of these
+    scaling : as in DissimilarityStack
+    estimator_name : str
+        What error messages call the estimator.
+    """
+
+    def __init__(self, X: Any, scaling: Any, estimator_name: str) -> None:
+        self.estimator_name = estimator_name
         if not isinstance(X, DissimilarityStack):
             named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
-            given = X if named else _as_array(estimator, X, square=True)
+            given = X if named else self.as_array(X, square=True)
             try:
                 X = DissimilarityStack(given, scaling="none")
-            except InputError as error:  # one matrix is called X here, and has no option of its own
-                message = str(error).replace("stack[0]", "X", 1)
-                wrapped = "wrap it, DissimilarityStack(X, directed=True),"
-                raise InputError(message.replace("pass directed=True", wrapped)) from None
+            except InputError as error:
+                if error.argument == "stack[0]":  # one matrix, which is X itself here
+                    error = error.replace(argument="X")
+                if error.remedy.startswith("pass directed=True"):
+                    wrap = "wrap it, DissimilarityStack(X, directed=True)"
+                    error = error.replace(remedy=f"{wrap}, or symmetrise it, e.g. (X + X.T) / 2")
+                raise error from None
         if len(X) < 2:
             raise InputError(
                 argument="X", expected="two items at least", found="n_samples=1 (1 sample)"
             )
-        self.stack = _scaled(X, scaling)
+        self.stack = scaled_once(X, scaling)
         self.samples = np.arange(self.stack.n_items)
-        estimator.n_features_in_ = self.stack.n_items
 
-    def rows(self, estimator: Any, X: Any) -> AnyArray:
-        """Return X, in the order of the sources of the fit and not divided by their scales."""
+    def rows(self, X: Any) -> Iterator[AnyArray]:
+        """Yield X, in the order of the sources of the fit and not divided by their scales."""
         n, names = self.stack.n_items, self.stack.names
-        if isinstance(X, DissimilarityStack):
-            values = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1)
-            values = values[:, :, _order(names, X.names)]
-            values = values[:, self._columns(X.items if X.has_items else None)]
-        elif isinstance(X, CrossDissimilarities):
-            values = (X.values * X.scales)[:, :, _order(names, X.names)]
-            values = values[:, self._columns(X.column_items if X.has_items else None)]
+        if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
+            if set(names) != set(X.names):
+                raise InputError(
+                    argument="X",
+                    expected=f"the sources of the fit, {list(names)}, found {list(X.names)}",
+                )
+            if isinstance(X, DissimilarityStack):
+                values, ids = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1), X.items
+            else:
+                values, ids = X.values * X.scales, X.column_items
+            values = values[:, :, [X.names.index(name) for name in names]]
+            values = values[:, self.columns(ids if X.has_items else None)]
         else:
-            values = _as_array(estimator, X)
+            values = self.as_array(X)
             values = values[:, :, None] if values.ndim == 2 else values
             if is_frame(X):
-                values = values[:, self._columns(None if is_numbering(X.columns) else X.columns)]
+                values = values[:, self.columns(None if is_numbering(X.columns) else X.columns)]
         if values.ndim != 3 or values.shape[1] != n:
             width = values.shape[1] if values.ndim > 1 else 0
             raise InputError(
-                f"X has {width} features, but {type(estimator).__name__} is expecting {n} features "
+                f"X has {width} features, but {self.estimator_name} is expecting {n} features "
                 "as input: a dissimilarity to each of the items of the fit"
             )
         if values.shape[2] != len(names):
@@ -121,10 +153,10 @@ class PrecomputedInput(Input):
                 argument="X",
                 expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
             )
-        return values
+        return (values[part] for part in self.slices(len(values)))
 
-    def _columns(self, ids: Any) -> Any:
-        """Return where the items of the fit stand among `ids`, if both know them; else all."""
+    def columns(self, ids: Any) -> Any:
+        """Return the positions of the items of the fit among `ids`; all, if one has no ids."""
         if ids is None or not self.stack.has_items or np.array_equal(ids, self.stack.items):
             return slice(None)
         places = {label: k for k, label in enumerate(plain_list(ids))}
@@ -140,62 +172,120 @@ class PrecomputedInput(Input):
             )
         return [places[label] for label in wanted]
 
+    def as_array(self, X: Any, *, square: bool = False) -> AnyArray:
+        """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
+            )
+        if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
+            raise InputError(
+                argument="X",
+                expected="one object",
+                found="a list of matrices",
+                remedy=(
+                    "wrap it, DissimilarityStack([...]), or stack them on the last axis, "
+                    "np.stack([...], axis=-1)"
+                ),
+            )
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            return as_float_array(X, name="X")
+        array: AnyArray = check_array(
+            X, dtype="numeric", input_name="X", estimator=self.estimator_name
+        )
+        if square and array.shape[0] != array.shape[1]:
+            raise InputError(
+                argument="X",
+                expected="dissimilarities (n, n)",
+                found=f"shape {array.shape}",
+                remedy="for a feature table pass sources=[...], as in sources=['cosine']",
+            )
+        try:
+            check_non_negative(array, self.estimator_name)
+        except ValueError as error:
+            raise InputError(
+                str(error),
+                argument="X",
+                remedy="a similarity must first be turned into a dissimilarity",
+            ) from None
+        return array
+
 
 class FeatureInput(Input):
-    """A feature table, and the recipes that make dissimilarities of it."""
+    """A feature table, and the recipes that make dissimilarities of it.
 
-    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
-        self.recipes = _recipes(estimator.sources)
-        self.X = self._checked(estimator, X, ensure_min_samples=2)
-        self.applied: list[AppliedRecipe] = [recipe.apply(self.X) for recipe in self.recipes]
-        matrices = [applied.matrix for applied in self.applied]
-        names = list(estimator.sources) if isinstance(estimator.sources, Mapping) else None
-        self.stack = DissimilarityStack(matrices, names, items=table_items(X), scaling=scaling)
-        self.samples = np.arange(self.stack.n_items)
+    Parameters
+    ----------
+    sources : list or dict of recipes
+    X : (n, d) array or sparse matrix
+        As :func:`~sklearn.utils.validation.validate_data` returned it, which is also what `rows`
+        and `augmented` take.
+    scaling : as in DissimilarityStack
+    items : sequence, optional
+        Ids of the rows.
+    stack : DissimilarityStack, optional
+        What the recipes make of X, if that was computed before.
+    """
 
-    def rows(self, estimator: Any, X: Any) -> AnyArray:
-        """Return the dissimilarities of new feature rows to those of the fit."""
-        return np.concatenate(list(self.blocks(estimator, X)))
+    def __init__(
+        self,
+        sources: Any,
+        X: Any,
+        scaling: Any = None,
+        items: Any = None,
+        stack: DissimilarityStack | None = None,
+    ) -> None:
+        self.recipes = self.recipes_of(sources)
+        self.X = X
+        self.applied: list[AppliedRecipe] = [recipe.apply(X) for recipe in self.recipes]
+        if stack is None:
+            matrices = [applied.matrix for applied in self.applied]
+            names = list(sources) if isinstance(sources, Mapping) else None
+            stack = DissimilarityStack(matrices, names, items=items, scaling=scaling)
+        self.stack = stack
+        self.samples = np.arange(stack.n_items)
+        if stack.block is not None:  # new rows need these matrices too: one copy is enough
+            for r, applied in enumerate(self.applied):
+                if isinstance(applied, AppliedKnnPathLength):
+                    layer, unreachable = stack.block[r], stack.n_unreachable[r]
+                    vars(applied)["matrix"] = as_dissimilarity(layer, applied.name, unreachable)
 
-    def blocks(self, estimator: Any, X: Any) -> Iterator[AnyArray]:
-        """Yield the same, some new rows at a time."""
-        table = self._checked(estimator, X, reset=False)
-        for start in range(0, table.shape[0], self._step):
-            some = table[start : start + self._step]
-            yield np.stack([applied.cross(some) for applied in self.applied], axis=-1)
+    @staticmethod
+    def recipes_of(sources: Any) -> list[Recipe]:
+        """Return the recipes that the parameter `sources` stands for."""
+        specs = sources.items() if isinstance(sources, Mapping) else enumerate(sources)
+        return [as_recipe(spec, name=f"sources[{key!r}]") for key, spec in specs]
 
-    def augmented(self, estimator: Any, X: Any) -> Iterator[DissimilarityStack]:
+    def rows(self, X: Any) -> Iterator[AnyArray]:
+        """Yield the dissimilarities of new feature rows to those of the fit."""
+        for part in self.slices(X.shape[0]):
+            yield np.stack([applied.cross(X[part]) for applied in self.applied], axis=-1)
+
+    def augmented(self, X: Any) -> Iterator[DissimilarityStack]:
         """Yield, for each new row, the stack of all sources recomputed with that row added."""
-        table = self._checked(estimator, X, reset=False)
-        return (self._with_row(table[k : k + 1]) for k in range(table.shape[0]))
+        for k in range(X.shape[0]):
+            if isinstance(self.X, np.ndarray):
+                table = np.vstack([self.X, X[k : k + 1]])
+            else:
+                from scipy.sparse import vstack
 
-    def _checked(self, estimator: Any, X: Any, **options: Any) -> Any:
-        missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in self.recipes)
-        finite = "allow-nan" if missing else True
-        return validate_data(estimator, X, accept_sparse="csr", ensure_all_finite=finite, **options)
-
-    def _with_row(self, row: Any) -> DissimilarityStack:
-        if isinstance(self.X, np.ndarray):
-            everything = np.vstack([self.X, row])
-        else:
-            from scipy.sparse import vstack
-
-            everything = vstack([self.X, row], format="csr")
-        matrices = [recipe.apply(everything).matrix for recipe in self.recipes]
-        return DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
+                table = vstack([self.X, X[k : k + 1]], format="csr")
+            matrices = [recipe.apply(table).matrix for recipe in self.recipes]
+            yield DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
 
 
 class IdInput(Input):
     """Ids of the items of a stack that was given beforehand."""
 
-    def __init__(self, estimator: Any, X: Any, scaling: Any) -> None:
-        self.stack = _scaled(estimator.sources, scaling)
+    def __init__(self, sources: DissimilarityStack, X: Any, scaling: Any) -> None:
+        self.stack = scaled_once(sources, scaling)
         self.samples = self.members(X)
         if len(np.unique(self.samples)) < len(self.samples):
             raise InputError(argument="X", expected="each item once, found some again")
 
     def members(self, X: Any) -> Indices:
-        """Return the places of the ids."""
+        """Return the positions of the ids."""
         if X is None:
             return np.arange(self.stack.n_items)
         if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
@@ -209,17 +299,15 @@ class IdInput(Input):
         try:
             return self.stack.positions(ids)
         except InputError as error:
-            raise InputError(str(error).replace("items", "X", 1)) from None
+            raise error.replace(argument="X") from None
 
-    def rows(self, estimator: Any, X: Any) -> AnyArray:
-        """Refuse: a stack has no other items than its own."""
-        raise InputError(
-            argument="X", expected="ids of items of the stack"
-        )  # members() has answered before
+    def rows(self, X: Any) -> Iterator[AnyArray]:
+        """Raise: all items are members of the stack."""
+        raise InputError(argument="X", expected="ids of items of the stack")
 
 
-def kind_of(sources: Any) -> type[Input]:
-    """Return the way in that the parameter `sources` stands for."""
+def input_kind(sources: Any) -> type[Input]:
+    """Return the kind of input that the parameter `sources` stands for."""
     if isinstance(sources, str) and sources == "precomputed":
         return PrecomputedInput
     if isinstance(sources, DissimilarityStack):
@@ -239,62 +327,84 @@ def kind_of(sources: Any) -> type[Input]:
     )
 
 
-def open_input(estimator: Any, X: Any, scaling: Any) -> Input:
-    """Return the input of a fit: `estimator.sources` says what X is."""
-    kind: Any = kind_of(estimator.sources)
-    opened: Input = kind(estimator, X, scaling)
-    return opened
-
-
-def _recipes(sources: Any) -> list[Recipe]:
-    specs = sources.items() if isinstance(sources, Mapping) else enumerate(sources)
-    return [as_recipe(spec, name=f"sources[{key!r}]") for key, spec in specs]
-
-
-def _scaled(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
+def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
     """Scale a stack, unless it was scaled on purpose: weights keep their meaning in its slices."""
     return stack.rescaled(scaling) if stack.scaling == "none" else stack
 
 
-def _as_array(estimator: Any, X: Any, *, square: bool = False) -> AnyArray:
-    if hasattr(X, "toarray"):
-        raise TypeError(
-            "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
-            "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
-        )
-    if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
+# -- labels --------------------------------------------------------------------------------------
+
+
+def is_unlabelled(y: AnyArray) -> NDArray[np.bool_]:
+    """Return which labels stand for "unlabelled": -1, or among texts "" and "-1".
+
+    >>> is_unlabelled(np.array([0, -1, 2]))
+    array([False,  True, False])
+    >>> is_unlabelled(np.array(["tea", "", "-1"]))
+    array([False,  True,  True])
+    """
+    if y.dtype.kind in "OUS":
+        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
+    return np.asarray(y == -1)
+
+
+def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
+    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones."""
+    if y is None:
         raise InputError(
-            argument="X",
-            expected="one object",
-            found="a list of matrices",
-            remedy=(
-                "wrap it, DissimilarityStack([...]), or stack them on the last axis, "
-                "np.stack([...], axis=-1)"
+            f"This {estimator_name} estimator requires y to be passed, "
+            "but the target y is None; only an objective of your own, or objective=None in a "
+            "MetricMixture, does without labels"
+        )
+    values = y.tolist() if hasattr(y, "tolist") else y
+    for k, label in enumerate(values if isinstance(values, (list, tuple)) else ()):
+        is_nan = isinstance(label, float) and label != label
+        if label is None or is_nan or type(label).__name__ == "NAType":
+            raise InputError(
+                argument="y",
+                expected=f"a label for every item, found {label!r} at item {k}",
+                remedy="mark unlabelled items with -1, or an empty text among texts",
+            )
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    unlabelled = is_unlabelled(labels)
+    if unlabelled.all():
+        raise InputError(
+            argument="y",
+            expected=(
+                "labelled items of two classes at least, found every item unlabelled "
+                "(-1, or an empty text among texts)"
             ),
         )
-    if isinstance(X, np.ndarray) and X.ndim == 3:
-        return as_float_array(X, name="X")
-    array: AnyArray = check_array(X, dtype="numeric", input_name="X", estimator=estimator)
-    if square and array.shape[0] != array.shape[1]:
-        raise InputError(
-            argument="X",
-            expected="dissimilarities (n, n)",
-            found=f"shape {array.shape}",
-            remedy="for a feature table pass sources=[...], as in sources=['cosine']",
+    known = labels[~unlabelled]
+    check_classification_targets(known)
+    classes, numbers = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        hint = (
+            "; -1 marks unlabelled items: call a class something else" if unlabelled.any() else ""
         )
-    try:
-        check_non_negative(array, type(estimator).__name__)
-    except ValueError as error:
         raise InputError(
-            f"X: {error}; a similarity must first be turned into a dissimilarity"
-        ) from None
-    return array
+            argument="y",
+            expected=f"two classes at least, found only the class {classes[0]!s}{hint}",
+        )
+    codes = np.full(len(labels), -1, dtype=np.int64)
+    codes[~unlabelled] = numbers
+    return classes, codes
 
 
-def _order(expected: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
-    """Return where the sources of the fit stand among those found."""
-    if set(expected) != set(found):
+def check_label_order(X: Any, y: Any) -> None:
+    """Raise if labels are indexed by what X holds or is indexed by, in another order."""
+    index = getattr(y, "index", None)
+    own = getattr(X, "index", X)
+    if index is None or callable(index) or callable(own) or np.ndim(own) != 1:
+        return
+    of_labels, of_items = list(index), list(own)
+    same_length = len(of_labels) == len(of_items)
+    if same_length and of_labels != of_items and set(of_labels) == set(of_items):
         raise InputError(
-            argument="X", expected=f"the sources of the fit, {list(expected)}, found {list(found)}"
+            argument="y",
+            expected=(
+                "labels in the order of X, found its index to hold the same ids in another order"
+            ),
+            remedy="pass y.loc[ids]",
         )
-    return [found.index(name) for name in expected]

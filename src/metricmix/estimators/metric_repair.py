@@ -12,10 +12,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.minplus import min_plus
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness.nearest_metric import NORMS, nearest_metric
 from metricmix.paths.all_pairs import project
-from metricmix.paths.min_plus import min_plus
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_square
 

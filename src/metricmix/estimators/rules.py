@@ -1,23 +1,28 @@
 r"""Prediction rules: from the learned metric and the labelled items to class probabilities.
 
-================  ================================================================================
-``"nearest"``     the class of the nearest labelled item (the paper);
-                  :math:`p_c \propto e^{-d_c}` with :math:`d_c` the distance to class c
-``"k-nearest"``   votes of the k nearest labelled items, equal or by :math:`1 / d`
-``"class-mean"``  :math:`p_c \propto e^{-s_c}` with the distance to the mean of a class
-                  :math:`s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i)
-                  - \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j)`
-``"spreading"``   labels spread over the graph of nearest neighbours in the metric
-================  ================================================================================
+================  ==================  ============================================================
+name              object              class probabilities of an item x
+================  ==================  ============================================================
+``"class-mean"``  :class:`ClassMean`  :math:`p_c \propto e^{-s_c}`, with the distance to the mean of
+                                      a class :math:`s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i)
+                                      - \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j)`
+``"nearest"``     :class:`Nearest`    the class of the nearest labelled item (the paper);
+                                      :math:`p_c \propto e^{-d_c}`, :math:`d_c` the distance to
+                                      class c
+``"k-nearest"``   :class:`KNearest`   votes of the k nearest labelled items
+``"spreading"``   :class:`Spreading`  labels spread over the neighbour graph of the metric
+================  ==================  ============================================================
 
-Each rule answers for all items of the stack at once, and for new items joined to them. Nearest
-labels come from one search that starts at all labelled items together, class means from one
+A rule object holds the settings of a rule and nothing else. :class:`FittedRule` applies it to a
+metric and its labelled items: to all items of the stack at once, and to new items joined to them.
+Nearest labels come from one search that starts at all labelled items together, class means from one
 shortest-path tree per labelled item: never one search per unlabelled item.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -26,8 +31,8 @@ import numpy as np
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
 from metricmix.objectives.class_means import class_mean_scores, half_means
-from metricmix.paths.forest import search_forest
-from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_marks
+from metricmix.paths.dijkstra import dijkstra
+from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_labels
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.typing import Floats, Indices
@@ -36,303 +41,346 @@ from metricmix.validation import check_choice, check_integer, check_number
 __all__ = [
     "RULES",
     "ClassMean",
+    "FittedRule",
     "KNearest",
     "Nearest",
     "Rule",
     "Spreading",
-    "by_distance_to_class",
-    "check_rule",
-    "judge",
-    "make_rule",
-    "softmax",
-    "votes",
+    "as_rule",
 ]
 
-
 NEAREST_CLASSES = 16
-"""Classes that the nearest rule tells apart for an item; those farther away have probability 0."""
-BANDWIDTH = 1.0
-"""Width of the spreading kernel, in median distances to the last of the k neighbours."""
+"""Classes that the nearest rule distinguishes per item; those farther away have probability 0."""
 
 
-class Rule(ABC):
-    """A prediction rule over a metric, for C classes.
+class FittedRule:
+    """A rule applied to a metric and its labelled items; nothing is computed before it is needed.
 
     Parameters
     ----------
+    rule : Rule
     lengths : EdgeLengths
-        What the metric is made of.
+        The edge lengths of the metric.
     codes : (n,) array
         Class numbers 0 .. C - 1; -1 for unlabelled items.
     n_classes : int
+    n_jobs : int, optional
+        Threads.
     """
 
-    name: ClassVar[str]
-
     def __init__(
-        self, lengths: EdgeLengths, codes: Indices, n_classes: int, *, n_jobs: int | None = None
+        self,
+        rule: Rule,
+        lengths: EdgeLengths,
+        codes: Indices,
+        n_classes: int,
+        n_jobs: int | None = None,
     ) -> None:
-        self.lengths, self.codes, self.n_classes = lengths, codes, n_classes
+        self.rule, self.lengths, self.codes, self.n_classes = rule, lengths, codes, n_classes
         self.labelled = np.flatnonzero(codes >= 0)
         self.n_jobs = n_jobs
 
     @cached_property
-    @abstractmethod
-    def members(self) -> Floats:
+    def distances(self) -> tuple[Floats, Any]:
+        """The distances that the rule needs, from :meth:`Rule.search`."""
+        return self.rule.search(self)
+
+    @cached_property
+    def probabilities(self) -> Floats:
         """Class probabilities of all items of the stack, (n, C)."""
+        return self.rule.item_probabilities(self)
+
+    def new_probabilities(self, new: NewItems) -> Floats:
+        """Return the class probabilities of new items, (M, C)."""
+        return self.rule.new_probabilities(self, new)
+
+
+@dataclass(frozen=True)
+class Rule(ABC):
+    """Base of the prediction rules: how class probabilities follow from distances.
+
+    A rule is immutable and has no state; what it computes for a fit is kept by a
+    :class:`FittedRule`.
+    """
+
+    name: ClassVar[str]
+    """What the parameter ``rule`` of a classifier calls this rule with its default settings."""
 
     @abstractmethod
-    def of(self, new: NewItems) -> Floats:
+    def search(self, fit: FittedRule) -> tuple[Floats, Any]:
+        """Return the distances that the other methods need, and what they belong to."""
+
+    @abstractmethod
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items of the stack, (n, C)."""
+
+    @abstractmethod
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
         """Return the class probabilities of new items, (M, C)."""
 
+    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+        """Return the class probabilities (M, C) of items from their distances to labelled items.
 
-class Nearest(Rule):
-    """The class of the nearest labelled item."""
+        Rules are so compared on the same shortest paths. Not for :class:`Spreading`, which needs
+        the distances to unlabelled items too.
 
-    name = "nearest"
-
-    @cached_property
-    def table(self) -> tuple[Floats, Indices]:
-        """The nearest classes of every item: their distances and numbers."""
-        codes = self.codes[self.labelled]
-        k = min(len(np.unique(codes)), NEAREST_CLASSES)
-        return nearest_marks(self.lengths, self.labelled, codes, k)
-
-    @cached_property
-    def members(self) -> Floats:
-        """Class probabilities of all items."""
-        return self._probabilities(*self.table)
-
-    def of(self, new: NewItems) -> Floats:
-        """Return the class probabilities of new items."""
-        distances, classes = new.nearest(self.codes >= 0, self.table[0].shape[1], self.table)
-        return self._probabilities(distances, classes)
-
-    def _probabilities(self, distances: Floats, classes: Indices) -> Floats:
-        d = np.full((len(distances), self.n_classes), np.inf)
-        np.put_along_axis(d, classes, distances, axis=1)
-        return by_distance_to_class(d)
+        Parameters
+        ----------
+        d : (M, L) array
+            Distances from M items to the labelled ones.
+        codes : (L,) array
+            Classes of the labelled items.
+        n_classes : int
+        within : (L, L) array
+            Distances between the labelled items.
+        """
+        raise NotImplementedError
 
 
-class KNearest(Rule):
-    """Votes of the k nearest labelled items (of all of them, where there are fewer)."""
-
-    name = "k-nearest"
-
-    def __init__(self, *args: Any, k: int, by_distance: bool, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.k = min(k, len(self.labelled))
-        self.by_distance = by_distance
-
-    @cached_property
-    def table(self) -> tuple[Floats, Indices]:
-        """The k nearest labelled items of every item: their distances and numbers."""
-        return nearest_labelled(self.lengths, None, self.labelled, self.k)
-
-    @cached_property
-    def members(self) -> Floats:
-        """Class probabilities of all items."""
-        return votes(*self.table, self.codes, self.n_classes, self.by_distance)
-
-    def of(self, new: NewItems) -> Floats:
-        """Return the class probabilities of new items."""
-        # Where every item has a label, the k nearest are found sooner than looked up.
-        table = None if len(self.labelled) == len(self.codes) else self.table
-        nearest = new.nearest(self.codes >= 0, self.k, table)
-        return votes(*nearest, self.codes, self.n_classes, self.by_distance)
-
-
+@dataclass(frozen=True)
 class ClassMean(Rule):
-    """The class whose mean is nearest, the mean being taken in the metric."""
+    r"""Predict the class whose mean is nearest, the mean being taken in the metric.
+
+    .. math:: s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i) - h_c, \qquad
+              h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j)
+    """
 
     name = "class-mean"
 
-    @cached_property
-    def to_labelled(self) -> Floats:
-        """Distances from every item to the labelled ones, (n, L)."""
-        lengths = self.lengths
+    def search(self, fit: FittedRule) -> tuple[Floats, Floats]:
+        """Return the distances from every item to the labelled ones, (n, L), and h_c, (C,)."""
+        lengths, labelled = fit.lengths, fit.labelled
+        formed = lengths.formed(n_jobs=fit.n_jobs) if lengths.directed else lengths
         if not lengths.directed:
-            return np.ascontiguousarray(
-                distances_from(lengths, self.labelled, n_jobs=self.n_jobs).T
-            )
-        formed = lengths.formed(n_jobs=self.n_jobs)
-        if formed.plain and formed.block is not None:  # distances to are distances from, reversed
+            to_labelled = distances_from(lengths, labelled, n_jobs=fit.n_jobs).T
+        elif formed.plain and formed.block is not None:  # distances to: distances from, reversed
             reverse = lengths_of(formed.block[0].T, directed=True)
-            return distances_from(reverse, self.labelled, n_jobs=self.n_jobs).T.copy()
-        roots = self.labelled[:, None]
-        trees = [search_forest(formed, root, reverse=True).distances for root in roots]
-        return np.stack(trees, axis=1)
+            to_labelled = distances_from(reverse, labelled, n_jobs=fit.n_jobs).T
+        else:
+            roots = labelled[:, None]
+            trees = [dijkstra(formed, root, reverse=True).distances for root in roots]
+            to_labelled = np.stack(trees, axis=1)
+        to_labelled = np.ascontiguousarray(to_labelled)
+        half = half_means(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
+        return to_labelled, half
 
-    @cached_property
-    def within(self) -> Floats:
-        """Half of the mean distance within each class, (C,)."""
-        codes = self.codes[self.labelled]
-        return half_means(self.to_labelled[self.labelled], codes, self.n_classes)
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items."""
+        return softmax(-self.scores(fit, fit.distances[0]))
 
-    @cached_property
-    def members(self) -> Floats:
-        """Class probabilities of all items."""
-        return softmax(-self.scores(self.to_labelled))
-
-    def of(self, new: NewItems) -> Floats:
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
         """Return the class probabilities of new items."""
-        return softmax(-self.scores(new.distances(self.to_labelled)))
+        return softmax(-self.scores(fit, new.distances(fit.distances[0])))
 
-    def scores(self, d: Floats) -> Floats:
+    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+        """Return the class probabilities of items from their distances to labelled items."""
+        half = half_means(within, codes, n_classes)
+        return softmax(-class_mean_scores(d, codes, n_classes, half))
+
+    def scores(self, fit: FittedRule, d: Floats) -> Floats:
         """Return the scores (M, C) of items at distances `d` (M, L) from the labelled ones."""
-        return class_mean_scores(d, self.codes[self.labelled], self.n_classes, self.within)
+        return class_mean_scores(d, fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
 
 
+@dataclass(frozen=True)
+class Nearest(Rule):
+    """Predict the class of the nearest labelled item."""
+
+    name = "nearest"
+
+    def search(self, fit: FittedRule) -> tuple[Floats, Indices]:
+        """Return the nearest classes of every item: their distances and numbers."""
+        codes = fit.codes[fit.labelled]
+        k = min(len(np.unique(codes)), NEAREST_CLASSES)
+        return nearest_labels(fit.lengths, fit.labelled, codes, k)
+
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items."""
+        return self.to_probabilities(*fit.distances, fit.n_classes)
+
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
+        """Return the class probabilities of new items."""
+        nearest = new.nearest(fit.codes >= 0, fit.distances[0].shape[1], fit.distances)
+        return self.to_probabilities(*nearest, fit.n_classes)
+
+    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+        """Return the class probabilities of items from their distances to labelled items."""
+        to_class = np.full((n_classes, len(d)), np.inf)
+        np.minimum.at(to_class, codes, d.T)
+        classes = np.broadcast_to(np.arange(n_classes), (len(d), n_classes))
+        return self.to_probabilities(to_class.T, classes, n_classes)
+
+    def to_probabilities(self, distances: Floats, classes: Indices, n_classes: int) -> Floats:
+        """Return exp(-d), each row divided by its sum, for `distances` (M, K) to some `classes`.
+
+        The nearest class has the largest probability, also where rounding would make a tie.
+        """
+        d = np.full((len(distances), n_classes), np.inf)
+        np.put_along_axis(d, classes, distances, axis=1)
+        p = softmax(-d)
+        rows, nearest = np.arange(len(d)), d.argmin(axis=1)
+        tied = p.argmax(axis=1) != nearest
+        p[rows[tied], nearest[tied]] = np.nextafter(p[tied].max(axis=1), 1.0)
+        return p
+
+
+@dataclass(frozen=True)
+class KNearest(Rule):
+    """Predict by the votes of the k nearest labelled items.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        The number k; all labelled items, where there are fewer.
+    weights : {"uniform", "distance"}
+        Whether all votes are equal, or weighted by 1 / distance; as in
+        :class:`~sklearn.neighbors.KNeighborsClassifier`, only items at distance 0 vote where there
+        are any.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> mm.MetricMixtureClassifier(rule=mm.estimators.KNearest(7, weights="distance"))
+    MetricMixtureClassifier(rule=KNearest(n_neighbors=7, weights='distance'))
+    """
+
+    name = "k-nearest"
+
+    n_neighbors: int = 5
+    weights: str = "uniform"
+
+    def __post_init__(self) -> None:
+        check_integer(self.n_neighbors, name="n_neighbors", low=1)
+        check_choice(self.weights, ("uniform", "distance"), name="weights")
+
+    def search(self, fit: FittedRule) -> tuple[Floats, Indices]:
+        """Return the k nearest labelled items of every item: their distances and numbers."""
+        k = min(self.n_neighbors, len(fit.labelled))
+        return nearest_labelled(fit.lengths, None, fit.labelled, k)
+
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items."""
+        return self.votes(*fit.distances, fit.codes, fit.n_classes)
+
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
+        """Return the class probabilities of new items."""
+        # Where every item has a label, the k nearest are found sooner than looked up.
+        table = None if len(fit.labelled) == len(fit.codes) else fit.distances
+        k = min(self.n_neighbors, len(fit.labelled))
+        nearest = new.nearest(fit.codes >= 0, k, table)
+        return self.votes(*nearest, fit.codes, fit.n_classes)
+
+    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+        """Return the class probabilities of items from their distances to labelled items."""
+        k = min(self.n_neighbors, len(codes))
+        nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
+        return self.votes(np.take_along_axis(d, nearest, axis=1), nearest, codes, n_classes)
+
+    def votes(self, distances: Floats, items: Indices, codes: Indices, n_classes: int) -> Floats:
+        """Return each class's share of the votes of `items` (M, k), at `distances` (M, k)."""
+        weights = np.ones_like(distances)
+        if self.weights == "distance":
+            zero = distances <= 0.0
+            weights = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
+            weights = np.where(zero.any(axis=1, keepdims=True), zero, weights)
+        shares = np.zeros((len(items), n_classes))
+        np.add.at(shares, (np.arange(len(items))[:, None], codes[items]), weights)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
 class Spreading(Rule):
-    r"""Labels spread over the k-nearest-neighbour graph of the metric.
+    r"""Spread labels over the k-nearest-neighbour graph of the metric.
 
-    Neighbours at distance d are tied by :math:`e^{-(d / \sigma)^2}`, with :math:`\sigma` the median
-    distance to the k-th neighbour; :class:`sklearn.semi_supervised.LabelSpreading` does the rest.
-    Items from which no label can be reached over the graph take the class of the nearest one.
+    Neighbours at distance d have the similarity :math:`e^{-(d / \sigma)^2}`, with :math:`\sigma`
+    the median distance to the k-th neighbour; :class:`sklearn.semi_supervised.LabelSpreading` does
+    the rest. Items without a path to a label in that graph get the class of the nearest labelled
+    item.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        Neighbours of each item; at most n - 1.
+    alpha : float in ]0, 1[
+        How much an item takes from its neighbours.
     """
 
     name = "spreading"
 
-    def __init__(self, *args: Any, k: int, alpha: float, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.k = min(k, len(self.codes) - 1)
-        self.alpha = alpha
+    n_neighbors: int = 5
+    alpha: float = 0.8
 
-    @cached_property
-    def neighbours(self) -> tuple[Floats, Indices]:
-        """The k nearest items of every item: their distances and numbers."""
-        return kneighbors(self.lengths, None, self.k, n_jobs=self.n_jobs)
+    def __post_init__(self) -> None:
+        check_integer(self.n_neighbors, name="n_neighbors", low=1)
+        if not 0.0 < check_number(self.alpha, name="alpha") < 1.0:
+            raise InputError(
+                argument="alpha", expected="a number > 0 and < 1", found=f"{self.alpha!r}"
+            )
 
-    @cached_property
-    def sigma(self) -> float:
-        """Width of the kernel."""
-        return BANDWIDTH * float(np.median(self.neighbours[0][:, -1])) or 1.0
+    def search(self, fit: FittedRule) -> tuple[Floats, Indices]:
+        """Return the k nearest items of every item: their distances and numbers."""
+        k = min(self.n_neighbors, len(fit.codes) - 1)
+        return kneighbors(fit.lengths, None, k, n_jobs=fit.n_jobs)
 
-    @cached_property
-    def members(self) -> Floats:
-        """Class probabilities of all items."""
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items."""
         from scipy.sparse import csr_matrix
         from sklearn.semi_supervised import LabelSpreading
 
-        distances, items = self.neighbours
-        n = len(items)
-        ties = self._ties(distances).ravel()
-        graph = csr_matrix((ties, items.ravel(), np.arange(0, n * self.k + 1, self.k)), (n, n))
+        distances, items = fit.distances
+        n, k = items.shape
+        similarity = self.similarities(fit, distances).ravel()
+        graph = csr_matrix((similarity, items.ravel(), np.arange(0, n * k + 1, k)), (n, n))
         graph = graph.maximum(graph.T)
         model = LabelSpreading(kernel=lambda _X, _Y: graph, alpha=self.alpha, max_iter=10_000)
-        model.fit(np.arange(n)[:, None], self.codes)
-        p = np.zeros((n, self.n_classes))
+        model.fit(np.arange(n)[:, None], fit.codes)
+        p = np.zeros((n, fit.n_classes))
         p[:, model.classes_] = model.label_distributions_
-        lost = ~(p.sum(axis=1) > 0)
-        if lost.any():
-            nearest = Nearest(self.lengths, self.codes, self.n_classes, n_jobs=self.n_jobs)
-            p[lost] = nearest.members[lost]
+        unreached = ~(p.sum(axis=1) > 0)
+        if unreached.any():
+            nearest = FittedRule(Nearest(), fit.lengths, fit.codes, fit.n_classes, fit.n_jobs)
+            p[unreached] = nearest.probabilities[unreached]
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
-    def of(self, new: NewItems) -> Floats:
-        """Return the class probabilities of new items: those of their neighbours, averaged."""
-        everyone = np.ones(len(self.codes), dtype=bool)
-        distances, items = new.nearest(everyone, self.k)
-        ties = self._ties(distances - distances[:, :1])  # far from all: the nearest count most
-        p = np.einsum("mk,mkc->mc", ties, self.members[items])
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
+        """Return the class probabilities of new items: the weighted mean over their neighbours."""
+        everyone = np.ones(len(fit.codes), dtype=bool)
+        distances, items = new.nearest(everyone, fit.distances[1].shape[1])
+        # Relative to the nearest neighbour: an item far from all of them would have similarity 0.
+        similarity = self.similarities(fit, distances - distances[:, :1])
+        p = np.einsum("mk,mkc->mc", similarity, fit.probabilities[items])
         known = new.same >= 0
-        p[known] = self.members[new.same[known]]
+        p[known] = fit.probabilities[new.same[known]]
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
-    def _ties(self, distances: Floats) -> Floats:
-        return np.asarray(np.maximum(np.exp(-np.square(distances / self.sigma)), 1e-12))
+    def similarities(self, fit: FittedRule, distances: Floats) -> Floats:
+        """Return the similarities of items at these distances, at least 1e-12."""
+        sigma = float(np.median(fit.distances[0][:, -1])) or 1.0
+        return np.asarray(np.maximum(np.exp(-np.square(distances / sigma)), 1e-12))
 
 
-RULES = ("class-mean", "k-nearest", "nearest", "spreading")
-VOTES = ("uniform", "distance")
+RULES: dict[str, type[Rule]] = {
+    rule.name: rule for rule in (ClassMean, KNearest, Nearest, Spreading)
+}
 
 
-def check_rule(name: str, n_neighbors: int, vote: str, alpha: float) -> None:
-    """Raise InputError unless there is such a rule."""
-    check_choice(name, RULES, name="rule")
-    check_integer(n_neighbors, name="n_neighbors", low=1)
-    check_choice(vote, VOTES, name="vote")
-    if not 0.0 < check_number(alpha, name="alpha") < 1.0:
-        raise InputError(argument="alpha", expected="a number > 0 and < 1", found=f"{alpha!r}")
+def as_rule(rule: str | Rule, *, name: str = "rule") -> Rule:
+    """Return a rule by its name, with default settings; a rule object as it is.
 
+    `name` is what an :class:`~metricmix.exceptions.InputError` calls anything else.
 
-def make_rule(
-    name: str,
-    lengths: EdgeLengths,
-    codes: Indices,
-    n_classes: int,
-    *,
-    n_neighbors: int,
-    vote: str,
-    alpha: float,
-    n_jobs: int | None = None,
-) -> Rule:
-    """Return the rule called `name`; it computes nothing before it is asked."""
-    check_rule(name, n_neighbors, vote, alpha)
-    given = (lengths, codes, n_classes)
-    if name == "nearest":
-        return Nearest(*given, n_jobs=n_jobs)
-    if name == "class-mean":
-        return ClassMean(*given, n_jobs=n_jobs)
-    if name == "k-nearest":
-        return KNearest(*given, k=n_neighbors, by_distance=vote == "distance", n_jobs=n_jobs)
-    return Spreading(*given, k=n_neighbors, alpha=alpha, n_jobs=n_jobs)
-
-
-# -- from distances to class probabilities ------------------------------------------------------
-
-
-def judge(
-    rule: str,
-    d: Floats,
-    codes: Indices,
-    n_classes: int,
-    *,
-    k: int,
-    by_distance: bool,
-    within: Floats,
-) -> Floats:
-    """Return what a rule makes of distances `d` (M, L) to labelled items of classes `codes` (L,).
-
-    For all rules but "spreading"; `within` (L, L) are the distances between the labelled items. So
-    rules are compared on the same shortest paths.
+    >>> as_rule("k-nearest")
+    KNearest(n_neighbors=5, weights='uniform')
     """
-    if rule == "class-mean":
-        scores = class_mean_scores(d, codes, n_classes, half_means(within, codes, n_classes))
-        return softmax(-scores)
-    if rule == "nearest":
-        to_class = np.full((n_classes, len(d)), np.inf)
-        np.minimum.at(to_class, codes, d.T)
-        return by_distance_to_class(to_class.T)
-    k = min(k, len(codes))
-    nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
-    return votes(np.take_along_axis(d, nearest, axis=1), nearest, codes, n_classes, by_distance)
-
-
-def by_distance_to_class(d: Floats) -> Floats:
-    """Return exp(-d), each row divided by its sum; the nearest class has the largest share.
-
-    Where distances are so small that rounding would make shares equal, it has a hair more.
-    """
-    p = softmax(-d)
-    rows, nearest = np.arange(len(d)), d.argmin(axis=1)
-    tied = p.argmax(axis=1) != nearest
-    p[rows[tied], nearest[tied]] = np.nextafter(p[tied].max(axis=1), 1.0)
-    return p
-
-
-def votes(
-    distances: Floats, items: Indices, codes: Indices, n_classes: int, by_distance: bool
-) -> Floats:
-    """Return the share of the votes of `items` (M, k), at `distances`, that each class has."""
-    weights = np.ones_like(distances)
-    if by_distance:  # as in scikit-learn: at distance 0, only such items have a vote
-        zero = distances <= 0.0
-        weights = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
-        weights = np.where(zero.any(axis=1, keepdims=True), zero, weights)
-    shares = np.zeros((len(items), n_classes))
-    np.add.at(shares, (np.arange(len(items))[:, None], codes[items]), weights)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    if isinstance(rule, Rule):
+        return rule
+    if not isinstance(rule, str) or rule not in RULES:
+        raise InputError(
+            argument=name,
+            expected=f"one of {', '.join(map(repr, RULES))}, or a rule such as KNearest(5)",
+            found=f"{rule!r}",
+        )
+    return RULES[rule]()
 
 
 def softmax(scores: Floats) -> Floats:

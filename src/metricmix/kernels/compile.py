@@ -1,4 +1,4 @@
-"""How kernels are compiled: on first use, cached on disk where that is possible."""
+"""The `kernel` decorator: compile on first use, cache on disk where possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def kernel(function: Function) -> Function:
     """Compile `function` on its first call, without the interpreter lock.
 
     numba caches beside the module, else in the user's cache folder; where neither is writable it
-    raises at decoration, and the kernel is then simply compiled again in every process.
+    raises at decoration, and the kernel is then compiled again in every process. Cached code
+    expires when any file with kernels changes: numba itself compares only the kernel's own file,
+    and would reuse machine code that has an older version of another file's kernel inlined.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
@@ -27,23 +29,15 @@ def kernel(function: Function) -> Function:
     except RuntimeError:
         compiled = numba.njit(**options)(function)
     else:
-        _stamp(compiled)
+        index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+        if hasattr(index, "_source_stamp"):
+            index._source_stamp = (index._source_stamp, digest_of_kernels())
     return compiled  # type: ignore[no-any-return]
 
 
-def _stamp(compiled: Any) -> None:
-    """Let cached code expire when any file with kernels changes.
-
-    By itself numba looks at the file of the kernel only, and would go on using machine code that
-    has an older version of another file's kernel inlined.
-    """
-    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
-        index._source_stamp = (index._source_stamp, _sources_digest())
-
-
 @cache
-def _sources_digest() -> str:
+def digest_of_kernels() -> str:
+    """Return a hash of all files of the package that hold kernels."""
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):

@@ -7,14 +7,14 @@ entry). It is organised like a matrix product: `A` is packed into strips of `STR
 panels of `panel_width` columns, both padded with +inf, and one tile of `C` (a strip by a panel)
 stays in registers while `k` runs.
 
-Much of the work need not be done. With the smallest entry of a strip and of a panel over a chunk of
+Much of the work can be skipped. With the smallest entry of a strip and of a panel over a chunk of
 `CHUNK` values of `k`, and the largest entry of the tile,
 
 .. math:: \min A_{IK} + \min B_{KJ} \ge \max C_{IJ}
 
 says that this chunk cannot lower this tile. The test is exact in floating point too, since rounding
 is monotone, and costs a few per cent where it never applies. On distances between the items of a
-real data set it leaves out most chunks: a detour helps only if it is short.
+real data set it skips most chunks: a detour helps only if it is short.
 
 Every entry of `C` is the minimum of the same sums in whatever order tiles are visited, so results
 never depend on how the work was divided.
@@ -32,13 +32,18 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import in_threads
+from metricmix.typing import AnyArray
 
 __all__ = [
     "PANEL_BYTES",
     "STRIP",
     "VECTOR_BYTES",
     "Packed",
+    "lower_by_product",
+    "min_plus",
     "pack_columns",
+    "pack_panels",
     "pack_rows",
     "panel_width",
     "tile_maxima",
@@ -47,7 +52,7 @@ __all__ = [
 ]
 
 
-def _tile_shape() -> tuple[int, int, int]:
+def tile_shape() -> tuple[int, int, int]:
     """Return rows, vectors and bytes per vector of the tile that fits this machine's registers.
 
     A tile that is too large is still correct (LLVM spills it to the stack), only slower.
@@ -64,11 +69,11 @@ def _tile_shape() -> tuple[int, int, int]:
     return 4, 2, 16  # SSE2: 16 registers, NEON: 32
 
 
-STRIP, _VECTORS, VECTOR_BYTES = _tile_shape()
+STRIP, _VECTORS, VECTOR_BYTES = tile_shape()
 PANEL_BYTES = _VECTORS * VECTOR_BYTES
 
 
-def _tile(
+def generate_tile_update(
     context: Any,
     c: Any,
     at: Any,
@@ -184,13 +189,17 @@ def _tile(
 
 
 # Typed by hand: the stubs of numba know nothing of the missing first argument.
-update_tile: Any = intrinsic(_tile)
+update_tile: Any = intrinsic(generate_tile_update)
 
 
-# -- the min-plus (tropical) matrix product, at the speed of the vector units -------------------
+# -- packing, and the product on packed matrices -------------------------------------------------
 
 CHUNK = 16
-"""Values of k that are tested, and left out, together."""
+"""Values of k that are tested, and skipped, together."""
+DEPTH = 512
+"""Values of k per slab of a product: the panels of a slab stay in the cache."""
+ROWS = 8 * STRIP
+"""Rows of a product per task of a thread."""
 
 
 def panel_width(dtype: Any) -> int:
@@ -321,11 +330,11 @@ def update(
     cross it are done whole).
     """
     limit = C.shape[1] if diagonal is None else diagonal
-    _update(C, start, stop, limit, strips, panels, highs, C.dtype.type(1))
+    update_rows(C, start, stop, limit, strips, panels, highs, C.dtype.type(1))
 
 
 @kernel
-def _update(
+def update_rows(
     C: NDArray[Any],
     start: int,
     stop: int,
@@ -335,6 +344,10 @@ def _update(
     highs: NDArray[Any],
     one: Any,
 ) -> None:
+    """Do what :func:`update` says; `diagonal` is the number of columns where there is none.
+
+    `one` is 1 in the type of `C`, a value that the compiler must not know.
+    """
     columns = C.shape[1]
     count, depth, width = panels.parts.shape
     chunks = panels.lows.shape[1]
@@ -378,3 +391,58 @@ def _update(
                 for i in range(rows):
                     for j in range(inner_columns):
                         C[row + i, column + j] = edge[i, j]
+
+
+# -- the product of two matrices -----------------------------------------------------------------
+
+
+def min_plus(A: AnyArray, B: AnyArray, *, n_jobs: int | None = None) -> AnyArray:
+    r"""Return the min-plus product :math:`C_{ij} = \min_k A_{ik} + B_{kj}`.
+
+    Parameters
+    ----------
+    A : (M, n) array
+    B : (n, T) array
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+
+    Examples
+    --------
+    >>> min_plus(np.array([[0.0, 2.0]]), np.array([[5.0, 1.0], [1.0, 9.0]]))
+    array([[3., 1.]])
+    """
+    dtype = np.result_type(A, B)
+    C = np.full((len(A), B.shape[1]), np.inf, dtype)
+    panels = pack_panels(np.ascontiguousarray(B, dtype))
+    lower_by_product(C, np.ascontiguousarray(A, dtype), panels, n_jobs)
+    return C
+
+
+def pack_panels(B: AnyArray) -> list[Packed]:
+    """Return the columns of B as panels, one :class:`Packed` per slab of `DEPTH` rows."""
+    columns = B.shape[1]
+    panels = []
+    for first in range(0, len(B), DEPTH):
+        part = B[first : first + DEPTH]
+        panels.append(Packed.empty(columns, len(part), panel_width(B.dtype), B.dtype))
+        pack_columns(part, 0, columns, panels[-1])
+    return panels
+
+
+def lower_by_product(C: AnyArray, A: AnyArray, panels: list[Packed], n_jobs: int | None) -> None:
+    """Replace C by min(C, A (x) B), where `panels` are those of B."""
+
+    def fill(start: int) -> None:
+        stop = min(len(A), start + ROWS)
+        highs = np.empty((-(-(stop - start) // STRIP), len(panels[0].parts)), C.dtype)
+        tile_maxima(C, start, stop, highs)
+        first = 0
+        for panel in panels:
+            depth = panel.parts.shape[1]
+            part = np.ascontiguousarray(A[start:stop, first : first + depth])
+            strips = Packed.empty(len(part), depth, STRIP, C.dtype)
+            pack_rows(part, 0, len(part), strips)
+            update(C, start, stop, strips, panel, highs)
+            first += depth
+
+    in_threads(fill, range(0, len(A), ROWS), n_jobs)

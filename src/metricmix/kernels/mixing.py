@@ -1,27 +1,18 @@
-r"""Rows of a mixture of sources in memory: :math:`m_{uv} = \sum_r \alpha_r M_r[u, v]`."""
+r"""Edge lengths of sources in memory, one row at a time, for searches that mix rows on demand.
+
+.. math:: m_{uv} = \sum_r \alpha_r M_r[u, v], \qquad w_{uv} = \mathrm{link}_\beta(m_{uv})
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
-from metricmix.typing import Floats
+from metricmix.typing import AnyArray, Floats
 
-__all__ = [
-    "dense_edge_gradient",
-    "floor_in_place",
-    "floor_of",
-    "form_lengths",
-    "length_of",
-    "link_in_place",
-    "mix_row",
-    "mix_rows",
-    "row_range",
-    "tangent_of",
-]
+__all__ = ["DenseLengths", "floor_of", "length_of", "mix_row", "mix_rows", "tangent_of"]
 
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -32,10 +23,28 @@ ROUNDED_DOWN = 1.0 - 1e-14
 """Keeps bounds below what they bound in spite of rounding."""
 
 
+class DenseLengths(NamedTuple):
+    """What a kernel needs to compute edge lengths by rows.
+
+    Attributes
+    ----------
+    block : (R, n, n) array
+        The raw sources.
+    weights : (R,) array
+        Their weights.
+    beta : float
+    link : int
+        0: identity, 1: softplus.
+    """
+
+    block: AnyArray
+    weights: Floats
+    beta: float
+    link: int
+
+
 @kernel
-def mix_row(
-    block: NDArray[Any], weights: NDArray[np.float64], u: int, reverse: bool, m: NDArray[np.float64]
-) -> None:
+def mix_row(block: AnyArray, weights: Floats, u: int, reverse: bool, m: Floats) -> None:
     """Fill m with row u of the mixture, or with column u when `reverse`."""
     n = m.shape[0]
     for v in range(n):
@@ -53,9 +62,7 @@ def mix_row(
 
 
 @kernel
-def mix_rows(
-    block: NDArray[Any], weights: NDArray[np.float64], start: int, m: NDArray[np.float64]
-) -> None:
+def mix_rows(block: AnyArray, weights: Floats, start: int, m: Floats) -> None:
     """Fill m with the rows start, start + 1, … of the mixture."""
     for k in range(m.shape[0]):
         mix_row(block, weights, start + k, False, m[k])
@@ -86,83 +93,3 @@ def floor_of(m: float, shift: float, slope: float) -> float:
     floor = shift + slope * m
     floor = m if m > floor else floor
     return floor if floor > 0.0 else 0.0
-
-
-@kernel
-def floor_in_place(m: NDArray[np.float64], beta: float, link: int) -> None:
-    """Replace mixture values by lower bounds of their edge lengths."""
-    shift, slope = tangent_of(beta, link)
-    for e in range(m.size):
-        m[e] = floor_of(m[e], shift, slope)
-
-
-@kernel
-def row_range(layer: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
-    """Fill the smallest and the largest entry of every row, the diagonal left out."""
-    for u in range(layer.shape[0]):
-        row = layer[u]
-        smallest, largest = np.inf, 0.0
-        for v in range(row.shape[0]):
-            if v != u:
-                smallest = min(smallest, row[v])
-                largest = max(largest, row[v])
-        low[u], high[u] = smallest, largest
-
-
-@kernel
-def link_in_place(m: NDArray[np.float64], beta: float, link: int) -> None:
-    """Replace mixture values, of any shape, by edge lengths."""
-    flat = m.reshape(m.size)
-    for e in range(flat.size):
-        flat[e] = length_of(flat[e], beta, link)
-
-
-@kernel
-def form_lengths(
-    block: NDArray[Any],
-    weights: NDArray[np.float64],
-    beta: float,
-    link: int,
-    start: int,
-    w: NDArray[np.float64],
-) -> None:
-    """Fill w with the rows start, start + 1, … of the edge lengths; 0 on the diagonal."""
-    for k in range(w.shape[0]):
-        mix_row(block, weights, start + k, False, w[k])
-        for v in range(w.shape[1]):
-            w[k, v] = length_of(w[k, v], beta, link)
-        w[k, start + k] = 0.0
-
-
-# -- from flows on edges to derivatives: :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e]` ---------
-
-
-@kernel
-def dense_edge_gradient(
-    block: NDArray[Any],
-    weights: Floats,
-    beta: float,
-    link: int,
-    rows: NDArray[np.int64],
-    flow: Floats,
-    gradient: Floats,
-) -> None:
-    """Fill gradient[u, r] for the rows u, with flow the (n, n) flows on all edges."""
-    n = flow.shape[1]
-    m = np.empty(n)
-    for u in rows:
-        mix_row(block, weights, u, False, m)
-        for v in range(n):
-            if flow[u, v] == 0.0:
-                m[v] = 0.0
-            elif link == 0:
-                m[v] = flow[u, v] if m[v] >= 0.0 else 0.0
-            else:
-                small = np.exp(-beta * abs(m[v]))
-                m[v] = flow[u, v] * (1.0 if m[v] >= 0.0 else small) / (1.0 + small)
-        for r in range(block.shape[0]):
-            row = block[r, u]
-            total = 0.0
-            for v in range(n):
-                total += m[v] * row[v]
-            gradient[u, r] = total

@@ -1,4 +1,4 @@
-"""Running kernels side by side on plain Python threads."""
+"""Parallel loops over kernels on plain Python threads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 
-__all__ = ["Crew", "effective_threads", "in_threads", "row_ranges", "threads_for"]
+__all__ = ["Crew", "ThreadPool", "effective_threads", "in_threads", "row_ranges", "threads_for"]
 
 WORTHWHILE = 256
-"""Items from which passes over n × n entries are shared out over threads."""
+"""Smallest n for which a pass over n × n entries is split over threads."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @cache
 def _cores() -> int:
-    """Return the cores this process may use; asking the system takes longer than a short search."""
+    """Return the number of usable cores; cached, since the system call is slow."""
     return int(joblib.cpu_count())
 
 
@@ -69,17 +69,18 @@ def in_threads(
         return list(pool.map(function, work))
 
 
-class Crew:
-    """Threads that stay, for many short tasks one after another.
+class ThreadPool:
+    """A pool of threads for many short parallel loops.
 
-    Starting threads anew costs as much as a short task. The calling thread works too.
+    Starting threads costs as much as a short task, so the threads are reused. The calling thread
+    takes tasks too.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
         self._pool = ThreadPoolExecutor(max(1, self.threads - 1))
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ThreadPool:
         return self
 
     def __exit__(
@@ -91,7 +92,7 @@ class Crew:
         self._pool.shutdown()
 
     def run(self, function: Callable[[T], Result], tasks: Sequence[T]) -> list[Result]:
-        """Return ``[function(task) for task in tasks]``, whoever is free taking the next one."""
+        """Return ``[function(task) for task in tasks]``; idle threads take the next task."""
         if self.threads == 1 or len(tasks) == 1:
             return [function(task) for task in tasks]
         left = deque(enumerate(tasks))
@@ -108,7 +109,7 @@ class Crew:
         others = [self._pool.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
         try:
             work()
-        finally:  # nobody goes on in the background, whatever happened here
+        finally:  # no task keeps running in the background after an error
             left.clear()
             errors = [other.exception() for other in others]
         for error in errors:
@@ -117,11 +118,14 @@ class Crew:
         return [done[place] for place in range(len(tasks))]
 
 
-def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:
-    """Cut 0 .. n into at most `parts` ranges that begin at multiples of `unit`.
+Crew = ThreadPool  # the former name, still imported by nearness/ and relaxations/
 
-    They hold as many rows each, or if `triangle` as many entries below the diagonal; the last rows,
-    which have most, come first.
+
+def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:
+    """Split 0 .. n into at most `parts` ranges that begin at multiples of `unit`.
+
+    The ranges have equal numbers of rows or, if `triangle`, of entries below the diagonal. The last
+    rows, which have the most such entries, come first.
     """
     shares = np.arange(parts) / parts
     starts = np.unique((n * (np.sqrt(shares) if triangle else shares)).astype(int) // unit * unit)

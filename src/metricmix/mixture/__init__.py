@@ -1,7 +1,6 @@
-"""From weights to edge lengths: the link, the mixture, and the lengths by rows."""
+"""From weights to edge lengths: the mixture, the link, and the lengths by rows."""
 
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import inverse_link, link, link_derivative
+from metricmix.mixture.linear import Mixture, inverse_link, link, link_derivative
 
 __all__ = ["EdgeLengths", "Mixture", "edge_lengths", "inverse_link", "link", "link_derivative"]

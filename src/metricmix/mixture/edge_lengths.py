@@ -1,4 +1,4 @@
-r"""Edge lengths: what shortest paths are searched on.
+r"""Edge lengths of the complete graph on which shortest paths are searched.
 
 .. math:: w_{uv} = \mathrm{link}_\beta\Big(\sum_r \alpha_r M_r[u, v]\Big), \qquad w_{uu} = 0
 
@@ -7,25 +7,33 @@ r"""Edge lengths: what shortest paths are searched on.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import floor_in_place, form_lengths, link_in_place
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.linear import Mixture, as_mixture
-from metricmix.mixture.link import link_code, link_derivative
-from metricmix.typing import Floats, Indices
+from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, symmetrized
 
-__all__ = ["EdgeLengths", "edge_lengths"]
+__all__ = [
+    "FORMED_UP_TO",
+    "ROWS_AT_ONCE",
+    "EdgeLengths",
+    "dense_edge_gradient",
+    "edge_lengths",
+    "form_lengths",
+    "lengths_of",
+    "link_in_place",
+]
 
 FORMED_UP_TO = 8000
-"""Items up to which all lengths are formed where that saves time: half a gigabyte."""
-ROWS_AT_ONCE = 256
+"""Largest n for which all lengths are formed where that saves time: half a gigabyte."""
+ROWS_AT_ONCE = 128
+"""Rows of computed sources that are requested together."""
 
 
 class EdgeLengths:
@@ -38,7 +46,9 @@ class EdgeLengths:
     raw_weights : (R,) array
         Weights of the raw sources, scales divided in.
     block : (R, n, n) array or None
-        The raw sources, where the kernels can mix rows themselves.
+        The raw sources, where kernels can mix rows themselves.
+    dense : DenseLengths or None
+        What such kernels need: `block`, `raw_weights`, `beta` and `link`.
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
@@ -50,13 +60,18 @@ class EdgeLengths:
         self.directed = stack.directed
         self.beta = mixture.beta
         self.link = link_code(mixture.link)
-        self.plain = False  # a matrix of lengths, perhaps for one query: not worth a look at it all
+        self.dense = (
+            None
+            if self.block is None
+            else DenseLengths(self.block, self.raw_weights, self.beta, self.link)
+        )
+        self.plain = False  # True for a matrix of lengths, perhaps used for one query only
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
         return self._mixed(self.stack.raw_rows(items, reverse=reverse))
 
-    def _mixed(self, raw: NDArray[Any]) -> Floats:
+    def _mixed(self, raw: AnyArray) -> Floats:
         """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
         m = np.zeros(raw.shape[1:])
         for weight, values in zip(self.raw_weights, raw, strict=True):
@@ -80,8 +95,8 @@ class EdgeLengths:
     def floors(self) -> Floats:
         """Return lower bounds of the edges out of each item (row 0) and into it (row 1).
 
-        Shape (2, n); from the range of every row of the sources, which a stack in memory looks up
-        once: O(R n) for each new mixture, no exponentials. Zeros where nothing is known.
+        Shape (2, n). The bounds follow from the range of every row of the sources, which a stack in
+        memory computes once: O(R n) per mixture, no exponentials. Zeros for other stacks.
         """
         bounds = np.zeros((2, self.n))
         for side, reverse in enumerate((False, True) if self.directed else (False,)):
@@ -91,8 +106,8 @@ class EdgeLengths:
             low, high = known
             m = np.maximum(self.raw_weights, 0.0) @ low + np.minimum(self.raw_weights, 0.0) @ high
             m -= 1e-12 * (np.abs(self.raw_weights) @ high)  # rounding must not lift a bound
-            floor_in_place(m, self.beta, self.link)
-            bounds[side:] = m
+            shift, slope = tangent_of(self.beta, self.link)
+            bounds[side:] = np.maximum(np.maximum(m, shift + slope * m), 0.0)
         return bounds
 
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
@@ -111,10 +126,10 @@ class EdgeLengths:
         return gradient if mixture.scaling is None else gradient * scales / mixture.scaling
 
     def formed(self, *, n_jobs: int | None = None) -> EdgeLengths:
-        """Return the same lengths as a matrix, for those who go through rows more than once.
+        """Return the same lengths as a matrix, for algorithms that read rows several times.
 
-        Returns itself where it is one already, where the sources are not in memory either, and
-        where it would take too much of it.
+        Returns itself if it is a matrix already, if the sources are not in memory, or if the
+        matrix would be too large.
         """
         if self.plain or self.block is None or self.n > FORMED_UP_TO:
             return self
@@ -155,7 +170,7 @@ def edge_lengths(
     *,
     directed: bool = False,
 ) -> EdgeLengths:
-    """Return edge lengths from what people have: a stack with weights, or a matrix of lengths.
+    """Return edge lengths from a stack with weights, or from a matrix of lengths.
 
     Parameters
     ----------
@@ -164,7 +179,7 @@ def edge_lengths(
         Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
         entries are the lengths.
     directed : bool
-        For a matrix only; a stack knows.
+        For a matrix only; a stack says so itself.
     """
     if isinstance(lengths, EdgeLengths):
         return lengths
@@ -173,7 +188,10 @@ def edge_lengths(
             raise InputError(
                 argument="mixture", expected="a Mixture or weights for the stack", found="None"
             )
-        return EdgeLengths(lengths, _checked(as_mixture(mixture), lengths))
+        chosen = as_mixture(mixture)
+        if chosen.link == "identity":
+            check_nonnegative(chosen, lengths)
+        return EdgeLengths(lengths, chosen)
     if mixture is not None:
         raise InputError(
             "weights go with a DissimilarityStack",
@@ -184,29 +202,88 @@ def edge_lengths(
     return lengths_of(w if directed else symmetrized(w), directed=directed)
 
 
-def _checked(mixture: Mixture, stack: DissimilarityStack) -> Mixture:
-    """Refuse an identity link whose mixture is negative somewhere: that has no edge lengths."""
+def check_nonnegative(mixture: Mixture, stack: DissimilarityStack) -> None:
+    """Raise if the mixture is negative for some pair: such values are not edge lengths."""
     weights = mixture.raw_weights(stack)
-    if mixture.link == "identity" and (weights < 0).any():
-        for start in range(0, stack.n_items, 256):
-            items = np.arange(start, min(stack.n_items, start + 256))
-            m = np.tensordot(weights, stack.raw_rows(items), axes=1)
-            if m.min() < -1e-9 * np.abs(m).max():
-                i, j = np.unravel_index(int(m.argmin()), m.shape)
-                raise InputError(
-                    (
-                        "link='identity' needs a mixture that is nowhere negative, found "
-                        f"{m.min():.6g} at ({i + start}, {j})"
-                    ),
-                    argument="mixture",
-                    remedy="use link='softplus'",
-                )
-    return mixture
+    if (weights >= 0).all():
+        return
+    for start in range(0, stack.n_items, ROWS_AT_ONCE):
+        items = np.arange(start, min(stack.n_items, start + ROWS_AT_ONCE))
+        m = np.tensordot(weights, stack.raw_rows(items), axes=1)
+        if m.min() < -1e-9 * np.abs(m).max():
+            i, j = np.unravel_index(int(m.argmin()), m.shape)
+            raise InputError(
+                (
+                    "link='identity' needs a mixture that is nowhere negative, found "
+                    f"{m.min():.6g} at ({i + start}, {j})"
+                ),
+                argument="mixture",
+                remedy="use link='softplus'",
+            )
 
 
-def lengths_of(w: NDArray[Any], *, directed: bool) -> EdgeLengths:
-    """Return a matrix of lengths, known to be sound, as :class:`EdgeLengths`, uncopied."""
+def lengths_of(w: AnyArray, *, directed: bool) -> EdgeLengths:
+    """Return a valid matrix of lengths as :class:`EdgeLengths`, without copying it."""
     stack = DissimilarityStack.from_block(np.ascontiguousarray(w)[None], ["length"], directed)
     lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
     lengths.plain = True
     return lengths
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+@kernel
+def link_in_place(m: Floats, beta: float, link: int) -> None:
+    """Replace mixture values, of any shape, by edge lengths."""
+    flat = m.reshape(m.size)
+    for e in range(flat.size):
+        flat[e] = length_of(flat[e], beta, link)
+
+
+@kernel
+def form_lengths(
+    block: AnyArray,
+    weights: Floats,
+    beta: float,
+    link: int,
+    start: int,
+    w: Floats,
+) -> None:
+    """Fill w with the rows start, start + 1, … of the edge lengths; 0 on the diagonal."""
+    for k in range(w.shape[0]):
+        mix_row(block, weights, start + k, False, w[k])
+        for v in range(w.shape[1]):
+            w[k, v] = length_of(w[k, v], beta, link)
+        w[k, start + k] = 0.0
+
+
+@kernel
+def dense_edge_gradient(
+    block: AnyArray,
+    weights: Floats,
+    beta: float,
+    link: int,
+    rows: Indices,
+    flow: Floats,
+    gradient: Floats,
+) -> None:
+    """Fill ``gradient[u, r] = sum over v of flow[u, v] link'(m[u, v]) M_r[u, v]`` for `rows`."""
+    n = flow.shape[1]
+    m = np.empty(n)
+    for u in rows:
+        mix_row(block, weights, u, False, m)
+        for v in range(n):
+            if flow[u, v] == 0.0:
+                m[v] = 0.0
+            elif link == 0:
+                m[v] = flow[u, v] if m[v] >= 0.0 else 0.0
+            else:
+                small = np.exp(-beta * abs(m[v]))
+                m[v] = flow[u, v] * (1.0 if m[v] >= 0.0 else small) / (1.0 + small)
+        for r in range(block.shape[0]):
+            row = block[r, u]
+            total = 0.0
+            for v in range(n):
+                total += m[v] * row[v]
+            gradient[u, r] = total

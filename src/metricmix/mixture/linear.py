@@ -1,4 +1,16 @@
-"""The linear mixture: what is learned, whole."""
+r"""The linear mixture, and the link that turns it into edge lengths.
+
+.. math::
+
+    m = \sum_r \alpha_r M_r / s_r, \qquad
+    w = \mathrm{softplus}_\beta(m) = \tfrac{1}{\beta} \log(1 + e^{\beta m}), \qquad
+    \frac{\partial w}{\partial m} = \sigma(\beta m) = \frac{1}{1 + e^{-\beta m}}
+
+``beta = 1`` is the paper; a larger one is closer to :math:`\max(m, 0)`. Since
+:math:`\mathrm{softplus}_\beta(0) = \log 2 / \beta`, items that no source distinguishes keep a
+positive distance, as a metric requires. The identity link uses the mixture itself, for weights
+whose mixture is known to be non-negative.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +19,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.link import link_code
-from metricmix.validation import check_number
+from metricmix.typing import AnyArray, Floats
+from metricmix.validation import check_choice, check_number
 
-__all__ = ["Mixture", "as_mixture"]
+__all__ = [
+    "LINKS",
+    "Mixture",
+    "as_mixture",
+    "inverse_link",
+    "link",
+    "link_code",
+    "link_derivative",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    r"""Weights of the sources, with everything needed to mean the same metric elsewhere.
+    r"""Weights of the sources, with all that defines the metric they stand for.
 
     .. math:: m = \sum_r \alpha_r M_r / s_r, \qquad w = \mathrm{link}_\beta(m), \qquad d = P(w)
 
@@ -45,11 +65,11 @@ class Mixture:
     +0.8 words  -0.1 citations  (softplus, beta=1)
     """
 
-    weights: NDArray[np.float64]
+    weights: Floats
     names: tuple[str, ...] | None = None
     link: str = "softplus"
     beta: float = 1.0
-    scaling: NDArray[np.float64] | None = None
+    scaling: Floats | None = None
 
     def __init__(
         self,
@@ -85,7 +105,7 @@ class Mixture:
         """Number of sources R."""
         return len(self.weights)
 
-    def raw_weights(self, stack: DissimilarityStack) -> NDArray[np.float64]:
+    def raw_weights(self, stack: DissimilarityStack) -> Floats:
         """Return the weights of the stack's *raw* sources, in the stack's order: alpha_r / s_r."""
         weights, scales = self.weights, stack.scales
         if self.n_sources != stack.n_sources:
@@ -111,7 +131,8 @@ class Mixture:
 
     def as_dict(self) -> Mapping[str, float]:
         """Return the weights by source name."""
-        return dict(zip(self._labels(), map(float, self.weights), strict=True))
+        names = self.names or [f"source_{r}" for r in range(self.n_sources)]
+        return dict(zip(names, map(float, self.weights), strict=True))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mixture):
@@ -132,9 +153,6 @@ class Mixture:
         terms = "  ".join(f"{w:+.3g} {name}" for name, w in self.as_dict().items())
         return f"{terms}  ({self.link}, beta={self.beta:g})"
 
-    def _labels(self) -> Sequence[str]:
-        return self.names or [f"source_{r}" for r in range(self.n_sources)]
-
 
 def as_mixture(mixture: Any) -> Mixture:
     """Return weights, by source or in a row, as a :class:`Mixture` (softplus, beta = 1)."""
@@ -146,7 +164,7 @@ def as_mixture(mixture: Any) -> Mixture:
     return Mixture(mixture)
 
 
-def _vector(values: Any, name: str) -> NDArray[np.float64]:
+def _vector(values: Any, name: str) -> Floats:
     try:
         vector = np.array(values, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -155,3 +173,54 @@ def _vector(values: Any, name: str) -> NDArray[np.float64]:
         raise InputError(argument=name, expected="finite numbers", found=f"{values!r}")
     vector.flags.writeable = False
     return vector
+
+
+# -- the link -------------------------------------------------------------------------------------
+
+LINKS = ("identity", "softplus")
+"""Names of the links; a link's position is its code in kernels."""
+
+
+def link_code(name: str) -> int:
+    """Return the number that stands for a link in kernels."""
+    return LINKS.index(check_choice(name, LINKS, name="link"))
+
+
+def link(m: AnyArray, beta: float = 1.0, name: str = "softplus") -> AnyArray:
+    """Return the edge lengths of the mixture values `m`, of any shape.
+
+    Never 0 and never below the smallest normal number of the type, however negative `m` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> link(np.array([-2000.0, 0.0, 2000.0])).round(4)
+    array([0.000e+00, 6.931e-01, 2.000e+03])
+    """
+    if link_code(name) == 0:
+        return np.asarray(np.maximum(m, 0))  # rounding may leave slightly negative values
+    w = np.maximum(m, 0) + np.log1p(np.exp(-beta * np.abs(m))) / beta
+    return np.asarray(np.maximum(w, np.finfo(w.dtype).tiny))
+
+
+def link_derivative(m: AnyArray, beta: float = 1.0, name: str = "softplus") -> AnyArray:
+    """Return the derivative of the link at `m`: sigma(beta m); for the identity 1, 0 below 0."""
+    if link_code(name) == 0:
+        return np.where(m >= 0, 1.0, 0.0)
+    small = np.exp(-beta * np.abs(m))  # never overflows
+    return np.asarray(np.where(m >= 0, 1.0, small) / (1.0 + small))
+
+
+def inverse_link(w: AnyArray, beta: float = 1.0, name: str = "softplus") -> AnyArray:
+    """Return the mixture values whose edge lengths are `w` (the smallest possible, where 0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(link(inverse_link(np.array(0.3))).round(12))
+    0.3
+    """
+    if link_code(name) == 0:
+        return w.copy()
+    floored = np.maximum(w, np.finfo(np.float64).tiny)  # a length of 0 has no finite inverse
+    return np.asarray(floored + np.log(-np.expm1(-beta * floored)) / beta)

@@ -5,7 +5,7 @@ from metricmix.objectives.class_means import ClassMeans, class_mean_scores, half
 from metricmix.objectives.label_contrast import LabelContrast
 from metricmix.objectives.least_squares import LeastSquares
 from metricmix.objectives.neighbourhood import Neighbourhood
-from metricmix.objectives.pair_constraints import Links
+from metricmix.objectives.pair_constraints import PairConstraints
 from metricmix.objectives.separable import Separable
 from metricmix.objectives.triplets import Triplets
 
@@ -13,9 +13,9 @@ __all__ = [
     "ClassMeans",
     "LabelContrast",
     "LeastSquares",
-    "Links",
     "Neighbourhood",
     "Objective",
+    "PairConstraints",
     "Separable",
     "Triplets",
     "class_mean_scores",

@@ -114,7 +114,7 @@ class Objective(ABC):
         return type(self).__qualname__.encode() + describe(public)
 
 
-# -- telling objectives apart: the same bytes for the same thing, also in another process -------
+# -- fingerprints: the same bytes for equal objectives, also in another process ------------------
 
 MAX_DEPTH = 8
 """Functions may hold themselves; nobody nests deeper than this."""
@@ -166,7 +166,7 @@ def _names_in(code: CodeType) -> list[str]:
     return [*code.co_names, *(name for part in inner for name in _names_in(part))]
 
 
-# -- what objectives over labelled items share: who is labelled, as what, and with what weight --
+# -- objectives over labelled items --------------------------------------------------------------
 
 NEGLIGIBLE = 1e-12
 """Item weights up to this share of the largest count as 0; their squares would be lost anyway."""
@@ -204,7 +204,7 @@ class LabelObjective(Objective):
         self.item_weights = None
         counts = self.y >= 0
         if item_weights is not None:
-            self.item_weights = _checked_weights(item_weights, len(self.y))
+            self.item_weights = check_item_weights(item_weights, len(self.y))
             largest = self.item_weights.max(where=counts, initial=0.0)
             counts &= self.item_weights > NEGLIGIBLE * largest
         self.labelled = np.flatnonzero(counts)
@@ -234,7 +234,8 @@ class LabelObjective(Objective):
             raise InputError(argument="y", expected=f"{n} labels, one per item", found=len(self.y))
 
 
-def _checked_weights(item_weights: ArrayLike, n: int) -> Floats:
+def check_item_weights(item_weights: ArrayLike, n: int) -> Floats:
+    """Return n finite, non-negative weights as float64, or raise InputError."""
     weights = as_float_array(item_weights, name="item_weights")
     if weights.shape != (n,):
         raise InputError(

@@ -10,7 +10,7 @@ from metricmix.objectives.base import LabelObjective
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
 
-__all__ = ["ClassMeans", "class_mean_scores", "deal", "half_means"]
+__all__ = ["ClassMeans", "class_mean_scores", "half_means", "stratified_blocks"]
 
 
 ALONE = 1e-5
@@ -44,7 +44,7 @@ class ClassMeans(LabelObjective):
         Weight of the ridge. It bounds the weights where some mixture separates the classes.
     block_size : int, optional
         The loss looks at all L² distances of labelled items at once: a single term, right for
-        ``method="full"``. With a block size B the items are dealt into blocks of about B, and each
+        ``method="full"``. With a block size B the items are split into blocks of about B, and each
         block is a term, with class means of its own: what a step of the stochastic solver can
         afford (``batch_size=1`` is then B² pairs). Classes are spread evenly over the blocks, the
         same way every time, by two items at least: a class too small for that is missing from some
@@ -93,7 +93,7 @@ class ClassMeans(LabelObjective):
                 argument="y",
                 expected=("two items of one class at least, found every class with a single item"),
             )
-        blocks = deal(self.codes, len(self.codes) if block_size is None else block_size)
+        blocks = stratified_blocks(self.codes, block_size or len(self.codes))
         # Blocks are (n_blocks, B), short ones filled up with items that have no class or weight.
         self._there = blocks >= 0
         blocks = np.where(self._there, blocks, blocks[:, :1])
@@ -300,19 +300,20 @@ def _one_by(x: Floats) -> Floats:
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
 
 
-# -- dealing labelled items into blocks that look alike -----------------------------------------
+# -- stratified blocks of labelled items ---------------------------------------------------------
 
 
-def deal(codes: Indices, block_size: int) -> Indices:
-    """Deal items into blocks, class by class: (n_blocks, B) positions, -1 where a block is short.
+def stratified_blocks(codes: Indices, block_size: int) -> Indices:
+    """Split items into stratified blocks: (n_blocks, B) positions, -1 where a block is shorter.
 
-    A class of k items is spread over all blocks, or over k // 2 of them if there are more, so that
-    no item loses the others of its class. There are about ``len(codes) / block_size`` blocks, or
+    As in stratified folds, classes are spread evenly. A class of k items goes to all blocks, or to
+    k // 2 of them if there are more, so that every item has another one of its class in its block.
+    There are about ``len(codes) / block_size`` blocks, or
     fewer where that is needed for each to hold two classes, one of them with two items.
 
     Examples
     --------
-    >>> deal(np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]), 4).shape
+    >>> stratified_blocks(np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]), 4).shape
     (2, 5)
     """
     sizes = np.bincount(codes)
@@ -322,7 +323,7 @@ def deal(codes: Indices, block_size: int) -> Indices:
         if parts.sum() >= 2 * n_blocks and parts[sizes > 1].sum() >= n_blocks:
             break
         n_blocks -= 1
-    # Always the same deal, but not by the order of the items, which may mean something.
+    # Always the same blocks, but independent of the order of the items.
     rng = np.random.default_rng(0)
     held = np.zeros((2, n_blocks), dtype=np.int64)  # items and classes in each block
     block_of = np.empty(len(codes), dtype=np.int64)

@@ -109,7 +109,7 @@ class LabelContrast(LabelObjective):
             i, j = rng.choice(count, (2, size), p=self._weights / self._weights.sum())
             return np.asarray(i * count + j)
         within = int(rng.binomial(size, 0.5))
-        drawn = [self._draw_within(rng, within), self._draw_between(rng, size - within)]
+        drawn = [self.sample_within(rng, within), self.sample_between(rng, size - within)]
         return np.concatenate(drawn)
 
     def probabilities(self, terms: Indices, n: int) -> Floats:
@@ -141,7 +141,7 @@ class LabelContrast(LabelObjective):
         i, j = self._positions(terms)
         return np.where(self.codes[i] == self.codes[j], 1.0, -1.0)
 
-    def _draw_within(self, rng: np.random.Generator, size: int) -> Indices:
+    def sample_within(self, rng: np.random.Generator, size: int) -> Indices:
         """Draw ordered pairs of one class, i ≠ j."""
         sizes, members, starts = self._sizes, self._members, self._starts
         if not self._alike:
@@ -156,7 +156,7 @@ class LabelContrast(LabelObjective):
         b = b + (b >= a)  # step over i itself
         return self._term(members[starts[c] + a], members[starts[c] + b])
 
-    def _draw_between(self, rng: np.random.Generator, size: int) -> Indices:
+    def sample_between(self, rng: np.random.Generator, size: int) -> Indices:
         """Draw ordered pairs of two classes."""
         sizes, members, starts = self._sizes, self._members, self._starts
         if not self._alike:

@@ -10,10 +10,10 @@ from metricmix.objectives.base import Objective
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_indices, check_number
 
-__all__ = ["Links"]
+__all__ = ["PairConstraints"]
 
 
-class Links(Objective):
+class PairConstraints(Objective):
     r"""Logistic loss on pairs that belong together (must-link, M) or apart (cannot-link, C).
 
     .. math:: f = \frac{1}{2|M|} \sum_{(i, j) \in M} \log\big(1 + e^{d_{ij} - \tau}\big)
@@ -39,7 +39,7 @@ class Links(Objective):
     Examples
     --------
     >>> import numpy as np, metricmix as mm
-    >>> objective = mm.objectives.Links([[0, 1]], [[0, 2], [1, 2]], threshold=2.0)
+    >>> objective = mm.objectives.PairConstraints([[0, 1]], [[0, 2], [1, 2]], threshold=2.0)
     >>> objective.probabilities(np.arange(3), 3)
     array([0.5 , 0.25, 0.25])
     >>> value, slope = objective.evaluate(np.arange(3), np.array([[1.0], [3.0], [2.0]]), 3)

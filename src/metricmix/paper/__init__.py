@@ -1,5 +1,5 @@
-"""The paper's three experiments and its figures, run by one command: ``metricmix reproduce``."""
+"""The paper's three experiments, its figures and claims: ``metricmix reproduce``."""
 
-from metricmix.paper.run import Outcome, reproduce
+from metricmix.paper.runner import Reproduction, reproduce
 
-__all__ = ["Outcome", "reproduce"]
+__all__ = ["Reproduction", "reproduce"]

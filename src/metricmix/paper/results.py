@@ -1,7 +1,7 @@
-"""The results file: every finished cell, what it was computed with, and nothing by halves.
+"""The results file, with the versions and the machine behind it; means and their intervals.
 
-One JSON file is the state of a run and its outcome. It is rewritten beside itself and moved into
-place, so that an interruption or a full disk leaves the last good one.
+One JSON file holds every finished cell. It is written under a temporary name and moved into place,
+so that an interruption or a full disk leaves the last good file.
 """
 
 from __future__ import annotations
@@ -10,22 +10,35 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from metricmix.atomic import replacing
 from metricmix.exceptions import ResultsError
-from metricmix.paper.experiment import Cell, Experiment, Found
+from metricmix.paper.experiment import Cell, CellResult, Experiment
 
-__all__ = ["Results", "commit", "cpu_name", "provenance"]
+__all__ = [
+    "Interval",
+    "Results",
+    "commit",
+    "cpu_name",
+    "difference_interval",
+    "geometric_interval",
+    "mean_interval",
+    "provenance",
+]
 
 
 FORMAT = "metricmix results 1"
 MUST_AGREE = ("data", "seed", "metricmix")
-"""What a file must have in common with a run that is to go on from it."""
+"""What a file must have in common with a run that continues it."""
 
 
 class Results:
@@ -47,9 +60,9 @@ class Results:
 
     @classmethod
     def begin(cls, path: Path, data: str, seed: int, *, fresh: bool = False) -> Results:
-        """Return what is in the file if it belongs to such a run, else nothing, to be filled.
+        """Read the file of an earlier run with the same data and seed, or start without results.
 
-        With `fresh`, what is there is left alone until the first write.
+        With `fresh`, an existing file is ignored, and replaced by the first write.
 
         Raises
         ------
@@ -108,7 +121,7 @@ class Results:
             file.write(text.replace('{"cell":', '\n{"cell":').encode())
 
     def missing(self, experiment: Experiment) -> list[Cell]:
-        """Return the cells still to be run; those run with other settings are forgotten."""
+        """Return the cells still to be run, after dropping those run with other settings."""
         settings = json.loads(json.dumps(experiment.depends_on, default=str))
         if self.settings.get(experiment.name) != settings:
             self._cells.pop(experiment.name, None)
@@ -116,8 +129,8 @@ class Results:
         known = self._cells.setdefault(experiment.name, {})
         return [cell for cell in experiment.cells() if _key(cell) not in known]
 
-    def add(self, experiment: Experiment, cell: Cell, found: Found) -> None:
-        """Keep what a cell found."""
+    def add(self, experiment: Experiment, cell: Cell, found: CellResult) -> None:
+        """Store the result of a cell."""
         record: dict[str, Any] = {"cell": dict(cell), "values": found.values}
         if found.seconds:
             record["seconds"] = found.seconds
@@ -134,25 +147,25 @@ class Results:
                 yield record
 
     def sizes(self, name: str, **where: int | str) -> list[int]:
-        """Return the sizes D that there are cells of, smallest first."""
+        """Return the sizes D of the finished cells, smallest first."""
         return sorted({int(record["cell"]["D"]) for record in self.records(name, **where)})
 
 
 def _key(cell: Cell) -> str:
-    """Return a cell's key as text; numbers are padded, so that it sorts as one expects."""
+    """Return a cell's key as text; padded numbers make it sort by size."""
     return ",".join(
         f"{name}={value:06d}" if isinstance(value, int) else f"{name}={value}"
         for name, value in cell.items()
     )
 
 
-# -- what results were computed with: versions, machine, date -----------------------------------
+# -- provenance: versions, machine, commit, date ------------------------------------------------
 
 PACKAGES = ("metricmix", "numpy", "scipy", "numba", "scikit-learn", "cvxpy", "clarabel")
 
 
 def provenance() -> dict[str, Any]:
-    """Return versions of what matters, the machine, the commit and the date."""
+    """Return the versions of the packages, the machine, the commit and the date."""
     found: dict[str, Any] = {}
     for package in PACKAGES:
         try:
@@ -180,7 +193,7 @@ def cpu_name() -> str:
 
 
 def memory_gib() -> float | None:
-    """Return the machine's memory, where the system tells."""
+    """Return the machine's memory; None if unknown."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):
@@ -188,9 +201,9 @@ def memory_gib() -> float | None:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that this runs from; None where there is none.
+    """Return the commit of the checkout that this runs from; None outside of one.
 
-    It is called dirty if the package itself was changed since.
+    "-dirty" marks uncommitted changes of the package.
     """
     name = _git("rev-parse", "--short", "HEAD")
     return f"{name}-dirty" if name and _git("status", "--porcelain", "--", "..") else name
@@ -208,3 +221,74 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return asked.stdout.strip() or None
+
+
+# -- means with 95 % confidence intervals -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, its 95 % confidence interval, and the standard deviation and number of values.
+
+    The interval of a single value is unbounded.
+    """
+
+    mean: float
+    low: float
+    high: float
+    std: float
+    count: int
+
+    def text(self, form: str = ".3f") -> str:
+        """Return mean and interval as text.
+
+        >>> mean_interval([1.0, 2.0, 3.0]).text(".1f")
+        '2.0 [-0.5, 4.5]'
+        """
+        if self.count < 2:
+            return f"{self.mean:{form}}"
+        return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+
+def mean_interval(values: Iterable[float] | ArrayLike) -> Interval:
+    """Return the mean with Student's interval."""
+    from scipy.stats import t
+
+    x = np.asarray(list(values) if isinstance(values, Iterable) else values, dtype=np.float64)
+    mean = float(x.mean())
+    if len(x) < 2:
+        return Interval(mean, -np.inf, np.inf, 0.0, len(x))
+    std = float(x.std(ddof=1))
+    half = float(t.ppf(0.975, len(x) - 1)) * std / np.sqrt(len(x))
+    return Interval(mean, mean - half, mean + half, std, len(x))
+
+
+def difference_interval(first: Interval, second: Interval) -> Interval:
+    """Return the second mean minus the first, of independent samples, with Welch's interval."""
+    from scipy.stats import t
+
+    apart, count = second.mean - first.mean, first.count + second.count
+    if min(first.count, second.count) < 2:
+        return Interval(apart, -np.inf, np.inf, 0.0, count)
+    a, b = first.std**2 / first.count, second.std**2 / second.count
+    if a + b == 0:
+        return Interval(apart, apart, apart, 0.0, count)
+    freedom = (a + b) ** 2 / (a**2 / (first.count - 1) + b**2 / (second.count - 1))
+    half = float(t.ppf(0.975, freedom)) * float(np.sqrt(a + b))
+    return Interval(apart, apart - half, apart + half, 0.0, count)
+
+
+def geometric_interval(values: Iterable[float]) -> Interval:
+    """Return the geometric mean of positive values with its interval: for ratios and times.
+
+    >>> round(geometric_interval([1.0, 100.0]).mean, 6)
+    10.0
+    """
+    logs = mean_interval(np.log(list(values)))
+    return Interval(
+        float(np.exp(logs.mean)),
+        float(np.exp(logs.low)),
+        float(np.exp(logs.high)),
+        logs.std,
+        logs.count,
+    )

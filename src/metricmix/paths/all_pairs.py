@@ -2,27 +2,26 @@ r"""Shortest paths between all pairs: the largest metric below given lengths.
 
 .. math:: d_{ij} = \min_{i = v_0, v_1, \dots, v_m = j} \; \sum_{l=1}^{m} w_{v_{l-1} v_l}
 
-is the shortest-path closure P(w), the largest matrix below `w` that keeps every triangle
-inequality. Floyd and Warshall's recursion computes it, block by block: for each block K of items,
-with D the closure of the block itself,
+is the shortest-path closure P(w), the largest matrix below `w` that satisfies every triangle
+inequality. Floyd and Warshall's recursion computes it, block by block: for each block K of items
+(the pivots), with D the closure of the block itself,
 
 .. math:: P = w_{:K} \otimes D, \quad Q = D \otimes w_{K:}, \quad w \leftarrow \min(w, P \otimes Q)
 
 where :math:`\otimes` is the min-plus product of :mod:`metricmix.kernels.minplus`. Symmetric lengths
 have :math:`Q = P^T` and need the lower triangle only: half of the work.
 
-The product leaves out what cannot lower anything, and leaves out the more the better neighbours
-stand side by side. So items are first put in the order of a walk that always goes on to the nearest
-item not yet seen, where a sample says that this saves more than moving the matrix costs.
+The product skips tiles that cannot change, and skips more of them when near items have near
+numbers. So the items are first sorted along a nearest-neighbour tour, if a sample of tiles shows
+that this saves more than moving the matrix costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
@@ -35,99 +34,33 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
-from metricmix.kernels.symmetric import close_block, fold, mirror, take_columns, take_rows
-from metricmix.kernels.threads import Crew, effective_threads, in_threads, row_ranges
+from metricmix.kernels.symmetric import fold, mirror
+from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import edge_lengths
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square
 
 __all__ = [
+    "close_block",
     "close_in_place",
-    "fill_along_paths",
+    "fraction_computed",
+    "impute_missing",
+    "nearest_neighbour_tour",
     "path_metric",
     "project",
     "reorder",
-    "saving_order",
+    "tour_order",
 ]
 
-
-WORTHWHILE = 250
-"""Items times the share of the work saved from which another order pays.
-
-The saving grows with n^3, walking and moving with n^2; measured where the two meet.
-"""
-
-
-def saving_order(matrix: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return an order of the items in which the closure takes less time, if that pays."""
-    n = len(matrix)
-    as_given = _share_done(matrix, np.arange(n))
-    if n * as_given < WORTHWHILE:
-        return None
-    order: NDArray[np.int64] = _walk(matrix)
-    return order if n * (as_given - _share_done(matrix, order)) > WORTHWHILE else None
-
-
-def _share_done(matrix: NDArray[Any], order: NDArray[np.int64]) -> float:
-    """Estimate from a few tiles which share of the product cannot be left out in this order."""
-    n, width = len(matrix), panel_width(matrix.dtype)
-    strips = np.linspace(0, n - STRIP, 8).astype(int)[:, None] + np.arange(STRIP)
-    panels = np.linspace(0, n - width, 2).astype(int)[:, None] + np.arange(width)
-    chosen = order[np.concatenate([strips.ravel(), panels.ravel()])]
-    rows = np.take(matrix[chosen], order, axis=1)
-    lows = np.minimum.reduceat(rows, np.arange(0, n, CHUNK), axis=1)
-    strip_lows = lows[: strips.size].reshape(*strips.shape, -1).min(axis=1)
-    panel_lows = lows[strips.size :].reshape(*panels.shape, -1).min(axis=1)
-    tiles = rows[: strips.size, panels.ravel()].reshape(*strips.shape, *panels.shape)
-    highs = tiles.max(axis=(1, 3))
-    return float(np.mean(strip_lows[:, None] + panel_lows[None] < highs[:, :, None]))
-
-
-@kernel
-def _walk(matrix: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the items as met on a walk to the nearest item not yet seen."""
-    n = matrix.shape[0]
-    order = np.empty(n, np.int64)
-    left = np.arange(n)
-    current = 0
-    for step in range(n):
-        order[step] = left[current]
-        row = matrix[left[current]]
-        last = n - 1 - step
-        left[current] = left[last]
-        current, nearest = 0, np.inf
-        for place in range(last):
-            length = row[left[place]]
-            if length < nearest:
-                current, nearest = place, length
-    return order
-
-
-@kernel
-def reorder(
-    matrix: NDArray[Any], order: NDArray[np.int64], low: int, high: int, out: NDArray[Any]
-) -> None:
-    """Fill rows low .. high - 1 of out with the matrix in the given order of items."""
-    for i in range(low, high):
-        row = matrix[order[i]]
-        target = out[i]
-        for j in range(len(order)):
-            target[j] = row[order[j]]
-
-
-# -- shortest paths between all pairs: the largest metric below given lengths -------------------
-
-Range = tuple[int, int]
-Task = Callable[[Range], None]
-Runner = Callable[[Task, list[Range]], Any]
-
 BLOCK = 64
-"""Items per block K: a panel (16 KiB) and a strip of the product stay in the first cache."""
-
+"""Pivots per block: a panel (16 KiB) and a strip of the product stay in the first cache."""
 SMALL = 512
-"""Below this many items neither threads nor another order of the items pay."""
+"""Below this many items neither threads nor sorting pay."""
+TOUR_COST = 250
+"""Sorting costs O(n²), the closure O(n³): it pays if n times the fraction saved exceeds this."""
 
 
-def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> NDArray[Any]:
+def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> AnyArray:
     r"""Return the largest metric below the lengths `W`: all shortest-path lengths.
 
     .. math:: P(W) = \max \{ d : d_{ij} \le W_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
@@ -170,14 +103,14 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
     """
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
     d = np.array(lengths, order="C", copy=True, subok=False)
-    if not directed:  # what validation took for rounding: the smaller one counts
+    if not directed:  # entries that differ by rounding: the smaller one counts
         in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
     return close_in_place(d, symmetric=not directed, n_jobs=n_jobs)
 
 
 def path_metric(
     stack: Any, mixture: Any = None, *, directed: bool = False, n_jobs: int | None = None
-) -> NDArray[Any]:
+) -> AnyArray:
     r"""Return the metric of a mixture of sources, as an (n, n) array.
 
     .. math:: d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
@@ -187,7 +120,7 @@ def path_metric(
     stack : DissimilarityStack
     mixture : Mixture or array of R weights
     directed : bool
-        For a matrix of lengths in place of a stack only; a stack knows.
+        For a matrix of lengths in place of a stack only.
     n_jobs : int or None
         Threads; None means all cores. The result does not depend on it.
 
@@ -206,67 +139,92 @@ def path_metric(
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 
 
-def close_in_place(
-    matrix: NDArray[Any], *, symmetric: bool, n_jobs: int | None = None
-) -> NDArray[Any]:
-    """Replace lengths by their shortest-path closure, unchecked, and return the same array.
+def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = None) -> AnyArray:
+    """Replace lengths by their shortest-path closure, without validation; return the same array.
 
     `matrix` is C-contiguous, float32 or float64, non-negative. Its diagonal becomes 0. If
-    `symmetric`, what it says below the diagonal counts for both sides.
+    `symmetric`, only the entries below the diagonal are read.
     """
     n = len(matrix)
     np.fill_diagonal(matrix, 0)
     threads = effective_threads(n_jobs) if n >= SMALL else 1
-    with Crew(threads) as crew:
-        run = crew.run
-        order = saving_order(matrix) if n >= SMALL else None
+    with ThreadPool(threads) as pool:
+        order = tour_order(matrix) if n >= SMALL else None
         if order is None:
-            _Closure(matrix, symmetric, run, threads).close()
+            FloydWarshall(matrix, symmetric, pool).run()
             return matrix
         rows = row_ranges(n, 1, 4 * threads)
         ordered = np.empty_like(matrix)
-        run(lambda r: reorder(matrix, order, *r, ordered), rows)
-        _Closure(ordered, symmetric, run, threads).close()
+        pool.run(lambda r: reorder(matrix, order, *r, ordered), rows)
+        FloydWarshall(ordered, symmetric, pool).run()
         back = np.argsort(order)
-        run(lambda r: reorder(ordered, back, *r, matrix), rows)
+        pool.run(lambda r: reorder(ordered, back, *r, matrix), rows)
     return matrix
 
 
-class _Closure:
-    """The rounds of the recursion on one matrix, and the room they work in."""
+def impute_missing(D: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> Floats:
+    """Return `D` with shortest-path lengths over its known entries in place of NaN.
 
-    def __init__(self, matrix: NDArray[Any], symmetric: bool, run: Runner, threads: int) -> None:
+    Pairs that no path joins get the largest of all path lengths, which violates no triangle
+    inequality. Negative entries count as edges of length 0 and are returned unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricmix.paths.all_pairs import impute_missing
+    >>> impute_missing([[0, 1, np.nan], [1, 0, 4], [np.nan, 4, 0]])
+    array([[0., 1., 5.],
+           [1., 0., 4.],
+           [5., 4., 0.]])
+    """
+    given = np.array(D, np.float64)
+    missing = np.isnan(given)
+    lengths = np.where(missing, np.inf, np.maximum(given, 0.0))
+    np.fill_diagonal(lengths, 0.0)
+    paths = project(lengths, directed, n_jobs=n_jobs)
+    longest = float(np.max(paths, where=np.isfinite(paths), initial=0.0))
+    return np.where(missing, np.minimum(paths, longest), given)
+
+
+# -- Floyd and Warshall's recursion by blocks -----------------------------------------------------
+
+Range = tuple[int, int]
+
+
+class FloydWarshall:
+    """The recursion on one matrix, with its buffers; rows are split over the threads of a pool."""
+
+    def __init__(self, matrix: AnyArray, symmetric: bool, pool: ThreadPool) -> None:
         n, dtype = len(matrix), matrix.dtype
-        self.matrix, self.symmetric, self.run = matrix, symmetric, run
+        self.matrix, self.symmetric, self.pool = matrix, symmetric, pool
         self.width = panel_width(dtype)
-        # A range's strips fit in the second cache; several ranges per thread even out the load.
-        self.rows = row_ranges(n, STRIP, max(4 * threads, n // 384), triangle=symmetric)
-        self.legs_rows = row_ranges(n, int(np.lcm(STRIP, self.width)), max(threads, n // 768))
+        # A range's strips fit in the second cache; several ranges per thread balance the load.
+        self.rows = row_ranges(n, STRIP, max(4 * pool.threads, n // 384), triangle=symmetric)
+        unit = int(np.lcm(STRIP, self.width))
+        self.pivot_rows = row_ranges(n, unit, max(pool.threads, n // 768))
         self.highs = np.empty((-(-n // STRIP), -(-n // self.width)), dtype)
 
-    def close(self) -> None:
+    def run(self) -> None:
+        """Close the matrix in place."""
         n = len(self.matrix)
-        self.run(self._bound, self.rows)
+        self.pool.run(lambda r: tile_maxima(self.matrix, *r, self.highs[strips(r)]), self.rows)
         for start in range(0, n, BLOCK):
-            self._begin(start, min(start + BLOCK, n))
-            self.run(self._find_legs, self.legs_rows)
-            self.run(self._go_through, self.rows)
+            self.close_pivots(start, min(start + BLOCK, n))
+            self.pool.run(self.update_pivot_columns, self.pivot_rows)
+            self.pool.run(self.update_rest, self.rows)
         if self.symmetric:
-            self.run(lambda r: mirror(self.matrix, *r), self.rows)
+            self.pool.run(lambda r: mirror(self.matrix, *r), self.rows)
 
-    def _bound(self, r: Range) -> None:
-        tile_maxima(self.matrix, *r, self.highs[r[0] // STRIP : -(-r[1] // STRIP)])
-
-    def _begin(self, start: int, stop: int) -> None:
-        """Close the block of items start .. stop - 1."""
+    def close_pivots(self, start: int, stop: int) -> None:
+        """Compute D, the closure of the block of pivots start .. stop - 1, and pack it."""
         n, depth, dtype = len(self.matrix), stop - start, self.matrix.dtype
         if start == 0 or depth < BLOCK:
-            self.legs = np.empty((n, depth), dtype)
-            self.strips = Packed.empty(n, depth, STRIP, dtype)
-            self.panels = Packed.empty(n, depth, self.width, dtype)
+            self.columns = np.empty((n, depth), dtype)
+            self.left = Packed.empty(n, depth, STRIP, dtype)
+            self.right = Packed.empty(n, depth, self.width, dtype)
             self.unbounded = np.full((-(-n // STRIP), -(-depth // self.width)), np.inf, dtype)
             self.inner = Packed.empty(depth, depth, self.width, dtype)
-            self.inner_reversed = Packed.empty(depth, depth, self.width, dtype)
+            self.inner_transposed = Packed.empty(depth, depth, self.width, dtype)
         self.start, self.stop = start, stop
         block = self.matrix[start:stop, start:stop].copy()
         if self.symmetric:
@@ -276,63 +234,131 @@ class _Closure:
         self.block = block
         pack_columns(block, 0, depth, self.inner)
         if not self.symmetric:
-            pack_rows(block, 0, depth, self.inner_reversed)
+            pack_rows(block, 0, depth, self.inner_transposed)
 
-    def _find_legs(self, r: Range) -> None:
-        """Shortest ways through the block from the rows' items into it, and out of it to them."""
+    def update_pivot_columns(self, r: Range) -> None:
+        """Pack the rows r of P as the left factor, and those of Q transposed as the right one."""
         low, high = r
         start, stop = self.start, self.stop
         if self.symmetric:
-            take_rows(self.matrix, start, low, min(high, start), self.legs)
-            take_columns(self.matrix, start, max(low, stop), high, self.legs)
+            copy_rows(self.matrix, start, low, min(high, start), self.columns)
+            copy_columns(self.matrix, start, max(low, stop), high, self.columns)
             inside = slice(max(low, start), max(low, start, min(high, stop)))
-            self.legs[inside] = self.block[inside.start - start : inside.stop - start]
+            self.columns[inside] = self.block[inside.start - start : inside.stop - start]
         else:
-            take_rows(self.matrix, start, low, high, self.legs)
-            self._shorten(r, self.inner_reversed)
-            pack_rows(self.legs, low, high, self.panels.between(low, high))
-            take_columns(self.matrix, start, low, high, self.legs)
-        self._shorten(r, self.inner)
-        pack_rows(self.legs, low, high, self.strips.between(low, high))
+            copy_rows(self.matrix, start, low, high, self.columns)
+            self.multiply(r, self.inner_transposed)
+            pack_rows(self.columns, low, high, self.right.between(low, high))
+            copy_columns(self.matrix, start, low, high, self.columns)
+        self.multiply(r, self.inner)
+        pack_rows(self.columns, low, high, self.left.between(low, high))
         if self.symmetric:
-            pack_rows(self.legs, low, high, self.panels.between(low, high))
+            pack_rows(self.columns, low, high, self.right.between(low, high))
 
-    def _shorten(self, r: Range, inner: Packed) -> None:
-        strips = self.strips.between(*r)
-        pack_rows(self.legs, *r, strips)
-        update(self.legs, *r, strips, inner, self.unbounded[: len(strips.parts)].copy())
+    def multiply(self, r: Range, inner: Packed) -> None:
+        """Replace the rows r of `columns` by their min-plus product with D, packed as `inner`."""
+        left = self.left.between(*r)
+        pack_rows(self.columns, *r, left)
+        update(self.columns, *r, left, inner, self.unbounded[: len(left.parts)].copy())
 
-    def _go_through(self, r: Range) -> None:
-        """Lower the lengths from the rows' items by going through the block."""
-        highs = self.highs[r[0] // STRIP : -(-r[1] // STRIP)]
+    def update_rest(self, r: Range) -> None:
+        """Lower the rows r of the matrix by the product of P and Q."""
         diagonal = r[0] if self.symmetric else None
-        update(self.matrix, *r, self.strips.between(*r), self.panels, highs, diagonal)
+        left = self.left.between(*r)
+        update(self.matrix, *r, left, self.right, self.highs[strips(r)], diagonal)
 
 
-# -- unknown dissimilarities, filled along shortest ways over known ones ------------------------
+def strips(r: Range) -> slice:
+    """Return the strips of a range of rows that begins with a strip."""
+    return slice(r[0] // STRIP, -(-r[1] // STRIP))
 
 
-def fill_along_paths(
-    D: ArrayLike, directed: bool = False, *, n_jobs: int | None = None
-) -> NDArray[np.float64]:
-    """Return `D` with shortest ways over its known entries in place of NaN.
+@kernel
+def close_block(block: AnyArray) -> None:
+    """Replace a small block by its closure, with Floyd and Warshall's three loops."""
+    n = block.shape[0]
+    for k in range(n):
+        # A copy: LLVM does not vectorise what might overlap.
+        pivot = block[k].copy()
+        for i in range(n):
+            row = block[i]
+            first = row[k]
+            for j in range(n):
+                row[j] = min(row[j], first + pivot[j])
 
-    Items without a way between them get the longest of all ways, which breaks no triangle. Entries
-    below 0 are ways of length 0 and stay what they are.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metricmix.paths.all_pairs import fill_along_paths
-    >>> fill_along_paths([[0, 1, np.nan], [1, 0, 4], [np.nan, 4, 0]])
-    array([[0., 1., 5.],
-           [1., 0., 4.],
-           [5., 4., 0.]])
-    """
-    given = np.array(D, np.float64)
-    unknown = np.isnan(given)
-    lengths = np.where(unknown, np.inf, np.maximum(given, 0.0))
-    np.fill_diagonal(lengths, 0.0)
-    ways = project(lengths, directed, n_jobs=n_jobs)
-    longest = float(np.max(ways, where=np.isfinite(ways), initial=0.0))
-    return np.where(unknown, np.minimum(ways, longest), given)
+@kernel
+def copy_columns(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) -> None:
+    """Copy columns start, start + 1, … of rows low .. high - 1 to `out`."""
+    for i in range(low, high):
+        row = matrix[i]
+        target = out[i]
+        for k in range(out.shape[1]):
+            target[k] = row[start + k]
+
+
+@kernel
+def copy_rows(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) -> None:
+    """Copy rows start, start + 1, … at columns low .. high - 1 to `out`, transposed."""
+    for k in range(out.shape[1]):
+        row = matrix[start + k]
+        for i in range(low, high):
+            out[i, k] = row[i]
+
+
+# -- sorting the items along a tour ----------------------------------------------------------------
+
+
+def tour_order(matrix: AnyArray) -> Indices | None:
+    """Return an order of the items in which the closure takes less time, or None if none pays."""
+    n = len(matrix)
+    as_given = fraction_computed(matrix, np.arange(n))
+    if n * as_given < TOUR_COST:
+        return None
+    order: Indices = nearest_neighbour_tour(matrix)
+    return order if n * (as_given - fraction_computed(matrix, order)) > TOUR_COST else None
+
+
+def fraction_computed(matrix: AnyArray, order: Indices) -> float:
+    """Estimate from a few tiles the fraction of the product that is not skipped in this order."""
+    n, width = len(matrix), panel_width(matrix.dtype)
+    left = np.linspace(0, n - STRIP, 8).astype(int)[:, None] + np.arange(STRIP)
+    right = np.linspace(0, n - width, 2).astype(int)[:, None] + np.arange(width)
+    chosen = order[np.concatenate([left.ravel(), right.ravel()])]
+    rows = np.take(matrix[chosen], order, axis=1)
+    lows = np.minimum.reduceat(rows, np.arange(0, n, CHUNK), axis=1)
+    left_lows = lows[: left.size].reshape(*left.shape, -1).min(axis=1)
+    right_lows = lows[left.size :].reshape(*right.shape, -1).min(axis=1)
+    tiles = rows[: left.size, right.ravel()].reshape(*left.shape, *right.shape)
+    highs = tiles.max(axis=(1, 3))
+    return float(np.mean(left_lows[:, None] + right_lows[None] < highs[:, :, None]))
+
+
+@kernel
+def nearest_neighbour_tour(matrix: AnyArray) -> Indices:
+    """Return the items in the order of a tour that goes to the nearest unvisited item each time."""
+    n = matrix.shape[0]
+    order = np.empty(n, np.int64)
+    left = np.arange(n)
+    current = 0
+    for step in range(n):
+        order[step] = left[current]
+        row = matrix[left[current]]
+        last = n - 1 - step
+        left[current] = left[last]
+        current, nearest = 0, np.inf
+        for place in range(last):
+            length = row[left[place]]
+            if length < nearest:
+                current, nearest = place, length
+    return order
+
+
+@kernel
+def reorder(matrix: AnyArray, order: Indices, low: int, high: int, out: AnyArray) -> None:
+    """Fill rows low .. high - 1 of out with the matrix in the given order of items."""
+    for i in range(low, high):
+        row = matrix[order[i]]
+        target = out[i]
+        for j in range(len(order)):
+            target[j] = row[order[j]]

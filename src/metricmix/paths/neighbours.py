@@ -1,32 +1,34 @@
-"""The k nearest items of an item, by a search that stops when it has found them."""
+"""The k nearest items, labelled items or classes of every item in the path metric."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import floor_of, length_of, mix_row, tangent_of
+from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
-from metricmix.paths.forest import CHUNK, any_below, refresh_chunk, search_forest, take_nearest
-from metricmix.typing import Floats, Ints
+from metricmix.paths.dijkstra import CHUNK, any_below, dijkstra, pop_nearest, refresh_chunk
+from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_indices, check_integer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = [
+    "LabelSearch",
+    "insert_label",
     "kneighbors",
     "kneighbors_graph",
     "nearest_labelled",
-    "offer",
+    "nearest_labels",
+    "nearest_labels_rows",
+    "relax_label",
     "settle_next",
-    "spread",
-    "spread_rows",
 ]
 
 
@@ -38,7 +40,7 @@ def kneighbors(
     *,
     directed: bool = False,
     n_jobs: int | None = None,
-) -> tuple[Floats, NDArray[np.int64]]:
+) -> tuple[Floats, Indices]:
     """Return the k nearest other items of each of `items` in the path metric.
 
     Parameters
@@ -81,13 +83,13 @@ def kneighbors(
     distances = np.empty((len(chosen), k))
     neighbours = np.empty((len(chosen), k), np.int64)
 
-    def fill(share: NDArray[np.int64]) -> None:
+    def fill(share: Indices) -> None:
         for position in share:
             item = chosen[position : position + 1]
-            forest = search_forest(lengths, item, limit=k + 1)
-            found = np.sort(forest.settled[forest.settled != item])
-            nearest = found[np.argsort(forest.distances[found], kind="stable")[:k]]
-            neighbours[position], distances[position] = nearest, forest.distances[nearest]
+            search = dijkstra(lengths, item, limit=k + 1)
+            found = np.sort(search.settled[search.settled != item])
+            nearest = found[np.argsort(search.distances[found], kind="stable")[:k]]
+            neighbours[position], distances[position] = nearest, search.distances[nearest]
 
     threads = effective_threads(n_jobs) if lengths.block is not None else 1
     shares = np.array_split(np.arange(len(chosen)), max(1, min(len(chosen), 4 * threads)))
@@ -108,8 +110,8 @@ def kneighbors_graph(
     """Return the k-nearest-neighbour graph of the path metric as a sparse (n, n) array.
 
     Row v holds the distances from v to its k nearest items, as in
-    :func:`sklearn.neighbors.kneighbors_graph`. It serves whatever takes a precomputed sparse graph,
-    without an n × n matrix: DBSCAN and neighbours as it is; t-SNE if k is at least three times its
+    :func:`sklearn.neighbors.kneighbors_graph`. It suits whatever takes a precomputed sparse graph,
+    without an n × n matrix: DBSCAN and neighbours; t-SNE if k is at least three times its
     perplexity plus two; HDBSCAN if `symmetric`, and connected (take a larger k if it is not).
 
     Parameters
@@ -132,7 +134,7 @@ def kneighbors_graph(
     return csr_array(graph.maximum(graph.T)) if symmetric else graph
 
 
-# -- the nearest labelled items of all items at once --------------------------------------------
+# -- the nearest labelled items of all items at once ----------------------------------------------
 
 
 def nearest_labelled(
@@ -142,7 +144,7 @@ def nearest_labelled(
     k: int = 1,
     *,
     directed: bool = False,
-) -> tuple[Floats, NDArray[np.int64]]:
+) -> tuple[Floats, Indices]:
     r"""Return, for every item v, its k nearest labelled items :math:`\arg\min_{s} d(v, s)`.
 
     Parameters
@@ -164,8 +166,8 @@ def nearest_labelled(
 
     Notes
     -----
-    Cost O(k R n²) in time and O(k n) in memory, rows being mixed as they are needed; for k > 1 and
-    up to some thousands of items, all lengths are formed once instead.
+    Cost O(k R n²) in time and O(k n) in memory, with rows mixed on demand; for k > 1 and up to
+    some thousands of items, all lengths are formed once instead.
 
     Examples
     --------
@@ -197,133 +199,131 @@ def nearest_labelled(
             argument="k", expected=f"1 .. {len(roots)}, the number of labelled items", found=k
         )
     if k == 1:
-        found = search_forest(lengths, roots, reverse=lengths.directed)
+        found = dijkstra(lengths, roots, reverse=lengths.directed)
         return found.distances[:, None], found.roots[:, None].astype(np.int64)
-    return nearest_marks(lengths, roots, roots, k)
+    return nearest_labels(lengths, roots, roots, k)
 
 
-def nearest_marks(
-    lengths: EdgeLengths, roots: NDArray[np.int64], marks: NDArray[np.int64], k: int
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Return, for every item, the k nearest different marks of marked items, and how near.
+def nearest_labels(
+    lengths: EdgeLengths, items: Indices, labels: Indices, k: int
+) -> tuple[Floats, Indices]:
+    """Return, for every item, the k nearest different labels and their distances.
 
-    `marks` (len(roots),) are numbers >= 0: the items themselves, or their classes. -1 at an
-    infinite distance fills up where there are fewer than k different ones.
+    ``labels[a]`` >= 0 is the label of ``items[a]``: its class, or its own number for the nearest
+    labelled items. Where there are fewer than k different labels, -1 at an infinite distance
+    follows. One search settles every item at most k times, once per label.
     """
     n = lengths.n
-    lengths = lengths.formed()  # items are settled up to k times, and ask for their row each time
+    lengths = lengths.formed()  # an item needs its row every time it is settled
     dist = np.full((n, k), np.inf)
-    root = np.full((n, k), -1, np.int32)
-    dist[roots, 0], root[roots, 0] = 0.0, marks
-    settled = np.zeros(n, np.int32)
-    worst, key = dist[:, k - 1].copy(), dist[:, 0].copy()
-    least = np.array([key[c : c + CHUNK].min() for c in range(0, n, CHUNK)])
-    state = (dist, root, settled, worst, key, least)
-    if lengths.block is not None:
-        rows = (lengths.block, lengths.raw_weights, lengths.beta, lengths.link)
-        spread_rows(*rows, lengths.directed, *state, np.empty(n))
+    label = np.full((n, k), -1, np.int32)
+    dist[items, 0], label[items, 0] = 0.0, labels
+    key = dist[:, 0].copy()
+    chunk_min = np.array([key[c : c + CHUNK].min() for c in range(0, n, CHUNK)])
+    settled, worst = np.zeros(n, np.int32), dist[:, k - 1].copy()
+    state = LabelSearch(dist, label, settled, worst, key, chunk_min)
+    if lengths.dense is not None:
+        nearest_labels_rows(lengths.dense, lengths.directed, state)
     else:
-        while (u := settle_next(dist, settled, key, least)) >= 0:
+        while (u := settle_next(state)) >= 0:
             m = lengths.mixed_rows(np.array([u]), reverse=lengths.directed)[0]
-            spread(u, m, lengths.beta, lengths.link, *state)
-    return dist, root.astype(np.int64)
+            relax_label(u, m, lengths.beta, lengths.link, state)
+    return dist, label.astype(np.int64)
 
 
-# -- the k nearest roots of every item, by one search that settles each item at most k times ----
+class LabelSearch(NamedTuple):
+    """The arrays of a search for the k nearest labels of n items.
+
+    Attributes
+    ----------
+    dist, label : (n, k) arrays
+        The k best labels of each item, all different, in increasing distance.
+    settled : (n,) array
+        How many of them are final.
+    worst : (n,) array
+        The last distance of each row of `dist`.
+    key : (n,) array
+        The first distance that is not final; inf if there is none.
+    chunk_min : (chunks,) array
+        The smallest key of every chunk of items.
+    """
+
+    dist: Floats
+    label: Ints
+    settled: Ints
+    worst: Floats
+    key: Floats
+    chunk_min: Floats
 
 
 @kernel
-def offer(v: int, reached: float, label: int, dist: Floats, root: Ints, settled: Ints) -> bool:
-    """Offer item v a way of length `reached` from the root `label`; return whether it was taken.
-
-    Each item keeps its k best roots, all different, in increasing distance; the first `settled[v]`
-    are final.
-    """
+def insert_label(v: int, reached: float, label: int, state: LabelSearch) -> bool:
+    """Insert a label at distance `reached` into the list of item v; return whether it improved."""
+    dist, labels, settled = state.dist, state.label, state.settled
     k = dist.shape[1]
     last = k - 1
     for slot in range(k):
-        if root[v, slot] == label:
+        if labels[v, slot] == label:
             if slot < settled[v] or dist[v, slot] <= reached:
                 return False
-            last = slot  # a better way from a root that is known already
+            last = slot  # a shorter path to a label that is in the list
             break
     slot = last
     while slot > settled[v] and dist[v, slot - 1] > reached:
         dist[v, slot] = dist[v, slot - 1]
-        root[v, slot] = root[v, slot - 1]
+        labels[v, slot] = labels[v, slot - 1]
         slot -= 1
     dist[v, slot] = reached
-    root[v, slot] = label
+    labels[v, slot] = label
     return True
 
 
 @kernel
-def settle_next(dist: Floats, settled: Ints, key: Floats, least: Floats) -> int:
-    """Make the nearest open (item, root) final; return the item, or -1 at the end."""
-    u: int = take_nearest(key, least)
+def settle_next(state: LabelSearch) -> int:
+    """Make the nearest open (item, label) final; return the item, or -1 at the end."""
+    dist, settled, key = state.dist, state.settled, state.key
+    u: int = pop_nearest(key, state.chunk_min)
     if u >= 0:
         settled[u] += 1
         if settled[u] < dist.shape[1]:
             key[u] = dist[u, settled[u]]
-            refresh_chunk(u // CHUNK, key, least)
+            refresh_chunk(u // CHUNK, key, state.chunk_min)
     return u
 
 
 @kernel
-def spread(
-    u: int,
-    m: Floats,
-    beta: float,
-    link: int,
-    dist: Floats,
-    root: Ints,
-    settled: Ints,
-    worst: Floats,
-    key: Floats,
-    least: Floats,
-) -> None:
-    """Offer the root just settled at item u to every other item, over the edges out of u."""
+def relax_label(u: int, m: Floats, beta: float, link: int, state: LabelSearch) -> None:
+    """Relax the edges of item u for the label just settled there; m is its row of the mixture."""
+    dist, settled, worst, key = state.dist, state.settled, state.worst, state.key
     n, k = dist.shape
     slot = settled[u] - 1
-    du, label = dist[u, slot], root[u, slot]
+    du, label = dist[u, slot], state.label[u, slot]
     shift, slope = tangent_of(beta, link)
-    for c in range(least.shape[0]):
+    for c in range(state.chunk_min.shape[0]):
         low = c * CHUNK
         high = min(low + CHUNK, n)
         if not any_below(du, m[low:high], shift, slope, worst[low:high]):
             continue
         changed = False
         for v in range(low, high):
-            hopeful = du + floor_of(m[v], shift, slope) < worst[v]
-            if hopeful and v != u and settled[v] < k:
+            promising = du + floor_of(m[v], shift, slope) < worst[v]
+            if promising and v != u and settled[v] < k:
                 reached = du + length_of(m[v], beta, link)
-                if reached < worst[v] and offer(v, reached, label, dist, root, settled):
+                if reached < worst[v] and insert_label(v, reached, label, state):
                     worst[v] = dist[v, k - 1]
                     key[v] = dist[v, settled[v]]
                     changed = True
         if changed:
-            refresh_chunk(c, key, least)
+            refresh_chunk(c, key, state.chunk_min)
 
 
 @kernel
-def spread_rows(
-    block: NDArray[Any],
-    weights: Floats,
-    beta: float,
-    link: int,
-    reverse: bool,
-    dist: Floats,
-    root: Ints,
-    settled: Ints,
-    worst: Floats,
-    key: Floats,
-    least: Floats,
-    m: Floats,
-) -> None:
+def nearest_labels_rows(lengths: DenseLengths, reverse: bool, state: LabelSearch) -> None:
     """Run the search to its end on sources in memory."""
+    m = np.empty(state.dist.shape[0])
     while True:
-        u = settle_next(dist, settled, key, least)
+        u = settle_next(state)
         if u < 0:
             return
-        mix_row(block, weights, u, reverse, m)
-        spread(u, m, beta, link, dist, root, settled, worst, key, least)
+        mix_row(lengths.block, lengths.weights, u, reverse, m)
+        relax_label(u, m, lengths.beta, lengths.link, state)

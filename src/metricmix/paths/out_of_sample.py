@@ -1,9 +1,10 @@
-r"""New items: paths that start outside a stack and go on through its items.
+r"""Out-of-sample distances: from new items to the items of a stack.
 
 .. math:: d(x, j) = \min_u \; w(x, u) + d(u, j)
 
-A new item x is joined to the n items of a stack by edges; what it needs to know of them is either a
-short search, a table that was made once, or one min-plus product. No all-pairs computation.
+A new item x is joined to the n items of a stack by edges, and is the first item of its paths only.
+Its distances take one min-plus product with known distances d(u, j), its nearest labelled items a
+short search or a look-up in the nearest ones of every u. No all-pairs computation.
 """
 
 from __future__ import annotations
@@ -17,21 +18,19 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import floor_of, length_of, link_in_place, mix_row, tangent_of
+from metricmix.kernels.minplus import min_plus
+from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.forest import chunk_count, forget, open_item, relax, take_nearest
-from metricmix.paths.min_plus import min_plus
-from metricmix.typing import Floats, Indices, Ints
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, link_in_place
+from metricmix.paths.dijkstra import SearchState, open_item, pop_nearest, relax, reset
+from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["NewItems", "are_items", "enter", "nearest_by_table", "nearest_wanted"]
-
+__all__ = ["NewItems", "are_items", "nearest_by_table", "nearest_wanted", "open_entries"]
 
 ROUNDING = 1e-12
-"""Dissimilarity, relative to the scale of its source, that is taken for 0."""
+"""Dissimilarities up to this share of the scale of their source count as 0."""
 ROW_ROUNDING = 1e-6
-"""Difference of two rows that is taken for rounding (float32 sources included)."""
-ROWS_AT_ONCE = 64
+"""Relative difference up to which two rows count as equal (float32 sources included)."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,11 @@ class NewItems:
 
     @classmethod
     def from_rows(
-        cls, lengths: EdgeLengths, raw: NDArray[Any], *, n_jobs: int | None = None
+        cls, lengths: EdgeLengths, raw: AnyArray, *, n_jobs: int | None = None
     ) -> NewItems:
         """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
         m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
-        same = _find_same(lengths, raw, m)
-        return cls(lengths, np.ascontiguousarray(m), same, n_jobs)
+        return cls(lengths, np.ascontiguousarray(m), find_same_items(lengths, raw, m), n_jobs)
 
     def __len__(self) -> int:
         return len(self.m)
@@ -112,7 +110,7 @@ class NewItems:
         table : pair of (n, k) arrays, optional
             Distances and numbers of the k nearest wanted items of every item of the stack, if known
             (:func:`~metricmix.paths.nearest_labelled`): one pass over the edges is enough then.
-            Without it, a search per new item settles items until it has met k wanted ones.
+            Without it, a search per new item settles items until it has found k wanted ones.
 
         Returns
         -------
@@ -120,59 +118,49 @@ class NewItems:
             Nearest first.
         """
         m = self.m
-        if (self.same >= 0).any():  # such an item is entered at no cost at all
+        if (self.same >= 0).any():  # an edge of length 0 leads to an equal item
             m = m.copy()
             known = np.flatnonzero(self.same >= 0)
             m[known, self.same[known]] = -np.inf
+        lengths, dense = self.lengths, self.lengths.dense
         distances = np.empty((len(m), k))
         items = np.empty((len(m), k), np.int64)
-        link = (self.lengths.beta, self.lengths.link)
         threads = effective_threads(self.n_jobs)
         ends = np.linspace(0, len(m), min(len(m), 4 * threads) + 1).astype(np.int64)
         shares = list(pairwise(ends.tolist()))
+
+        def search(share: tuple[int, int]) -> None:
+            state = SearchState.empty(lengths.n)
+            nearest_wanted(dense, m, *share, wanted, state, distances, items)
+
         if table is not None:
-
-            def look_up(share: tuple[int, int]) -> None:
-                nearest_by_table(m, *link, *share, *table, distances, items)
-
-            in_threads(look_up, shares, threads)
-        elif self.lengths.block is not None:
-
-            def search(share: tuple[int, int]) -> None:
-                rows = (self.lengths.block, self.lengths.raw_weights, *link)
-                state = _state(self.lengths.n)
-                nearest_wanted(
-                    *rows, m, *share, wanted, *state, np.empty(self.lengths.n), distances, items
-                )
-
+            link = (lengths.beta, lengths.link)
+            in_threads(
+                lambda share: nearest_by_table(m, *link, *share, *table, distances, items),
+                shares,
+                threads,
+            )
+        elif dense is not None:
             in_threads(search, shares, threads)
-        else:
-            self._search_computed(m, wanted, distances, items)
+        else:  # rows have to be requested
+            state = SearchState.empty(lengths.n)
+            for q in range(len(m)):
+                open_entries(m[q], lengths.beta, lengths.link, wanted, k, state)
+                found = 0
+                while found < k:
+                    u = pop_nearest(state.key, state.chunk_min)
+                    if wanted[u]:
+                        distances[q, found], items[q, found] = state.dist[u], u
+                        found += 1
+                    if found < k:
+                        row = lengths.mixed_rows(np.array([u]))[0]
+                        relax(u, row, lengths.beta, lengths.link, state)
         entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
-        distances[entered] = 0.0  # the smallest length that the link gives is a hair more
+        distances[entered] = 0.0  # the link of -inf is the smallest number above 0
         return distances, items
 
-    def _search_computed(
-        self, m: Floats, wanted: NDArray[np.bool_], distances: Floats, items: Indices
-    ) -> None:
-        """Search likewise, where rows have to be asked for."""
-        lengths, k = self.lengths, distances.shape[1]
-        state = _state(lengths.n)
-        dist, key, least = state[:3]
-        for q in range(len(m)):
-            enter(m[q], lengths.beta, lengths.link, wanted, k, *state)
-            found = 0
-            while found < k:
-                u = take_nearest(key, least)
-                if wanted[u]:
-                    distances[q, found], items[q, found] = dist[u], u
-                    found += 1
-                if found < k:
-                    row = lengths.mixed_rows(np.array([u]))[0]
-                    relax(u, row, lengths.beta, lengths.link, *state)
 
-
-def are_items(stack: DissimilarityStack, raw: NDArray[Any], first: int) -> bool:
+def are_items(stack: DissimilarityStack, raw: AnyArray, first: int) -> bool:
     """Return whether `raw` (M, n, R) are the rows of the items first, first + 1, … of the stack."""
     if first + len(raw) > stack.n_items:
         return False
@@ -183,7 +171,7 @@ def are_items(stack: DissimilarityStack, raw: NDArray[Any], first: int) -> bool:
     return True
 
 
-def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
+def find_same_items(lengths: EdgeLengths, raw: AnyArray, m: Floats) -> Indices:
     """Return which new items have the very row of an item of the stack; -1 for the others.
 
     Of several such items, the first.
@@ -207,46 +195,27 @@ def _find_same(lengths: EdgeLengths, raw: NDArray[Any], m: Floats) -> Indices:
     return same
 
 
-def _same_rows(stack: DissimilarityStack, raw: NDArray[Any], items: Indices) -> NDArray[np.bool_]:
+def _same_rows(stack: DissimilarityStack, raw: AnyArray, items: Indices) -> NDArray[np.bool_]:
     """Return which of the rows `raw` (M, n, R) are those of the items, up to rounding."""
     theirs = np.moveaxis(stack.raw_rows(items), 0, -1)
     close = np.abs(raw - theirs) <= ROW_ROUNDING * (stack.scales + theirs)
     return np.asarray(close.all(axis=(1, 2)))
 
 
-def _state(n: int) -> tuple[Any, ...]:
-    """Return the arrays of a search: distances, keys, chunk minima, predecessors, roots."""
-    return (
-        np.empty(n),
-        np.empty(n),
-        np.empty(chunk_count(n)),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-    )
-
-
-# -- searches that start outside: from new items, joined by edges to the items of a stack -------
+# -- kernels -------------------------------------------------------------------------------------
 
 
 @kernel
-def enter(
-    m: Floats,
-    beta: float,
-    link: int,
-    wanted: NDArray[np.bool_],
-    k: int,
-    dist: Floats,
-    key: Floats,
-    least: Floats,
-    pred: Ints,
-    root: Ints,
+def open_entries(
+    m: Floats, beta: float, link: int, wanted: NDArray[np.bool_], k: int, state: SearchState
 ) -> None:
-    """Open the items that a new item, with mixture values `m` to all of them, may have to visit.
+    """Open the items at which a path from a new item, with mixture values `m`, may enter the stack.
 
     The link is increasing, so the k-th smallest value of a wanted item bounds all that matters:
-    items beyond it, and ways longer than its edge, are left out.
+    items beyond it, and paths longer than its edge, are left out.
     """
-    forget(dist, key, least, pred)
+    dist, key, chunk_min = state.dist, state.key, state.chunk_min
+    reset(dist, key, chunk_min, state.pred)
     smallest = np.full(k, np.inf)
     for v in range(m.shape[0]):
         if wanted[v] and m[v] < smallest[k - 1]:
@@ -258,49 +227,42 @@ def enter(
     cap = smallest[k - 1]
     beyond = np.nextafter(length_of(cap, beta, link), np.inf)
     for v in range(m.shape[0]):
-        root[v] = -1
+        state.root[v] = -1
         if m[v] <= cap:
-            open_item(v, length_of(m[v], beta, link), dist, key, least)
+            open_item(v, length_of(m[v], beta, link), dist, key, chunk_min)
         else:
             dist[v] = beyond
 
 
 @kernel
 def nearest_wanted(
-    block: NDArray[Any],
-    weights: Floats,
-    beta: float,
-    link: int,
+    lengths: DenseLengths,
     m: Floats,
     start: int,
     stop: int,
     wanted: NDArray[np.bool_],
-    dist: Floats,
-    key: Floats,
-    least: Floats,
-    pred: Ints,
-    root: Ints,
-    row: Floats,
+    state: SearchState,
     distances: Floats,
-    items: NDArray[np.int64],
+    items: Indices,
 ) -> None:
     """Find the k nearest wanted items of the new items start .. stop - 1, one search each.
 
     `m` (M, n) holds their mixture values; `distances` and `items` (M, k) receive the answers.
     """
     k = distances.shape[1]
+    row = np.empty(m.shape[1])
     for q in range(start, stop):
-        enter(m[q], beta, link, wanted, k, dist, key, least, pred, root)
+        open_entries(m[q], lengths.beta, lengths.link, wanted, k, state)
         found = 0
         while found < k:
-            u = take_nearest(key, least)
+            u = pop_nearest(state.key, state.chunk_min)
             if wanted[u]:
-                distances[q, found] = dist[u]
+                distances[q, found] = state.dist[u]
                 items[q, found] = u
                 found += 1
             if found < k:
-                mix_row(block, weights, u, False, row)
-                relax(u, row, beta, link, dist, key, least, pred, root)
+                mix_row(lengths.block, lengths.weights, u, False, row)
+                relax(u, row, lengths.beta, lengths.link, state)
 
 
 @kernel
@@ -311,9 +273,9 @@ def nearest_by_table(
     start: int,
     stop: int,
     table_distances: Floats,
-    table_items: NDArray[np.int64],
+    table_items: Indices,
     distances: Floats,
-    items: NDArray[np.int64],
+    items: Indices,
 ) -> None:
     """Find the k nearest wanted items of new items from the k nearest of every item.
 
@@ -338,7 +300,7 @@ def nearest_by_table(
                 place = k - 1
                 for slot in range(k):
                     if who[slot] == table_items[u, t]:
-                        place = slot  # known already: only a shorter way counts
+                        place = slot  # in the list already: only a shorter path counts
                         break
                 if who[place] == table_items[u, t] and best[place] <= reached:
                     continue

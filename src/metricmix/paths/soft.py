@@ -1,8 +1,8 @@
 r"""A smooth version of the shortest path, over walks.
 
 The paper smooths the minimum over paths by a log-sum-exp at temperature 1/T. Over simple paths
-nobody can sum it; over walks it has a closed form. With :math:`K = e^{-T w}` off the diagonal and
-0 on it,
+the sum is intractable; over walks it has a closed form. With :math:`K = e^{-T w}` off the diagonal
+and 0 on it,
 
 .. math:: Z = \sum_{l \ge 0} K^l = (I - K)^{-1}, \qquad
           d_T(i, j) = -\frac{1}{T} \log \frac{Z_{ij}}{\sqrt{Z_{ii} Z_{jj}}}
@@ -26,9 +26,8 @@ from metricmix.validation import check_number, check_square
 
 __all__ = ["SoftPaths", "soft_paths"]
 
-MAX_DOUBLINGS = 50
 SMALLEST_SUM = 1e-280
-"""Below this, reciprocals of sums over walks are no longer safe."""
+"""Below this, reciprocals of sums over walks may overflow."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +102,12 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
         raise InputError(argument="w", expected="positive lengths off the diagonal, found 0")
     K = np.exp(-T * lengths)
     np.fill_diagonal(K, 0.0)
-    walks = _sum_over_walks(K, T)
+    walks = sum_over_walks(K, T)
     if (walks < SMALLEST_SUM).any():
         raise TemperatureError(
-            f"temperature: {T:g} is too large, walks underflow to 0; for these lengths stay below "
-            f"about {640.0 / lengths.max():.3g}"
+            f"{T:g} is too large, walks underflow to 0",
+            argument="temperature",
+            remedy=f"for these lengths stay below about {640.0 / lengths.max():.3g}",
         )
     root = np.sqrt(np.diagonal(walks))
     distances = -np.log(walks / np.outer(root, root)) / T
@@ -116,13 +116,15 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     np.fill_diagonal(distances, 0.0)
     if distances.min() < 0:  # only if directed: symmetric sums are at most sqrt(Z_ii Z_jj)
         raise TemperatureError(
-            f"temperature: {T:g} is too small for these directed lengths, the soft distance "
-            f"{distances.min():.3g} is negative; increase it"
+            f"{T:g} is too small for these directed lengths, the soft distance "
+            f"{distances.min():.3g} is negative",
+            argument="temperature",
+            remedy="increase it",
         )
     return SoftPaths(distances, T, walks, K)
 
 
-def _sum_over_walks(K: Floats, T: float) -> Floats:
+def sum_over_walks(K: Floats, T: float) -> Floats:
     """Return (I - K)^-1 = (I + K)(I + K²)(I + K⁴)…, or refuse where the sum diverges.
 
     Only non-negative numbers are multiplied and added, so that even entries of size e^(-T d) come
@@ -132,7 +134,7 @@ def _sum_over_walks(K: Floats, T: float) -> Floats:
     walks = np.eye(len(K)) + K
     power = K
     radius = np.inf
-    for doubling in range(1, MAX_DOUBLINGS):
+    for doubling in range(1, 50):
         with np.errstate(over="ignore", invalid="ignore"):
             power = power @ power
             longer = walks @ power
@@ -147,6 +149,8 @@ def _sum_over_walks(K: Floats, T: float) -> Floats:
             return walks
     size = f"about {radius:.4g}" if np.isfinite(radius) else "far above 1"
     raise TemperatureError(
-        f"temperature: {T:g} is too small, the sum over walks diverges: the spectral radius of "
-        f"exp(-T w) is {size} and must be below 1; increase it"
+        f"{T:g} is too small, the sum over walks diverges: the spectral radius of "
+        f"exp(-T w) is {size} and must be below 1",
+        argument="temperature",
+        remedy="increase it",
     )

@@ -1,8 +1,13 @@
-"""Shortest paths from some items to all others, with their trees.
+r"""Shortest paths from some items, the roots, to all others: distances and trees.
 
-Few roots are searched one by one (:mod:`metricmix.paths.forest`), O(n²) each. From many roots on,
-all distances by one closure are cheaper, and the trees are read off it
-(:mod:`metricmix.paths.trees`).
+.. math:: d(s, v) = \min_u \; d(s, u) + w_{uv}
+
+Three algorithms compute them, and the number of roots decides which is used: Dijkstra's algorithm
+from each root (:mod:`metricmix.paths.dijkstra`), O(n²) each; Bellman and Ford's rounds
+:math:`D \leftarrow \min(D, D \otimes w)` from all roots together, each round one min-plus product
+that lets every path grow by one edge (on a complete graph shortest paths have few edges, and the
+product runs at the speed of the vector units); and, for many roots, the closure of all pairs, off
+which the trees are read.
 """
 
 from __future__ import annotations
@@ -11,26 +16,47 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.minplus import lower_by_product, min_plus, pack_panels
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths, lengths_of
+from metricmix.mixture.edge_lengths import (
+    FORMED_UP_TO,
+    ROWS_AT_ONCE,
+    EdgeLengths,
+    edge_lengths,
+    lengths_of,
+)
 from metricmix.paths.all_pairs import close_in_place
-from metricmix.paths.forest import CHUNK, search_forest
-from metricmix.paths.min_plus import distances_by_rounds, distances_streamed
+from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path
-from metricmix.typing import Floats, Ints
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices
 
-__all__ = ["PathTrees", "any_tight", "push_flow", "shortest_path_trees", "tight_tree"]
-
+__all__ = [
+    "PathTrees",
+    "any_predecessor",
+    "bellman_ford",
+    "bellman_ford_in_blocks",
+    "dijkstra_trees",
+    "distances_from",
+    "find_predecessors",
+    "grow_trees",
+    "push_flow",
+    "shortest_path_trees",
+    "trace_edges",
+    "trees_from_closure",
+]
 
 ROOTS_PER_CLOSURE = 12
-"""A closure is taken to cost n / 12 single searches: n / 4 … n / 40, depending on the lengths."""
+"""A closure costs about as much as n / 12 searches (n / 4 … n / 40, depending on the lengths)."""
 FEW_ROOTS = 2
-"""Up to so many roots, lengths are not formed but mixed row by row."""
-TIGHT_TOLERANCE = 1e-12
+"""Up to this many roots, lengths are not formed but mixed row by row."""
+MAX_ROUNDS = 12
+"""Rounds of Bellman and Ford's algorithm after which another one is used."""
+ROUNDING = 1e-12
+"""Relative difference up to which two path lengths count as equal."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +71,9 @@ class PathTrees:
         The item before each on the path from the root; -1 at the root itself.
     """
 
-    roots: NDArray[np.int64]
+    roots: Indices
     distances: Floats
-    predecessors: NDArray[np.int32]
+    predecessors: Ints
 
     def path(self, s: int, j: int) -> Path:
         """Return the shortest path from root number `s` to item `j`."""
@@ -73,7 +99,7 @@ class PathTrees:
         """
         flow = demand.copy()
 
-        def push(share: NDArray[np.int64]) -> None:
+        def push(share: Indices) -> None:
             for s in share:
                 push_flow(int(self.roots[s]), self.predecessors[s], flow[s])
 
@@ -100,7 +126,7 @@ def shortest_path_trees(
     roots : array of int, optional
         Default: all items, which is all pairs with path reconstruction.
     directed : bool
-        For a matrix of lengths only; a stack knows.
+        For a matrix of lengths only; a stack says so itself.
     n_jobs : int, optional
         Threads; the result does not depend on it.
 
@@ -121,75 +147,162 @@ def shortest_path_trees(
     return grow_trees(lengths, chosen, n_jobs=n_jobs)
 
 
-def grow_trees(
-    lengths: EdgeLengths, roots: NDArray[np.int64], *, n_jobs: int | None = None
-) -> PathTrees:
-    """Return trees of roots known to be sound, by whichever way is cheaper."""
+def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> PathTrees:
+    """Return the trees of valid roots, by the cheapest algorithm."""
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return trees_from_closure(w, roots, directed=lengths.directed, n_jobs=n_jobs)
     if len(roots) > FEW_ROOTS:
         lengths = lengths.formed(n_jobs=n_jobs)
-    return _search(lengths, roots, n_jobs)
+    return dijkstra_trees(lengths, roots, n_jobs)
 
 
-def distances_from(
-    lengths: EdgeLengths, roots: NDArray[np.int64], *, n_jobs: int | None = None
-) -> Floats:
-    """Return the (S, n) distances from roots known to be sound, without their trees."""
+def distances_from(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> Floats:
+    """Return the (S, n) distances from valid roots, by the cheapest algorithm, without trees."""
     formed = lengths.plain or lengths.n <= FORMED_UP_TO
     if len(roots) > FEW_ROOTS and (lengths.block is None or not formed):
-        return distances_streamed(lengths, roots, n_jobs=n_jobs)
+        return bellman_ford_in_blocks(lengths, roots, n_jobs=n_jobs)
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
     if len(roots) > FEW_ROOTS:
         lengths = lengths.formed(n_jobs=n_jobs)
         if lengths.plain and lengths.block is not None:
-            found = distances_by_rounds(lengths.block[0], roots, n_jobs=n_jobs)
+            found = bellman_ford(lengths.block[0], roots, n_jobs=n_jobs)
             if found is not None:
                 return found
-    return _search(lengths, roots, n_jobs).distances
+    return dijkstra_trees(lengths, roots, n_jobs).distances
 
 
 def trees_from_closure(
-    w: Floats, roots: NDArray[np.int64], *, directed: bool, n_jobs: int | None = None
+    w: Floats, roots: Indices, *, directed: bool, n_jobs: int | None = None
 ) -> PathTrees:
-    """Return trees over the (n, n) lengths `w`, read off their closure."""
+    """Return trees over the (n, n) lengths `w`, with predecessors found from all distances."""
     closed = w.copy()
     close_in_place(closed, symmetric=not directed, n_jobs=n_jobs)
     d = closed[roots]
     into = np.ascontiguousarray(w.T) if directed else w
     pred = np.empty(d.shape, np.int32)
-    sound = in_threads(
-        lambda s: tight_tree(int(roots[s]), d[s], into, TIGHT_TOLERANCE, pred[s]),
+    complete = in_threads(
+        lambda s: find_predecessors(int(roots[s]), d[s], into, ROUNDING, pred[s]),
         range(len(roots)),
         threads_for(len(w), n_jobs),
     )
-    doubtful = np.flatnonzero(~np.array(sound, dtype=bool))
-    if len(doubtful):  # items at distance 0 of each other: let a search decide
-        trees = _search(lengths_of(w, directed=directed), roots[doubtful], n_jobs)
-        d[doubtful], pred[doubtful] = trees.distances, trees.predecessors
+    incomplete = np.flatnonzero(~np.array(complete, dtype=bool))
+    if len(incomplete):  # edges of length 0: the distances do not determine the predecessors
+        trees = dijkstra_trees(lengths_of(w, directed=directed), roots[incomplete], n_jobs)
+        d[incomplete], pred[incomplete] = trees.distances, trees.predecessors
     return PathTrees(roots, d, pred)
 
 
-def _search(lengths: EdgeLengths, roots: NDArray[np.int64], n_jobs: int | None) -> PathTrees:
-    forests = in_threads(
-        lambda s: search_forest(lengths, roots[s : s + 1]),
+def dijkstra_trees(lengths: EdgeLengths, roots: Indices, n_jobs: int | None) -> PathTrees:
+    """Return trees by one search per root."""
+    searches = in_threads(
+        lambda s: dijkstra(lengths, roots[s : s + 1]),
         range(len(roots)),
         threads_for(lengths.n, n_jobs) if lengths.block is not None else 1,
     )
-    dist = np.array([forest.distances for forest in forests]).reshape(len(roots), lengths.n)
-    pred = np.array([forest.predecessors for forest in forests]).reshape(len(roots), lengths.n)
+    dist = np.array([found.distances for found in searches]).reshape(len(roots), lengths.n)
+    pred = np.array([found.predecessors for found in searches]).reshape(len(roots), lengths.n)
     return PathTrees(roots, dist, pred)
 
 
-# -- shortest-path trees read off a closure -----------------------------------------------------
+# -- Bellman and Ford's algorithm ----------------------------------------------------------------
+
+
+def bellman_ford(w: AnyArray, roots: Indices, *, n_jobs: int | None = None) -> AnyArray | None:
+    """Return the (S, n) distances from `roots` over the (n, n) lengths `w`.
+
+    None where some shortest path has more than `MAX_ROUNDS` edges.
+    """
+    panels = pack_panels(np.ascontiguousarray(w))
+    d = w[roots]
+    for _ in range(MAX_ROUNDS):
+        before = d.copy()
+        lower_by_product(d, before, panels, n_jobs)
+        if np.array_equal(d, before):
+            return d
+    return None
+
+
+def bellman_ford_in_blocks(
+    lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None
+) -> Floats:
+    """Return the (S, n) distances from `roots` without forming the lengths.
+
+    Every round requests all rows, a block at a time: memory O((S + 128 R) n). The search ends
+    early when no path of more edges can be shorter, by the shortest edges out of and into items.
+    """
+    n = lengths.n
+    d = lengths.rows(roots)
+    out, into = np.full(n, np.inf), np.full(n, np.inf)
+    edges = 2  # number of edges of the paths that are known after this round
+    while True:
+        before = d.copy()
+        for start in range(0, n, ROWS_AT_ONCE):
+            some = np.arange(start, min(n, start + ROWS_AT_ONCE))
+            w = lengths.some_rows(start, start + len(some), n_jobs=n_jobs)
+            np.minimum(d, min_plus(d[:, some], w, n_jobs=n_jobs), out=d)
+            if edges == 2:
+                w[np.arange(len(some)), some] = np.inf
+                out[some] = w.min(axis=1)
+                np.minimum(into, w.min(axis=0), out=into)
+        longer = out[roots, None] + (edges - 1) * out.min() + into
+        if np.array_equal(d, before) or (d <= longer).all():
+            return d
+        edges += 1
+
+
+# -- predecessors from distances -----------------------------------------------------------------
+
+
+def trace_edges(
+    w: AnyArray,
+    d: AnyArray,
+    roots: Indices,
+    tree: Indices,
+    end: Indices,
+) -> tuple[Indices, Indices, Indices] | None:
+    """Return the edges of the shortest paths from ``roots[tree[p]]`` to ``end[p]``.
+
+    Parameters
+    ----------
+    w : (n, n) array
+        Lengths into the items, ``w[v, u]`` that of the edge from u to v.
+    d : (S, n) array
+        Distances from the roots.
+
+    Returns
+    -------
+    number, u, v : arrays
+        Path p has the edges (u, v) with number p. None where edges of length 0 leave it undefined.
+    """
+    found: list[tuple[Any, Any, Any]] = []
+    number, v = np.arange(len(end)), end.copy()
+    keep = v != roots[tree]
+    number, v = number[keep], v[keep]
+    while len(v):
+        root = roots[tree[number]]
+        direct = w[v, root] <= d[tree[number], v]
+        found.append((number[direct], root[direct], v[direct]))
+        number, v = number[~direct], v[~direct]
+        u = np.empty_like(v)
+        for start in range(0, len(v), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            lengths = d[tree[number[some]]] + w[v[some]]
+            lengths[np.arange(len(lengths)), v[some]] = np.inf
+            u[some] = lengths.argmin(axis=1)
+        if (d[tree[number], u] >= d[tree[number], v]).any():
+            return None
+        found.append((number, u, v))
+        v = u
+    parts = [np.concatenate(part) for part in zip(*found, strict=True)] if found else []
+    return (parts[0], parts[1], parts[2]) if parts else (number, v, v)
 
 
 @kernel
-def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
-    """Fill pred with the tree of root i; return False if zero-length edges leave it in doubt.
+def find_predecessors(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
+    """Fill pred with the tree of root i; return False if zero-length edges leave it incomplete.
 
     d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
     symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
@@ -197,7 +310,7 @@ def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> boo
     Lengths that differ by the share `tol` count as equal.
     """
     n = d.shape[0]
-    sound = True
+    complete = True
     for j in range(n):
         pred[j] = i
         if w_into[j, i] <= d[j]:
@@ -206,21 +319,21 @@ def tight_tree(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> boo
         before = -1
         for low in range(0, n, CHUNK):
             high = min(low + CHUNK, n)
-            if any_tight(d[low:high], row[low:high], d[j], tol):
+            if any_predecessor(d[low:high], row[low:high], d[j], tol):
                 before = low
                 while not (d[before] < d[j] and d[before] + row[before] <= d[j] * (1.0 + tol)):
                     before += 1
                 break
         pred[j] = before
         if before < 0:
-            sound = False
+            complete = False
     pred[i] = -1
-    return sound
+    return complete
 
 
 @kernel
-def any_tight(d: Floats, row: Floats, length: float, tol: float) -> bool:
-    """Return whether any item of a chunk is on a way of that length; vectorised."""
+def any_predecessor(d: Floats, row: Floats, length: float, tol: float) -> bool:
+    """Return whether any item of a chunk lies on a path of that length; branch-free."""
     found = 0
     bound = length * (1.0 + tol)
     for k in range(d.shape[0]):
@@ -232,8 +345,8 @@ def any_tight(d: Floats, row: Floats, length: float, tol: float) -> bool:
 def push_flow(root: int, pred: Ints, flow: Floats) -> None:
     """Turn demands at the items into flow on the edges (pred[j], j) of the tree of `root`.
 
-    The flow of an item is added to that of its predecessor once all flows behind it are in. (The
-    order of distances would not do: with edges of length 0, a predecessor is no nearer.)
+    The flow of an item is added to that of its predecessor once its own successors are done. (Items
+    sorted by distance would not do: with edges of length 0, a predecessor is no nearer.)
     """
     n = pred.shape[0]
     waiting = np.zeros(n, np.int32)

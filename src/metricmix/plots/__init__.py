@@ -1,4 +1,4 @@
-"""Pictures of what was learned."""
+"""Figures: learned weights, convergence, certified bounds, reliability of probabilities."""
 
 from metricmix.plots.convergence import plot_bounds, plot_convergence
 from metricmix.plots.reliability import plot_reliability

@@ -1,4 +1,4 @@
-"""How the objective fell."""
+"""Convergence: the objective against iterations, and certified bounds against seconds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 from metricmix.plots.style import PALETTE, figure, panels, save_figure
-from metricmix.relaxations import (
-    CorrelationClustering,
-    MaxCut,
-    RelaxationTrace,
-    SparsestCut,
-)
+from metricmix.relaxations import CorrelationClustering, Relaxation
 from metricmix.solvers.result import Trace
-from metricmix.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,80 +48,85 @@ def plot_convergence(
     return picture
 
 
-# -- how both bounds of a certified problem came together ---------------------------------------
+# -- certified bounds ---------------------------------------------------------------------------
 
 
 def plot_bounds(
     result: Any, path: str | os.PathLike[str] | None = None, *, title: str = ""
 ) -> Figure:
-    r"""Return a figure of both bounds against seconds, and of the gap between them below.
+    r"""Return a figure of both bounds on the optimum against seconds, and of the gap below.
 
-    The optimum lies in the shaded band, whenever the run is stopped. For clusters and cuts that is
-    the optimum of the relaxation; what rounding made of it is a line of its own. The gap between
-    bounds l and u is a share of the larger one, :math:`(u - l) / \max(|u|, |l|)`, on a logarithmic
-    scale; it ends where nothing is left.
+    The bounds are the objective and the certified bound of a run. The optimum lies in the shaded
+    band between them, at whatever time the run is stopped. For clusters and cuts this is the
+    optimum of the relaxation; the objective after rounding is a line of its own. The gap between
+    bounds l and u is relative to the larger one, :math:`(u - l) / \max(|u|, |l|)`, on a logarithmic
+    scale; gaps of 0 are not drawn.
 
     Parameters
     ----------
-    result : what `nearest_metric`, `correlation_clustering`, `sparsest_cut`, `max_cut` return
-        Or `minimize` by cutting planes, or `minimize_metric` by projection where it proves a bound;
-        or the trace of it.
+    result : SolveResult or Trace
+        Any result with a certified bound: of `nearest_metric`, `correlation_clustering`,
+        `sparsest_cut`, `max_cut`, of `minimize` by cutting planes, of `minimize_metric` by
+        projection if the objective is convex.
     path : path, optional
         Where to save it too, as PNG and SVG.
     title : str
+
+    Raises
+    ------
+    InputError
+        If there is no certified bound, or the trace is empty.
     """
-    seconds, lower, upper = _bounds_of(result)
+    trace = getattr(result, "trace", result)
+    if not isinstance(trace, Trace):
+        raise InputError(
+            argument="result",
+            expected="a result with a certified bound, or its trace",
+            found=type(result).__name__,
+        )
+    if not len(trace):
+        raise InputError(
+            argument="result", expected="a trace of at least one check", found="an empty one"
+        )
+    certified = trace.bound or trace.details.get("lower_bound", [])
+    certified = certified or getattr(trace, "lower_bound", [])
+    seconds, value, bound = (
+        np.array(values, np.float64) for values in (trace.time, trace.objective, certified)
+    )
+    if not len(bound):
+        raise InputError(
+            argument="result",
+            expected="a result with a certified bound",
+            found="a trace without bounds",
+            remedy=(
+                "nearest_metric, the relaxations, minimize(method='cutting-plane') and "
+                "minimize_metric(method='projected') with a convex objective give one"
+            ),
+        )
+    known = np.isfinite(value) & np.isfinite(bound)
+    if not known.any():
+        raise InputError(argument="result", expected="finite bounds", found="none in the trace")
+    seconds, value, bound = seconds[known], value[known], bound[known]
+    lower, upper = np.minimum(value, bound), np.maximum(value, bound)
     gap = (upper - lower) / np.maximum(np.maximum(np.abs(upper), np.abs(lower)), 1e-300)
     picture, axes = panels(2, 1, 7.0, 5.2, sharex=True, height_ratios=[2, 1])
     top, below = axes[:, 0]
     top.fill_between(seconds, lower, upper, color=PALETTE[5], alpha=0.25, linewidth=0, step="post")
-    for bound, colour, label in ((upper, 1, "upper bound"), (lower, 0, "lower bound")):
-        top.step(seconds, bound, where="post", color=PALETTE[colour], linewidth=1.6, label=label)
-    if isinstance(result, (CorrelationClustering, SparsestCut, MaxCut)):
+    for line, colour, label in ((upper, 1, "upper bound"), (lower, 0, "lower bound")):
+        top.step(seconds, line, where="post", color=PALETTE[colour], linewidth=1.6, label=label)
+    if isinstance(result, Relaxation):
         what = "clusters" if isinstance(result, CorrelationClustering) else "cut"
-        line = {"color": PALETTE[3], "linewidth": 1.2, "linestyle": "--"}
-        top.axhline(result.objective, label=f"the {what} found", **line)
+        style = {"color": PALETTE[3], "linewidth": 1.2, "linestyle": "--"}
+        top.axhline(result.objective, label=f"the {what} found", **style)
     top.legend(loc="best", frameon=False, fontsize=9)
     top.set_ylabel("objective")
     top.set_title(title or f"gap {gap[-1]:.2g} after {seconds[-1]:.2g} s", loc="left", fontsize=11)
-    left = gap > 0
-    if left.any():
-        below.step(seconds[left], gap[left], where="post", color=PALETTE[2], linewidth=1.6)
+    positive = gap > 0
+    if positive.any():
+        below.step(seconds[positive], gap[positive], where="post", color=PALETTE[2], linewidth=1.6)
         below.set_yscale("log")
     below.set_ylabel("gap")
     below.set_xlabel("seconds")
     if path is not None:
         save_figure(picture, path)
     return picture
-
-
-def _bounds_of(result: Any) -> tuple[Floats, Floats, Floats]:
-    """Return seconds and both bounds of a result or a trace."""
-    trace = getattr(result, "trace", result)
-    if isinstance(trace, RelaxationTrace):
-        lists = (trace.seconds, trace.lower_bound, trace.upper_bound)
-    elif isinstance(trace, Trace) and trace.bound:
-        lists = (trace.time, trace.bound, trace.objective)
-    elif isinstance(trace, Trace) and "lower_bound" in trace.details:
-        lists = (trace.time, trace.details["lower_bound"], trace.objective)
-    else:
-        raise InputError(
-            argument="result",
-            expected=(
-                "a result with bounds (of nearest_metric, a relaxation, "
-                "minimize(method='cutting-plane') or a convex "
-                "minimize_metric(method='projected')), or its trace"
-            ),
-            found=type(result).__name__,
-        )
-    if not len(trace):
-        raise InputError(
-            argument="result", expected="a trace of at least one round", found="an empty one"
-        )
-    seconds, lower, upper = (np.array(values, np.float64) for values in lists)
-    known = np.isfinite(lower) & np.isfinite(upper)
-    if not known.any():
-        raise InputError(
-            argument="result", expected="bounds from both sides, found none in the trace"
-        )
-    return seconds[known], lower[known], upper[known]

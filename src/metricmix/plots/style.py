@@ -1,4 +1,4 @@
-"""The look of all figures: one palette, one frame, vector and bitmap."""
+"""The style of all figures: palette and axes; saved as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["PALETTE", "figure", "panels", "save_figure"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Colours that colour-blind people can tell apart (Okabe and Ito)."""
+"""Colours that are distinct for colour-blind readers too (Okabe and Ito)."""
 
 
 def figure(width: float = 7.0, height: float = 4.2) -> tuple[Figure, Axes]:
-    """Return a figure and its axes in the house style; no window, no global state touched."""
+    """Return a figure with one axes; opens no window and changes no global state of matplotlib."""
     picture, axes = panels(1, 1, width, height)
     return picture, axes[0, 0]
 
 
 def panels(
-    rows: int, columns: int, width: float, height: float, **shared: Any
+    rows: int, columns: int, width: float, height: float, **options: Any
 ) -> tuple[Figure, NDArray[Any]]:
-    """Return a figure with a (rows, columns) array of axes; `shared` is sharex, sharey."""
+    """Return a figure and its (rows, columns) array of axes; `options` go to ``subplots``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(picture)
-    axes = picture.subplots(rows, columns, squeeze=False, **shared)
+    axes = picture.subplots(rows, columns, squeeze=False, **options)
     for one in axes.ravel():
         one.spines[["top", "right"]].set_visible(False)
         one.grid(color="#dddddd", linewidth=0.6)
@@ -44,9 +44,9 @@ def panels(
 
 
 def save_figure(picture: Figure, path: str | os.PathLike[str]) -> list[Path]:
-    """Save as PNG and SVG under the same name, each whole or not at all; return both paths.
+    """Save a figure as PNG and SVG under the same name, and return both paths.
 
-    Equal figures give equal files.
+    Each file is written completely or not at all. Equal figures give equal files.
     """
     from matplotlib import rc_context
 

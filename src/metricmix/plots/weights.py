@@ -1,4 +1,4 @@
-"""What was learned, and how sure it is."""
+"""Learned weights with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ NEEDED = ("name", "weight", "lower", "upper")
 def plot_weights(table: pd.DataFrame, path: str | os.PathLike[str] | None = None) -> Figure:
     """Return a figure of the weights and their intervals, largest weight on top.
 
-    Full dots are weights whose interval leaves out 0, empty ones those that could be 0: told apart
-    by shape as well as by colour.
+    Filled dots are weights whose interval excludes 0, empty dots those whose interval contains 0:
+    they differ by shape as well as by colour.
 
     Parameters
     ----------
     table : DataFrame
-        Of ``model.weights_table()``: name, weight, lower, upper.
+        ``model.weights_table()``, with the columns name, weight, lower, upper.
     path : path, optional
-        Where to save it too, as PNG and SVG.
+        Where to save it, as PNG and SVG.
+
+    Raises
+    ------
+    InputError
+        If the table has no rows or lacks a column.
     """
     missing = [name for name in NEEDED if name not in getattr(table, "columns", ())]
     if missing or len(table) == 0:

@@ -1,4 +1,4 @@
-"""Clusters of a signed graph: rounded from lengths, and improved by moving items."""
+"""Rounding for correlation clustering: pivot clusters, improved by moving single nodes."""
 
 from __future__ import annotations
 
@@ -6,47 +6,53 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import Crew
-from metricmix.relaxations.short_paths import mixed, search_ball
-from metricmix.relaxations.signed_graph import SignedGraph
-from metricmix.typing import Floats, Indices, Ints
+from metricmix.relaxations.graph_search import (
+    Adjacency,
+    Ball,
+    PairWeights,
+    hash_integer,
+    search_ball,
+)
+from metricmix.relaxations.weighted_graphs import SignedGraph
+from metricmix.typing import Floats, Ints
 
-__all__ = [
-    "cost_of",
-    "cost_of_clusters",
-    "lengths_of",
-    "move_items",
-    "pivot_clusters",
-    "round_to_clusters",
-]
-
-
-PASSES = 100
-"""Most passes over all items; a few are enough mostly."""
-
-ROUNDING = 1e-12
-"""Share of all attraction that a move must gain."""
+__all__ = ["clustering_cost", "move_nodes", "pivot_clusters", "round_clusters"]
 
 
-def round_to_clusters(
+MAX_PASSES = 100
+"""Passes over all nodes, at most; a few are usually enough."""
+
+LEAST_GAIN = 1e-12
+"""Share of the total attraction that a move must gain."""
+
+NEAR, FAR = 0.19, 0.5095
+"""Attracting pairs at a distance below NEAR always join the pivot, above FAR never. With these
+values the expected cost is at most 2.06 times the optimum, on complete graphs with weights of 1
+and -1."""
+
+
+def round_clusters(
     graph: SignedGraph,
     x: Floats,
-    crew: Crew,
+    pool: Crew,
     *,
     trials: int,
     moves: bool,
     rng: np.random.Generator,
 ) -> tuple[Ints, float]:
-    """Return the best clusters of several trials, and their cost.
+    """Return the best clusters of several trials, numbered by first appearance, and their cost.
 
     Parameters
     ----------
     graph : SignedGraph
     x : (m,) array
         Lengths of the attracting pairs.
+    pool : Crew
     trials : int
-        Half of them put items around pivots at random, half up to a radius drawn for each.
+        Every second one draws a radius for its clusters; the others join nodes to pivots at random.
     moves : bool
-        Whether to move single items afterwards, while that lowers the cost.
+        Whether to move single nodes afterwards, while that lowers the cost.
+    rng : Generator
     """
     n = graph.n
     drawn = [
@@ -57,74 +63,40 @@ def round_to_clusters(
         )
         for trial in range(trials)
     ]
-    edges = (graph.edges.starts, graph.edges.ends, graph.edges.pairs, x)
-    listed = (graph.listed.starts, graph.listed.ends, graph.listed.pairs)
-    least = ROUNDING * float(graph.attraction.sum())
+    least = LEAST_GAIN * float(graph.attraction.sum())
 
     def attempt(trial: tuple[Ints, int, float]) -> tuple[float, Ints]:
         order, seed, radius = trial
         labels = np.empty(n, np.int32)
-        pivot_clusters(order, seed, radius, *edges, labels)
-        if moves:
-            for _ in range(PASSES):
-                if not move_items(order, *listed, graph.weights, graph.default, least, labels):
-                    break
-        return cost_of(graph, labels), labels
+        pivot_clusters(order, seed, radius, graph.edges, x, labels)
+        for _ in range(MAX_PASSES if moves else 0):
+            if not move_nodes(order, graph.weights, least, labels):
+                break
+        return float(clustering_cost(graph.weights, labels)), labels
 
-    found = crew.run(attempt, drawn)
-    cost, labels = min(found, key=lambda pair: pair[0])
-    return _in_order(labels), cost
-
-
-def cost_of(graph: SignedGraph, labels: Ints) -> float:
-    """Return what clusters cost: attraction between them and repulsion within; labels < n."""
-    listed = (graph.listed.starts, graph.listed.ends, graph.listed.pairs)
-    return float(cost_of_clusters(*listed, graph.weights, graph.default, labels))
-
-
-def lengths_of(graph: SignedGraph, labels: Ints) -> Floats:
-    """Return the lengths of the attracting pairs that stand for clusters: 1 between them."""
-    i, j = graph.ends.T
-    return np.where(labels[i] != labels[j], 1.0, 0.0)
-
-
-def _in_order(labels: Ints) -> Ints:
-    """Return labels that number clusters in the order in which they appear."""
+    cost, labels = min(pool.run(attempt, drawn), key=lambda found: found[0])
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    return rank[inverse]
-
-
-# -- clusters of a signed graph: from lengths, by pivots; from other clusters, by moving items --
-
-
-NEAR, FAR = 0.19, 0.5095
-"""Attracting pairs nearer than NEAR are put together always, those farther than FAR never; these
-numbers bound the cost on complete graphs with weights of 1 by 2.06 of the least."""
+    return rank[inverse], cost
 
 
 @kernel
 def pivot_clusters(
-    order: Ints,
-    seed: int,
-    radius: float,
-    starts: Indices,
-    ends: Ints,
-    edges: Ints,
-    x: Floats,
-    labels: Ints,
+    order: Ints, seed: int, radius: float, graph: Adjacency, x: Floats, labels: Ints
 ) -> int:
-    r"""Let pivots gather clusters around them, in the given order; return how many.
+    r"""Write the clusters around pivots, chosen in the given order; return their number.
 
-    A pivot is the next item without a cluster. It takes those of the others that are nearer than
-    the radius; or, if that is 0, each with the probability :math:`1 - f(d)`, where f is
-    :math:`((d - a) / (b - a))^2` cut off at 0 and 1 for a pair that attracts, and d for one that
-    does not (Chawla, Makarychev, Schramm and Yaroslavtsev).
+    A pivot is the next node without a cluster. It takes the other free nodes nearer than the
+    radius; if the radius is 0, each with the probability :math:`1 - f(d)`, where f is
+    :math:`((d - a) / (b - a))^2`, clipped to [0, 1], for an attracting pair, and d for a repelling
+    one (Chawla, Makarychev, Schramm and Yaroslavtsev).
     """
     n = order.shape[0]
-    dist, joined = np.full(n, np.inf), np.zeros(n, np.bool_)
-    heap, place, ball = np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    starts, ends, joined = graph.starts, graph.ends, np.zeros(n, np.bool_)
+    ball = Ball(
+        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    )
     for i in range(n):
         labels[i] = -1
     clusters = 0
@@ -132,13 +104,13 @@ def pivot_clusters(
         if labels[pivot] >= 0:
             continue
         limit = radius if radius > 0.0 else 1.0
-        count = search_ball(pivot, starts, ends, edges, x, limit, dist, heap, place, ball)
+        count = search_ball(pivot, graph, x, limit, ball)
         for t in range(starts[pivot], starts[pivot + 1]):
             joined[ends[t]] = True
         for t in range(count):
-            j = ball[t]
-            d = dist[j]
-            dist[j] = np.inf
+            j = ball.order[t]
+            d = ball.dist[j]
+            ball.dist[j] = np.inf
             if labels[j] >= 0:
                 continue
             if radius > 0.0 or j == pivot:
@@ -146,7 +118,7 @@ def pivot_clusters(
                 continue
             if joined[j]:
                 d = min(1.0, max(0.0, (d - NEAR) / (FAR - NEAR))) ** 2
-            draw = mixed(seed + pivot * n + j) >> np.uint64(11)
+            draw = hash_integer(seed + pivot * n + j) >> np.uint64(11)
             if float(draw) * 2.0**-53 >= d:
                 labels[j] = clusters
         for t in range(starts[pivot], starts[pivot + 1]):
@@ -156,25 +128,18 @@ def pivot_clusters(
 
 
 @kernel
-def move_items(
-    order: Ints,
-    starts: Indices,
-    ends: Ints,
-    pairs: Ints,
-    weights: Floats,
-    default: float,
-    least: float,
-    labels: Ints,
-) -> int:
-    """Move every item once, in the given order, to the cluster it fits best; return how many moved.
+def move_nodes(order: Ints, weights: PairWeights, least: float, labels: Ints) -> int:
+    """Move each node once, in the given order, to its best cluster; return how many moved.
 
-    That may be a new one. Labels are in 0 .. n - 1; gains up to `least` do not count.
+    The best cluster may be a new one. Labels are in 0 .. n - 1; gains up to `least` do not count.
     """
+    starts, ends, pairs = weights.listed
+    values, default = weights.values, weights.default
     n = order.shape[0]
     sizes, pull = np.zeros(n, np.int32), np.zeros(n)
     for i in range(n):
         sizes[labels[i]] += 1
-    empty = np.empty(n, np.int32)  # labels nobody has
+    empty = np.empty(n, np.int32)  # unused labels
     spare = 0
     for label in range(n):
         if sizes[label] == 0:
@@ -184,8 +149,8 @@ def move_items(
     for i in order:
         own = labels[i]
         for t in range(starts[i], starts[i + 1]):
-            pull[labels[ends[t]]] += weights[pairs[t]] - default
-        # A cluster's pull is the sum of its weights: those listed, and the default for the rest.
+            pull[labels[ends[t]]] += values[pairs[t]] - default
+        # Sum of the weights to a cluster: the listed ones, and the default for the others.
         best, target = pull[own] + default * (sizes[own] - 1), own
         alone = sizes[own] == 1
         best += least
@@ -217,18 +182,13 @@ def move_items(
 
 
 @kernel
-def cost_of_clusters(
-    starts: Indices,
-    ends: Ints,
-    pairs: Ints,
-    weights: Floats,
-    default: float,
-    labels: Ints,
-) -> float:
-    """Return attraction between clusters and repulsion within; labels are in 0 .. n - 1.
+def clustering_cost(weights: PairWeights, labels: Ints) -> float:
+    """Return the attraction between clusters plus the repulsion within; labels are in 0 .. n - 1.
 
-    Only what costs is added up: clusters that cost nothing cost exactly 0.
+    Only terms > 0 are added up: clusters without cost have a cost of exactly 0.
     """
+    starts, ends, pairs = weights.listed
+    values, default = weights.values, weights.default
     n = labels.shape[0]
     sizes = np.zeros(n, np.int64)
     cost: float = 0.0
@@ -240,7 +200,7 @@ def cost_of_clusters(
             if j >= i:
                 continue
             listed += 1
-            w = weights[pairs[t]]
+            w = values[pairs[t]]
             if labels[j] == labels[i]:
                 together += 1
                 cost += max(0.0, -w)

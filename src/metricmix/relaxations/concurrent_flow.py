@@ -1,328 +1,489 @@
-r"""The linear relaxation of the sparsest cut, between lengths and flows.
+r"""Maximum concurrent flow over given paths, by restarted primal-dual steps.
 
-.. math:: \min_x \; \sum_e c_e x_e \qquad \sum_{i < j} D_{ij}\, x_{ij} = 1, \quad
-          x_{ij} \le x_{ik} + x_{kj}
+Every pair p = (i, j) of nodes sends :math:`D_p = \delta_i \delta_j` over paths P, split by
+:math:`z \ge 0`, :math:`\sum_{P \text{ of } p} z_P = D_p`. The dual variables are edge lengths
+:math:`x \ge 0` with :math:`\sum_e c_e x_e` given:
 
-Given lengths of the m edges, all other pairs had best be as far apart as these allow, so that
-lengths x >= 0 of any size cost :math:`c^T x / \sum D_{ij} d_x(i, j)`, with d the shortest paths:
-an upper bound. The dual is a concurrent flow: if every pair sends :math:`D_{ij}` over routes of any
-kind, and no edge has more than t times its capacity to carry, then nothing costs less than 1 / t
-(Leighton and Rao).
+.. math:: \max_x \min_z \; \sum_P z_P \sum_{e \in P} x_e
 
-Lengths and routes play against each other (:mod:`~metricmix.relaxations.concurrent_flow`); between
-some steps of theirs, shortest paths from every item find routes that are missing, and tell what the
-lengths are worth.
+A step from (x, z), with the load :math:`L_e = \sum_{P \ni e} z_P` of each edge, goes to
+
+.. math:: x' = \mathrm{proj}\bigl(x + \tfrac{1}{\omega\, n_e} L\bigr), \qquad
+          z' = \mathrm{proj}\bigl(z - \tfrac{\omega D_p}{h_p} (2 x' - x)(P)\bigr)
+
+where :math:`n_e` is the sum of :math:`D_p` over all paths with e and :math:`h_p` the largest number
+of edges of a path of p. Steps are reflected, averaged with an anchor and restarted, as in
+:mod:`metricmix.relaxations.primal_dual`. Shortest paths for the lengths x give the paths that are
+missing.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import Crew, row_ranges
-from metricmix.memory import check_room
-from metricmix.relaxations.flow_steps import (
-    add_loads,
-    find_routes,
-    move_lengths,
-    move_routes,
-    move_times,
-    share_evenly,
-    weights_of,
-    with_routes,
-)
-from metricmix.relaxations.local_cuts import CutGraph, sparse_cut
-from metricmix.relaxations.primal_dual import ENOUGH, LONGEST, SOME
-from metricmix.relaxations.result import Rounds, RoundState
-from metricmix.relaxations.signed_graph import Neighbours
-from metricmix.solvers.result import relative_gap
+from metricmix.relaxations.graph_search import Adjacency, SearchTree, doubled, search_tree
+from metricmix.relaxations.primal_dual import DualIterate, PrimalIterate, Restarts
+from metricmix.relaxations.weighted_graphs import DemandNetwork
 from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["FlowLP", "RouteGame"]
+__all__ = [
+    "ConcurrentFlow",
+    "FlowState",
+    "Paths",
+    "add_loads",
+    "add_paths",
+    "find_shorter_paths",
+    "flow_steps",
+    "path_scales",
+    "project_to_simplex",
+    "split_evenly",
+    "step_flows",
+    "step_lengths",
+]
 
 
-STEPS = 40
-"""Steps between searches."""
-
-FIRST, STRETCH = 4, 2.0
-"""Routes of a pair at the start: an edge with the largest load looks exp(STRETCH) times as long
-then as one without any."""
-
-FINER = 0.01
-"""A route counts if it is shorter than others by this share of the gap."""
-
-ROUTES, BYTES = 12, 32
-"""Routes to have room for, per pair (2 on expanders, 10 on small worlds, were measured), and the
-memory of one without its edges."""
+# -- kernels: paths -----------------------------------------------------------------------------
 
 
-class FlowLP(Rounds):
-    """Rounds of searching and stepping; see the module.
-
-    Parameters
-    ----------
-    graph : CutGraph
-    crew : Crew
-    tol : float
-        Gap to reach.
+class Paths(NamedTuple):
+    """The paths of the pairs (i, j), low <= i < high and j < i, pair by pair.
 
     Attributes
     ----------
-    lower, upper : float
-        Bounds of the least cost of the relaxation.
-    lengths : (m,) array
-        Lengths of the edges that cost `upper`, once scaled; all 0 where the graph falls apart.
-    labels, ratio : (n,) array, float
-        The cut that was the first feasible point.
+    low, high : int
+    first : (pairs + 1,) array
+        Pair p has the paths ``first[p]`` to ``first[p + 1] - 1``.
+    starts, edges : (paths + 1,) and (sum of sizes,) arrays
+        Path r has the edges ``edges[starts[r]:starts[r + 1]]``.
     """
-
-    def __init__(self, graph: CutGraph, crew: Crew, *, tol: float) -> None:
-        check_room(
-            0.5 * graph.n**2 * ROUTES * (BYTES + 8.0 * graph.hops) if graph.is_connected else 0.0,
-            what=f"a graph of {graph.n} items, with routes between all of them,",
-            instead="cut a part of it, or put items together",
-        )
-        self.graph, self.crew = graph, crew
-        # The first item by itself, until something better is known.
-        self.labels = np.minimum(np.arange(graph.n, dtype=np.int32), 1)
-        self.ratio = graph.ratio_of(self.labels)
-        super().__init__(tol, 0.0, self.ratio)
-        self.lengths = graph.lengths_of(self.labels)
-        self.game: RouteGame | None = None
-
-    @property
-    def gap(self) -> float:
-        """The gap so far."""
-        return relative_gap(self.upper, self.lower, 0.0)
-
-    @property
-    def residual(self) -> float:
-        """How far the last steps went."""
-        return math.inf if self.game is None else self.game.residual
-
-    def step(self, state: RoundState, iteration: int, rng: np.random.Generator) -> RoundState:
-        """Do a round."""
-        assert self.game is not None
-        self.game.advance(STEPS)
-        self._look(self.game, FINER * min(self.gap, 1.0))
-        return state
-
-    def _update(self) -> None:
-        """Bring the lower bound up to date."""
-        if self.game is None:
-            self._begin()
-        if self.game is not None:
-            self._bound(self.game)
-
-    def _begin(self) -> None:
-        """Start with a cut, and with a few routes for every pair around edges with much load."""
-        graph = self.graph
-        self.labels, self.ratio = sparse_cut(
-            graph, np.ones(graph.m), self.crew, trials=0, moves=True, rng=self._rng
-        )
-        if self.ratio < self.upper:
-            self.upper, self.lengths = self.ratio, graph.lengths_of(self.labels)
-        if not graph.is_connected:
-            return
-        game = RouteGame(graph.edges, graph.c, graph.demand, self.crew)
-        for _ in range(FIRST):
-            self._look(game, 0.0)
-            game.share_evenly()
-            congestion = self._bound(game)
-            game.x = np.exp(STRETCH * congestion / congestion.max())
-            game.x *= graph.m / float(graph.c @ game.x)
-        game.restart()
-        self.game = game
-
-    def _look(self, game: RouteGame, tolerance: float) -> None:
-        """Add routes; keep the lengths if they are the best so far."""
-        closed, total = game.search(tolerance)
-        cost = self.graph.unit * float(self.graph.c @ closed) / total if total > 0 else math.inf
-        if cost < self.upper:
-            self.upper, self.lengths = cost, closed
-
-    def _bound(self, game: RouteGame) -> Floats:
-        """Raise the lower bound if the flow allows it; return load over capacity."""
-        congestion, sent, routes = game.congestion()
-        # A sum of so many terms >= 0 is off by this share at most.
-        rounding = (routes + self.graph.n) * float(np.finfo(np.float64).eps)
-        bound = self.graph.unit * sent / float(congestion.max()) * (1.0 - 2.0 * rounding)
-        self._raise_to(bound)
-        return congestion
-
-
-# -- the game of lengths against routes, whose value is the linear program of the sparsest cut --
-
-
-PARTS, FEW = 16, 128
-"""Parts of the pairs; fixed, so that sums do not depend on the threads. One up to FEW items."""
-
-OMEGA = 0.1
-"""Size of shares over that of lengths to start with, for demands and capacities of 1."""
-
-Z, ANCHOR, MOVED = 0, 1, 2
-"""Rows of the shares: where the steps are, where they are drawn back to, where the last one led."""
-
-
-@dataclass
-class Part:
-    """The routes of the pairs (i, j), j < i, low <= i < high; see the kernels."""
 
     low: int
     high: int
-    routes: Indices
+    first: Indices
     starts: Indices
-    path: Ints
-    shares: Floats
+    edges: Ints
 
     @classmethod
-    def without_routes(cls, low: int, high: int) -> Part:
-        """Return the pairs of some rows."""
+    def empty(cls, low: int, high: int) -> Paths:
+        """Return pairs without any path."""
         pairs = (high * (high - 1) - low * (low - 1)) // 2
-        empty = np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32)
-        return cls(low, high, *empty, np.empty((3, 0)))
+        first, starts = np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64)
+        return cls(low, high, first, starts, np.empty(0, np.int32))
 
 
-class RouteGame:
-    """The iterates of both sides; see the module.
+@kernel
+def find_shorter_paths(
+    paths: Paths, graph: Adjacency, x: Floats, demand: Floats, tolerance: float, closed: Floats
+) -> tuple[Indices, Ints, Ints, float]:
+    """Return the shortest paths of pairs whose paths are all longer.
 
-    Parameters
-    ----------
-    edges : Neighbours
-        A connected graph.
-    c : (m,) array
-        Capacities, 1 in the mean.
-    demand : (n,) array
-        What items have to send and to receive, 1 in the mean.
-    crew : Crew
+    They must be shorter by more than the share `tolerance`. `closed` receives the distance between
+    the ends of each edge (i, j), low <= i < high and j < i.
+
+    Returns
+    -------
+    pairs : (T,) array
+        The pair of every new path, ascending.
+    counts, found : (T,) and (sum of counts,) arrays
+        The edges of every new path.
+    total : float
+        The sum of demand times distance over all these pairs.
+    """
+    n = graph.starts.shape[0] - 1
+    tree = SearchTree(
+        np.empty(n),
+        np.empty(n, np.int32),
+        np.full(n, -1, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+    )
+    pairs, counts = np.empty(256, np.int64), np.empty(256, np.int32)
+    found = np.empty(1024, np.int32)
+    count, used, total, p = 0, 0, 0.0, 0
+    for i in range(paths.low, paths.high):
+        tree.dist[:] = np.inf
+        search_tree(i, graph, x, tree)
+        for t in range(graph.starts[i], graph.starts[i + 1]):
+            if graph.ends[t] < i:
+                closed[graph.edges[t]] = tree.dist[graph.ends[t]]
+        row = 0.0
+        for j in range(i):
+            row += demand[j] * tree.dist[j]
+            best = np.inf
+            for r in range(paths.first[p], paths.first[p + 1]):
+                length = 0.0
+                for t in range(paths.starts[r], paths.starts[r + 1]):
+                    length += x[paths.edges[t]]
+                best = min(best, length)
+            if tree.dist[j] < best * (1.0 - tolerance):
+                hops, v = 0, j
+                while v != i:
+                    hops += 1
+                    v = tree.parent[v]
+                if count == counts.shape[0]:
+                    pairs, counts = doubled(pairs), doubled(counts)
+                while used + hops > found.shape[0]:
+                    found = doubled(found)
+                pairs[count], counts[count] = p, hops
+                count += 1
+                v = j
+                while v != i:
+                    found[used] = tree.edge[v]
+                    used += 1
+                    v = tree.parent[v]
+            p += 1
+        total += demand[i] * row
+    return pairs[:count], counts[:count], found[:used], total
+
+
+@kernel
+def add_paths(
+    paths: Paths, flow: Floats, pairs: Indices, counts: Ints, found: Ints
+) -> tuple[Indices, Indices, Ints, Floats]:
+    """Return `first`, `starts`, `edges` and the flow with new paths, each the last of its pair.
+
+    `flow` has a column per path. New columns are 0; old paths whose column is 0 are dropped.
+    """
+    kept, size = pairs.shape[0], found.shape[0]
+    for r in range(flow.shape[1]):
+        if flow[:, r].any():
+            kept += 1
+            size += paths.starts[r + 1] - paths.starts[r]
+    first, starts = np.zeros_like(paths.first), np.zeros(kept + 1, np.int64)
+    edges, new_flow = np.empty(size, np.int32), np.zeros((flow.shape[0], kept))
+    count, used, k, at = 0, 0, 0, 0
+    for p in range(first.shape[0] - 1):
+        for r in range(paths.first[p], paths.first[p + 1]):
+            if not flow[:, r].any():
+                continue
+            for t in range(paths.starts[r], paths.starts[r + 1]):
+                edges[used] = paths.edges[t]
+                used += 1
+            new_flow[:, count] = flow[:, r]
+            count += 1
+            starts[count] = used
+        if k < pairs.shape[0] and pairs[k] == p:
+            for _ in range(counts[k]):
+                edges[used] = found[at]
+                used += 1
+                at += 1
+            k += 1
+            count += 1
+            starts[count] = used
+        first[p + 1] = count
+    return first, starts, edges, new_flow
+
+
+@kernel
+def add_loads(paths: Paths, z: Floats, loads: Floats) -> None:
+    """Add the flow z of every path to the loads of its edges."""
+    for r in range(z.shape[0]):
+        if z[r] != 0.0:
+            for t in range(paths.starts[r], paths.starts[r + 1]):
+                loads[paths.edges[t]] += z[r]
+
+
+@kernel
+def split_evenly(paths: Paths, demand: Floats, z: Floats) -> None:
+    """Write the flow that splits the demand of each pair evenly over its paths."""
+    p = 0
+    for i in range(paths.low, paths.high):
+        for j in range(i):
+            first, last = paths.first[p], paths.first[p + 1]
+            for r in range(first, last):
+                z[r] = demand[i] * demand[j] / (last - first)
+            p += 1
+
+
+@kernel
+def path_scales(paths: Paths, demand: Floats, z: Floats, amounts: Floats, scales: Floats) -> float:
+    """Write D_p and h_p / D_p for every path; return the least share of its demand a pair sends."""
+    least, p = 1.0, 0
+    for i in range(paths.low, paths.high):
+        for j in range(i):
+            amount, hops, sent = demand[i] * demand[j], 0, 0.0
+            for r in range(paths.first[p], paths.first[p + 1]):
+                hops = max(hops, paths.starts[r + 1] - paths.starts[r])
+                sent += z[r]
+            for r in range(paths.first[p], paths.first[p + 1]):
+                amounts[r], scales[r] = amount, hops / amount
+            least = min(least, sent / amount)
+            p += 1
+    return least
+
+
+# -- kernels: steps -----------------------------------------------------------------------------
+
+
+@kernel
+def project_to_simplex(y: Floats, amount: float, room: Floats) -> None:
+    """Replace y by the nearest point with entries >= 0 and this sum; `room` is work space."""
+    size = y.shape[0]
+    for k in range(size):  # insertion sort, in descending order: pairs have few paths
+        value, t = y[k], k
+        while t > 0 and room[t - 1] < value:
+            room[t] = room[t - 1]
+            t -= 1
+        room[t] = value
+    total, level = 0.0, 0.0
+    for k in range(size):
+        total += room[k]
+        lower = (total - amount) / (k + 1)
+        if room[k] <= lower:
+            break
+        level = lower
+    for k in range(size):
+        y[k] = max(0.0, y[k] - level)
+
+
+@kernel
+def step_flows(
+    paths: Paths,
+    demand: Floats,
+    x: Floats,
+    z: DualIterate,
+    loads: Floats,
+    omega: float,
+    a: float,
+) -> float:
+    """Step of the flows, with the extrapolated lengths x; `loads` receives the loads of z.
+
+    Return the sum of h_p (z' - z)^2 / D_p.
+    """
+    loads[:] = 0.0
+    room = np.empty(64)
+    total = 0.0
+    p = 0
+    starts, edges = paths.starts, paths.edges
+    for i in range(paths.low, paths.high):
+        for j in range(i):
+            first, last = paths.first[p], paths.first[p + 1]
+            p += 1
+            amount = demand[i] * demand[j]
+            if last == first + 1:
+                for t in range(starts[first], starts[last]):
+                    loads[edges[t]] += amount
+                continue
+            hops = 0
+            for r in range(first, last):
+                hops = max(hops, starts[r + 1] - starts[r])
+            for r in range(first, last):
+                length = 0.0
+                for t in range(starts[r], starts[r + 1]):
+                    length += x[edges[t]]
+                z.image[r] = z.current[r] - omega * amount * length / hops
+            while room.shape[0] < last - first:
+                room = np.empty(2 * room.shape[0])
+            project_to_simplex(z.image[first:last], amount, room)
+            for r in range(first, last):
+                y, before = z.image[r], z.current[r]
+                total += hops * (y - before) * (y - before) / amount
+                after = a * (2.0 * y - before) + (1.0 - a) * z.anchor[r]
+                z.current[r] = after
+                if after != 0.0:
+                    for t in range(starts[r], starts[r + 1]):
+                        loads[edges[t]] += after
+    return total
+
+
+@kernel
+def step_lengths(
+    c: Floats, counts: Floats, loads: Floats, x: PrimalIterate, omega: float, a: float
+) -> float:
+    """Step of the lengths, which keeps the sum of c x'; return the sum of n_e (x' - x)^2."""
+    m = c.shape[0]
+    moved = x.image
+    for e in range(m):
+        moved[e] = x.current[e] + loads[e] / (omega * counts[e])
+    # x' = max(0, moved - level c / n). The sum of c x' is convex and decreasing in the level, so
+    # Newton's method from below increases the level to the solution and stops there.
+    wanted, level, tried = float(np.sum(c)), -np.inf, 0
+    while tried < 200:
+        total, slope = -wanted, 0.0
+        for e in range(m):
+            if moved[e] * counts[e] > level * c[e]:
+                total += c[e] * moved[e]
+                slope += c[e] * c[e] / counts[e]
+        higher = total / slope
+        if higher <= level:
+            break
+        level = higher
+        tried += 1
+    total = 0.0
+    for e in range(m):
+        y, before = max(0.0, moved[e] - level * c[e] / counts[e]), x.current[e]
+        moved[e] = y
+        total += counts[e] * (y - before) * (y - before)
+        x.extrapolated[e] = 2.0 * y - before
+        x.current[e] = a * x.extrapolated[e] + (1.0 - a) * x.anchor[e]
+    return total
+
+
+@kernel
+def flow_steps(
+    paths: Paths,
+    demand: Floats,
+    z: DualIterate,
+    c: Floats,
+    counts: Floats,
+    loads: Floats,
+    x: PrimalIterate,
+    omega: float,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """Take the steps first .. last - 1 since the anchor, with one set of paths.
+
+    Return the sums of :func:`step_lengths` and :func:`step_flows` of the last one.
+    """
+    primal, dual = 0.0, 0.0
+    for k in range(first, last):
+        a = (k + 1.0) / (k + 2.0)
+        primal = step_lengths(c, counts, loads, x, omega, a)
+        dual = step_flows(paths, demand, x.extrapolated, z, loads, omega, a)
+    return primal, dual
+
+
+# -- the method ---------------------------------------------------------------------------------
+
+
+PARTS, SMALL = 16, 128
+"""Parts of the pairs, fixed, so that sums do not depend on the threads; one up to SMALL nodes."""
+
+OMEGA = 0.1
+"""Primal weight at the start, for demands and capacities with a mean of 1."""
+
+CURRENT, ANCHOR, IMAGE = 0, 1, 2
+"""Rows of the flow of a part, in the order of `DualIterate`."""
+
+
+@dataclass
+class FlowState:
+    """Lengths and flows; :meth:`ConcurrentFlow.advance` updates them in place.
 
     Attributes
     ----------
-    x : (m,) array
-        Lengths where the last step led.
+    x : PrimalIterate
+        Lengths of the edges; `x.image` is the solution so far.
+    paths : list of Paths
+        The paths found so far, in parts.
+    flows : list of (3, paths) arrays
+        Their flows.
+    restarts : Restarts
     """
 
-    def __init__(self, edges: Neighbours, c: Floats, demand: Floats, crew: Crew) -> None:
-        self.edges, self.c, self.demand, self.crew = edges, c, demand, crew
-        n = len(edges)
-        ranges = row_ranges(n, 1, PARTS if n > FEW else 1, triangle=True)
-        self.parts = [Part.without_routes(*rows) for rows in ranges]
-        self.x = np.ones(len(c))
-        self.omega, self.steps, self.residual = OMEGA, 0, math.inf
+    x: PrimalIterate
+    paths: list[Paths]
+    flows: list[Floats]
+    restarts: Restarts
 
-    def search(self, tolerance: float) -> tuple[Floats, float]:
-        """Add routes that are shorter than all a pair has, by a share of its length.
 
-        Return how far the ends of every edge are apart, and the sum of demand times distance.
+class ConcurrentFlow:
+    """Primal-dual steps for the flow of a connected network; see the module."""
+
+    def __init__(self, network: DemandNetwork, pool: Crew) -> None:
+        self.graph, self.pool = network.graph.edges, pool
+        self.c, self.demand = network.capacity, network.demand
+
+    def init(self) -> FlowState:
+        """Return lengths of 1, without any paths."""
+        n = len(self.demand)
+        ranges = row_ranges(n, 1, PARTS if n > SMALL else 1, triangle=True)
+        paths = [Paths.empty(*rows) for rows in ranges]
+        flows = [np.empty((3, 0)) for _ in ranges]
+        x = PrimalIterate.anchored(np.ones(len(self.c)))
+        return FlowState(x, paths, flows, Restarts(OMEGA))
+
+    def search(self, state: FlowState, tolerance: float) -> tuple[Floats, float]:
+        """Add the shortest path of each pair, if it is shorter than all its paths by this share.
+
+        Return the distance between the ends of each edge, and the sum of demand times distance.
         """
-        closed = np.empty(len(self.x))
-        graph = (self.edges.starts, self.edges.ends, self.edges.pairs, self.x, self.demand)
+        closed = np.empty(len(self.c))
 
-        def look(part: Part) -> float:
-            known = (part.routes, part.starts, part.path)
-            *found, total = find_routes(part.low, part.high, *graph, *known, tolerance, closed)
+        def search_part(k: int) -> float:
+            paths = state.paths[k]
+            *found, total = find_shorter_paths(
+                paths, self.graph, state.x.image, self.demand, tolerance, closed
+            )
             if len(found[0]):
-                part.routes, part.starts, part.path, part.shares = with_routes(
-                    *known, part.shares, *found
-                )
+                *arrays, flow = add_paths(paths, state.flows[k], *found)
+                state.paths[k], state.flows[k] = Paths(paths.low, paths.high, *arrays), flow
             return float(total)
 
-        return closed, sum(self.crew.run(look, self.parts), 0.0)
+        return closed, sum(self.pool.run(search_part, range(len(state.paths))), 0.0)
 
-    def share_evenly(self) -> None:
-        """Share out what pairs send over their routes, and anchor both sides there."""
-        for part in self.parts:
-            rows = (part.low, part.high, self.demand, part.routes)
-            share_evenly(*rows, part.shares[MOVED])
-        self.restart()
+    def split_evenly(self, state: FlowState) -> None:
+        """Split all demands evenly over the paths."""
+        for paths, flow in zip(state.paths, state.flows, strict=True):
+            split_evenly(paths, self.demand, flow[IMAGE])
 
-    def restart(self) -> None:
-        """Anchor everything where it is."""
-        self._x, self._x_anchor = self.x.copy(), self.x.copy()
-        self._ahead = np.empty(len(self.x))
-        for part in self.parts:
-            part.shares[Z] = part.shares[ANCHOR] = part.shares[MOVED]
-        self._since = 0
-        self._first: float | None = None
+    def restart(self, state: FlowState, x: Floats, counts: Floats | None = None) -> None:
+        """Set the anchors to x and to the flows so far; update the primal weight with `counts`."""
+        primal, dual = 0.0, 0.0
+        if counts is not None:
+            primal = float(np.sum(counts * (x - state.x.anchor) ** 2))
+            for k, flow in enumerate(state.flows):
+                change = flow[IMAGE] - flow[ANCHOR]
+                dual += float(np.sum(self._scales(state, k)[1] * change**2))
+        state.restarts.restart(primal, dual)
+        state.x = PrimalIterate.anchored(x)
+        for flow in state.flows:
+            flow[CURRENT] = flow[ANCHOR] = flow[IMAGE]
 
-    def congestion(self) -> tuple[Floats, float, int]:
-        """Return load over capacity of every edge where the last step led.
+    def congestion(self, state: FlowState) -> tuple[Floats, float]:
+        """Return load over capacity of each edge, and the least share that a pair sends."""
 
-        And the least share of its demand that a pair sends, and the number of routes.
-        """
-
-        def load(part: Part) -> tuple[Floats, float]:
+        def load(k: int) -> tuple[Floats, float]:
             out = np.zeros(len(self.c))
-            add_loads(part.starts, part.path, part.shares[MOVED], out)
-            return out, self._weights(part)[2]
+            add_loads(state.paths[k], state.flows[k][IMAGE], out)
+            return out, self._scales(state, k)[2]
 
-        loads, sent = zip(*self.crew.run(load, self.parts), strict=True)
-        return sum(loads) / self.c, min(sent), sum(len(part.starts) - 1 for part in self.parts)
+        loads, sent = zip(*self.pool.run(load, range(len(state.paths))), strict=True)
+        return sum(loads) / self.c, min(sent)
 
-    def advance(self, steps: int) -> None:
-        """Do that many steps, and restart if it is time to."""
-        first, last = self._since, self._since + steps
-        loads, counts = self._begin()
-        lengths = (self._x, self._x_anchor, self._ahead, self.x)
-        if len(self.parts) == 1:
-            (part,) = self.parts
-            routes = (part.low, part.high, self.demand, part.routes, part.starts, part.path)
-            far_x, far_z = move_times(
-                *(*routes, *part.shares, self.c, counts, loads[0], *lengths),
-                *(self.omega, first, last),
+    def advance(self, state: FlowState, steps: int) -> None:
+        """Take some steps, and restart if that is due."""
+        restarts, parts, x = state.restarts, range(len(state.paths)), state.x
+        omega, first, last = restarts.omega, restarts.since, restarts.since + steps
+        loads, counts = np.zeros((2, len(parts), len(self.c)))
+        flows = [DualIterate(*flow) for flow in state.flows]
+
+        def load(k: int) -> None:
+            add_loads(state.paths[k], flows[k].current, loads[k])
+            add_loads(state.paths[k], self._scales(state, k)[0], counts[k])
+
+        def step(a: float) -> tuple[float, float]:
+            primal = step_lengths(self.c, sums, loads.sum(axis=0), x, omega, a)
+            dual = self.pool.run(
+                lambda k: step_flows(
+                    state.paths[k], self.demand, x.extrapolated, flows[k], loads[k], omega, a
+                ),
+                parts,
+            )
+            return primal, sum(dual, 0.0)
+
+        self.pool.run(load, parts)
+        sums = np.maximum(counts.sum(axis=0), 1.0)  # some edges are not on any path yet
+        if len(parts) == 1:
+            primal, dual = flow_steps(
+                state.paths[0],
+                *(self.demand, flows[0], self.c, sums, loads[0], x, omega, first, last),
             )
         else:
             for k in range(first, last):
-                a = (k + 1.0) / (k + 2.0)
-                far_x = move_lengths(self.c, counts, loads.sum(axis=0), *lengths, self.omega, a)
-                far_z = self._step(loads, a)
-        self._since, self.steps = last, self.steps + steps
-        before, self.residual = self.residual, self.omega * far_x + far_z / self.omega
-        if self._first is None:
-            self._first = self.residual
-        fallen = self.residual <= ENOUGH * self._first
-        rising = self.residual <= SOME * self._first and self.residual > before
-        if fallen or rising or self._since >= LONGEST * self.steps:
-            self._reweigh(counts)
-            self.restart()
+                primal, dual = step((k + 1.0) / (k + 2.0))
+        if restarts.is_due(steps, primal, dual):
+            self.restart(state, x.image, sums)
 
-    def _begin(self) -> tuple[Floats, Floats]:
-        """Return loads, part by part, and the sums of demands of routes over every edge."""
-        loads = np.zeros((len(self.parts), len(self.c)))
-        counts = np.zeros(loads.shape)
-
-        def load(k: int) -> None:
-            part = self.parts[k]
-            add_loads(part.starts, part.path, part.shares[Z], loads[k])
-            add_loads(part.starts, part.path, self._weights(part)[0], counts[k])
-
-        self.crew.run(load, range(len(self.parts)))
-        return loads, np.maximum(counts.sum(axis=0), 1.0)  # some edges are on no route yet
-
-    def _step(self, loads: Floats, a: float) -> float:
-        def move(k: int) -> float:
-            part = self.parts[k]
-            routes = (part.low, part.high, self.demand, part.routes, part.starts, part.path)
-            far: float = move_routes(*routes, self._ahead, *part.shares, loads[k], self.omega, a)
-            return far
-
-        return sum(self.crew.run(move, range(len(self.parts))), 0.0)
-
-    def _weights(self, part: Part) -> tuple[Floats, Floats, float]:
-        """Return for every route the demand of its pair and h / D, and the least share sent."""
-        amounts, scales = np.empty(part.shares.shape[1]), np.empty(part.shares.shape[1])
-        rows = (part.low, part.high, self.demand, part.routes, part.starts)
-        least = weights_of(*rows, part.shares[MOVED], amounts, scales)
+    def _scales(self, state: FlowState, k: int) -> tuple[Floats, Floats, float]:
+        """Return D_p and h_p / D_p of every path of a part, and the least share sent."""
+        image = state.flows[k][IMAGE]
+        amounts, scales = np.empty(len(image)), np.empty(len(image))
+        least = path_scales(state.paths[k], self.demand, image, amounts, scales)
         return amounts, scales, least
-
-    def _reweigh(self, counts: Floats) -> None:
-        """Let both sides go as far, in the mean of what this run says and those before said."""
-        far_x = float(np.sum(counts * (self.x - self._x_anchor) ** 2))
-        far_z = 0.0
-        for part in self.parts:
-            change = part.shares[MOVED] - part.shares[ANCHOR]
-            far_z += float(np.sum(self._weights(part)[1] * change**2))
-        if far_x > 0.0 and far_z > 0.0:
-            self.omega = math.sqrt(self.omega * math.sqrt(far_z / far_x))

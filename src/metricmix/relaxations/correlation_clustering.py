@@ -1,79 +1,86 @@
-"""Correlation clustering, with a certificate of how good any clustering can be."""
+r"""Correlation clustering, with a certified bound on the cost of all clusterings.
+
+.. math:: \min_x \; \sum_{w > 0} w_{ij} x_{ij} + \sum_{w < 0} |w_{ij}| (1 - x_{ij}), \qquad
+          x_{ij} \le x_{ik} + x_{kj}, \quad 0 \le x \le 1
+
+Given the lengths of the m attracting pairs, all other pairs are best as far apart as these allow:
+:math:`x_{ij} = \min(1, \text{shortest path})`. So the variables are these m lengths and, for each
+repelling pair, its slack :math:`y_{ij} = 1 - x_{ij}`; the constraints are
+
+.. math:: y_{ij} + \sum_{e \in \text{path}} x_e \ge 1 \qquad \text{for every path from i to j.}
+
+Few constraints are active, and only pairs in these need a slack. Searches for violated constraints
+(:mod:`~metricmix.relaxations.path_constraints`) alternate with steps of the primal-dual method
+(:mod:`~metricmix.relaxations.primal_dual`). The dual is a multicommodity flow: every repelling pair
+sends up to :math:`|w|` along its paths, over edges of capacity w.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.kernels.symmetric import mirror
 from metricmix.kernels.threads import Crew, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
-from metricmix.relaxations.cluster_rounding import lengths_of, round_to_clusters
-from metricmix.relaxations.clustering_lp import ClusteringLP
-from metricmix.relaxations.result import Relaxation, RelaxationProgress, finished, relax
-from metricmix.relaxations.short_paths import fill_within
-from metricmix.relaxations.signed_graph import Neighbours, read_signed
-from metricmix.solvers.loop import RunOptions, check_run_options
+from metricmix.relaxations.cluster_rounding import round_clusters
+from metricmix.relaxations.graph_search import Adjacency
+from metricmix.relaxations.path_constraints import (
+    PARTS,
+    PathProgram,
+    add_similarities,
+    paths_per_pair,
+    truncated_distances,
+)
+from metricmix.relaxations.primal_dual import PrimalDual
+from metricmix.relaxations.solve import Best, LinearRelaxation, Relaxation, RelaxationState, solve
+from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph, separation
+from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
-from metricmix.validation import check_integer, check_number, check_random_state
 
-__all__ = ["CorrelationClustering", "correlation_clustering"]
+__all__ = ["ClusteringLP", "ClusteringState", "CorrelationClustering", "correlation_clustering"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CorrelationClustering(Relaxation):
-    """Clusters of a signed graph, and a bound on what any clusters cost.
+    """Clusters of a signed graph, and a bound on the cost of all clusterings.
 
     Attributes
     ----------
     labels : (n,) array
-        The cluster of every item, numbered in the order in which they appear.
+        The cluster of every item, numbered by first appearance.
     objective : float
-        What the clusters cost: attraction cut and repulsion kept together.
+        Cost of the clusters: the attraction between clusters plus the repulsion within.
     lower_bound : float
-        No clusters cost less; nor does any metric with entries up to 1.
+        No clustering, and no metric with entries up to 1, costs less.
     ratio : float
-        ``objective / lower_bound``: at most so many times the cost of the best clusters.
+        ``objective / lower_bound``: the clusters cost at most this times the optimum.
     lp_objective, gap : float
-        What the fractional solution costs, and how far from the best one it may be, relatively.
+        Cost of the fractional solution, and how far it may be from the optimum, relatively.
     metric : (n, n) array
-        The fractional solution: a metric with entries from 0 (together) to 1 (apart). Computed when
-        asked for.
+        The fractional solution: a metric with entries from 0 (together) to 1 (apart). Computed on
+        first access.
     edges, lengths : (m, 2) and (m,) arrays
-        Its entries for the pairs that attract each other; all others are the shortest paths over
-        these, or 1.
+        Its entries for the attracting pairs; all others are the shortest paths over these, or 1.
     nodes : (n,) array
         Ids of the items.
     n_iter, status, message, converged, trace
-        How the bound came about, as for every :class:`~metricmix.nearness.Relaxation`.
+        See :class:`~metricmix.relaxations.Relaxation`.
     """
 
-    labels: Ints = field(repr=False)
-    objective: float
     lower_bound: float
-    edges: Ints = field(repr=False)
-    lengths: Floats = field(repr=False)
-    nodes: NDArray[Any] = field(repr=False)
-
-    @property
-    def ratio(self) -> float:
-        """The cost of the clusters over the lower bound; 1 if both are 0."""
-        if self.objective <= self.lower_bound:
-            return 1.0
-        return self.objective / self.lower_bound if self.lower_bound > 0 else np.inf
 
     @property
     def n_clusters(self) -> int:
         """The number of clusters."""
         return int(self.labels.max()) + 1
 
-    @cached_property
+    @cached_property  # type: ignore[misc]  # Relaxation declares the field without a value
     def metric(self) -> Floats:
         """The fractional solution."""
         n = len(self.labels)
@@ -82,11 +89,10 @@ class CorrelationClustering(Relaxation):
             what=f"the metric of {n} items",
             instead="take `edges` and `lengths`, which say the same",
         )
-        edges = Neighbours.of(n, *self.edges.T)
+        graph = Adjacency.from_edges(n, *self.edges.T)
         out = np.empty((n, n))
         rows, threads = row_ranges(n, 1, 64), threads_for(n)
-        lists = (edges.starts, edges.ends, edges.pairs, self.lengths)
-        in_threads(lambda r: fill_within(*r, *lists, out), rows, threads)
+        in_threads(lambda r: truncated_distances(*r, graph, self.lengths, out), rows, threads)
         in_threads(lambda r: mirror(out, *r), rows, threads)
         return out
 
@@ -101,43 +107,40 @@ def correlation_clustering(
     trials: int = 20,
     moves: bool = True,
     random_state: Any = None,
-    max_iter: int = 10_000,
-    time_limit: float | None = None,
-    callback: Callable[[RelaxationProgress], Any] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
+    **options: Unpack[RunOptions],
 ) -> CorrelationClustering:
-    r"""Cluster the items of a signed graph, and bound from below what any clusters cost.
+    r"""Cluster the items of a signed graph, and bound the cost of all clusterings from below.
 
-    Pairs with a weight > 0 attract each other and had better be together, pairs with a weight < 0
-    repel each other and had better be apart:
+    Pairs with a weight > 0 attract each other and should be together, pairs with a weight < 0 repel
+    each other and should be apart:
 
     .. math:: \min_{\text{clusters}} \;
               \sum_{w_{ij} > 0,\; \text{apart}} w_{ij} +
               \sum_{w_{ij} < 0,\; \text{together}} |w_{ij}|
 
-    Clusters are metrics with entries 0 (together) and 1 (apart). With any entries between 0 and 1
-    this is a linear program,
+    A clustering is a metric with entries 0 (together) and 1 (apart). With entries anywhere between
+    0 and 1 this is a linear program,
 
     .. math:: \min_x \; \sum_{w > 0} w_{ij} x_{ij} + \sum_{w < 0} |w_{ij}| (1 - x_{ij}), \qquad
               x_{ij} \le x_{ik} + x_{kj}, \quad 0 \le x \le 1,
 
-    whose duals bound the cost of all clusters from below. It is solved over the attracting pairs
-    only, shortest paths standing for all others, and its solution is rounded to clusters.
+    whose dual bounds the cost of all clusterings from below. The variables are the attracting pairs
+    only: shortest paths give all other entries. The solution is rounded to clusters.
 
     Parameters
     ----------
     graph : matrix, networkx or igraph graph, edge table
-        As for :func:`~metricmix.dissimilarity.graphs.as_graph`, with weights of any sign. Both
-        directions of a pair must have the same weight, if both are there.
+        As for :func:`~metricmix.dissimilarity.graphs.as_graph`, with weights of any sign. If both
+        directions of a pair are given, their weights must be equal.
     nodes : sequence of ids, or int
         The ids in the order of the items; see there.
     signs : {"auto", "given", "edges", "jaccard"}
-        What weights of pairs are made of.
+        How the weights of pairs are derived from the graph.
 
         - ``"given"``: the weights of the graph. Pairs without one neither attract nor repel.
-        - ``"edges"``: the weight of an edge (1 where there are none), and ``-resolution`` (default
-          -1) for all other pairs. With 1 that is cluster editing; with :math:`\lambda / (1 -
+        - ``"edges"``: the weight of an edge (1 if it has none), and ``-resolution`` (default -1)
+          for all other pairs. With 1 this is cluster editing; with :math:`\lambda / (1 -
           \lambda)` it is LambdaCC's objective over :math:`1 - \lambda`.
         - ``"jaccard"``: :math:`\log \frac{1 + J - \delta}{1 - J + \delta}`, with J the Jaccard
           coefficient of the two neighbourhoods and :math:`\delta` the `resolution` (default 0.05);
@@ -149,33 +152,28 @@ def correlation_clustering(
         Stop when the gap of the linear program, ``(lp_objective - lower_bound) / lp_objective``, is
         at most this.
     trials : int
-        Clusters are rounded that many times, and the best are kept.
+        Roundings, of which the best is kept.
     moves : bool
-        Whether to improve each of them by moving single items.
+        Whether to improve each rounding by moving single items.
     random_state : None, int or Generator
-        Of the rounding, and of paths chosen between equals.
-    max_iter : int
-        Rounds: each looks for paths that are too short and does some steps of the linear program.
-    time_limit : float, optional
-        Seconds, looked at after every round.
-    callback : callable, optional
-        Called after every round with a :class:`~metricmix.nearness.RelaxationProgress`; stops the
-        solver by returning True.
-    verbose : bool
-        Show progress on a terminal.
+        For the rounding, and the choice between paths of similar length.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    **options
+        `max_iter` (default 10 000 rounds; each searches for violated paths and takes some steps),
+        `time_limit`, `check_every`, `callback` and `verbose`, as
+        :class:`~metricmix.solvers.RunOptions` describes them.
 
     Returns
     -------
     CorrelationClustering
         With `labels`, `objective`, `lower_bound`, `ratio`, `lp_objective`, `gap`, `metric`,
-        `status`, `trace`. Bounds and clusters hold however the run ended, Ctrl-C included.
+        `status`, `trace`. Bounds and clusters are valid however the run ended, Ctrl-C included.
 
     Raises
     ------
     InputError
-        If an argument is not as it should be, or the problem does not fit into memory.
+        If an argument is not valid, or the problem does not fit into memory.
 
     Warns
     -----
@@ -184,46 +182,181 @@ def correlation_clustering(
 
     Notes
     -----
-    Work and memory go with the number of attracting pairs and of paths of two of them, not with all
-    pairs; no n × n array is made unless the metric is asked for.
+    Time and memory grow with the number of attracting pairs and of paths of two of them, not with
+    the number of all pairs; only `metric` allocates an n × n array.
 
     Examples
     --------
     >>> import numpy as np, metricmix as mm
     >>> weights = np.array([[0, 2, 2, -1], [2, 0, 1, -1], [2, 1, 0, 1], [-1, -1, 1, 0]])
     >>> result = mm.nearness.correlation_clustering(weights, random_state=0)
-    >>> result.labels.tolist(), result.objective  # 2 and 3 attract each other, but not enough
+    >>> result.labels.tolist(), result.objective  # items 2 and 3 attract each other, but too little
     ([0, 0, 0, 1], 1.0)
     >>> round(result.lower_bound, 3), round(result.ratio, 3)
     (1.0, 1.0)
     """
-    tol = check_number(tol, name="tol", low=0)
-    trials = check_integer(trials, name="trials", low=1)
-    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit}
-    check_run_options({**limits, "callback": callback})
-    rng, _ = check_random_state(random_state)
-    signed = read_signed(graph, nodes, signs, resolution)
-    with Crew(threads_for(signed.n, n_jobs)) as crew:
-        solver = ClusteringLP(signed, crew, tol=tol)
-        status, n_iter, trace = relax(solver, limits, rng, callback=callback, verbose=verbose)
-        lengths = solver.finish()
-        labels, cost = round_to_clusters(signed, lengths, crew, trials=trials, moves=moves, rng=rng)
-    if solver.cost <= cost:
-        labels, cost = solver.labels, solver.cost
-    if cost < solver.upper:  # clusters are a feasible point too
-        solver.upper, lengths = cost, lengths_of(signed, labels)
-    lower = min(solver.lower, solver.upper)
-    result = CorrelationClustering(
-        lp_objective=solver.upper,
-        gap=relative_gap(solver.upper, lower, solver.rounding),
-        n_iter=n_iter,
-        status=status,
-        trace=trace,
-        labels=labels,
-        objective=cost,
-        lower_bound=lower,
-        edges=signed.ends,
-        lengths=lengths,
-        nodes=signed.nodes,
+    return solve(
+        ClusteringLP,
+        read_signed_graph(graph, nodes, signs, resolution),
+        tol=tol,
+        trials=trials,
+        moves=moves,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        options=options,
     )
-    return finished(result)
+
+
+# -- the linear program -------------------------------------------------------------------------
+
+
+STEPS = 40
+"""Primal-dual steps per round."""
+
+FIRST_LENGTH = 0.45
+"""Lengths at the start: paths of two edges violate their constraints, longer ones do not."""
+
+RELATIVE, JITTER = 0.02, 0.02
+"""A constraint is added if its violation exceeds the first share of the worst one of the previous
+search; lengths are perturbed at random by up to the second."""
+
+FEW, OFTEN = 0.02, 10
+"""The cost of x is computed when the share of new rows is at most FEW, and every OFTEN rounds."""
+
+LONGEST_WAIT = 8
+"""Most rounds without a search, after searches that found nothing."""
+
+FIRST_TRIALS = 4
+"""Roundings at the start."""
+
+
+@dataclass(kw_only=True)
+class ClusteringState(RelaxationState):
+    """State of :class:`ClusteringLP`.
+
+    Attributes
+    ----------
+    program : PathProgram
+        The constraints found so far.
+    iterates : PrimalDual, optional
+        None before the first check.
+    worst : float
+        The largest violation at the last search.
+    new_rows : int
+        Rows that the last search added.
+    wait, waited : int
+        Rounds from one search to the next, and rounds since the last one.
+    """
+
+    program: PathProgram
+    iterates: PrimalDual | None = None
+    worst: float = 1.0
+    new_rows: int = 0
+    wait: int = 1
+    waited: int = 0
+
+
+class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClustering]):
+    """The linear program of correlation clustering; see the module."""
+
+    state_type = ClusteringState
+    result_type = CorrelationClustering
+
+    def __init__(self, graph: SignedGraph, pool: Crew, tol: float) -> None:
+        super().__init__(graph, pool, tol)
+        self.m = len(graph.attraction)
+        self.size = float(graph.attraction.sum())
+        self.rounding = 64 * float(np.finfo(np.float64).eps) * self.size
+        self.repeats = paths_per_pair(graph)
+
+    def init(self, rng: np.random.Generator) -> ClusteringState:
+        """Return the state with every item in its own cluster."""
+        labels = np.arange(self.graph.n, dtype=np.int32)
+        best = Best(0.0, self.size, np.ones(self.m), labels, self.size)
+        return ClusteringState(best=best, rng=rng, program=PathProgram(self.graph))
+
+    def start(self, state: ClusteringState) -> None:
+        """Find first clusters, and the constraints of paths of two edges."""
+        x, best, program = np.full(self.m, FIRST_LENGTH), state.best, state.program
+        labels, cost = self.round(x, state.rng, trials=FIRST_TRIALS, moves=True)
+        if cost <= best.labels_cost:
+            best.labels, best.labels_cost = labels, cost
+        best.offer(cost, self.lengths_of(labels))
+        found = program.search(
+            *(x, np.zeros(self.m), self.pool), tolerance=RELATIVE, penalty=1.0, repeats=self.repeats
+        )
+        count, y = program.add_paths(found, x)
+        # A feasible flow: every capacity is divided evenly among the paths.
+        rows, columns = program.rows, program.columns
+        share = columns.cost / np.maximum(1, np.diff(columns.starts))
+        z = np.minimum.reduceat(share[rows.terms], rows.starts[:-1]) if count else np.empty(0)
+        omega = float(np.median(self.graph.attraction)) if self.m else 1.0
+        state.iterates = PrimalDual.start(np.concatenate([x, y]), z, omega)
+
+    def step(
+        self, state: ClusteringState, iteration: int, rng: np.random.Generator
+    ) -> ClusteringState:
+        """Search for violated constraints, unless these are rare, and take some steps."""
+        iterates, program = state.iterates, state.program
+        assert iterates is not None
+        state.waited += 1
+        if state.waited >= state.wait:
+            state.waited = 0
+            jitter = (
+                JITTER * state.worst * rng.random(self.m) if iteration % 2 else np.zeros(self.m)
+            )
+            tolerance = max(0.1 * self.tol, RELATIVE * state.worst)
+            found = program.search(
+                *(iterates.v.image, jitter, self.pool),
+                tolerance=tolerance,
+                penalty=state.worst,
+                repeats=1,
+            )
+            state.worst = found.worst
+            state.new_rows, y = program.add_paths(found, iterates.v.image[: self.m])
+            if state.new_rows:
+                iterates.extend(y, state.new_rows)
+            state.wait = 1 if state.new_rows else min(2 * state.wait, LONGEST_WAIT)
+        iterates.advance(program, STEPS, self.pool)
+        if state.new_rows <= FEW * program.n_rows or iteration % OFTEN == 0:
+            self.offer(state)
+        return state
+
+    def finish(self, state: ClusteringState) -> None:
+        """Compute the cost of the last lengths, if the gap is not reached."""
+        best = state.best
+        if state.iterates is not None and self.gap(best.cost, best.bound) > self.tol:
+            self.offer(state)
+
+    def offer(self, state: ClusteringState) -> None:
+        """Compute the cost of the current lengths, and keep them if they are the best so far."""
+        assert state.iterates is not None
+        graph, x = self.graph, state.iterates.v.image[: self.m]
+        parts = self.pool.run(
+            lambda r: add_similarities(*r, graph.edges, x, graph.weights),
+            row_ranges(graph.n, 1, PARTS),
+        )
+        state.best.offer(max(0.0, self.size - sum(parts, 0.0)), x.copy())
+
+    def dual_bound(self, state: ClusteringState) -> float:
+        """Return the value of the flow."""
+        assert state.iterates is not None
+        return state.program.lower_bound(state.iterates.z.image, self.pool)
+
+    def residual(self, state: ClusteringState) -> float:
+        """Return the residual of the last step."""
+        return math.inf if state.iterates is None else state.iterates.restarts.residual
+
+    def gap(self, cost: float, bound: float) -> float:
+        """Return the gap relative to the cost; costs that are rounding errors are 0."""
+        return relative_gap(cost, bound, self.rounding)
+
+    def round(
+        self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
+    ) -> tuple[Ints, float]:
+        """Return clusters and their cost."""
+        return round_clusters(self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng)
+
+    def lengths_of(self, labels: Ints) -> Floats:
+        """Return 1 for attracting pairs in different clusters, 0 for the others."""
+        return separation(self.graph.ends, labels)

@@ -1,56 +1,69 @@
-"""The maximum cut of a weighted graph, with a certificate of how much any cut can hold."""
+r"""The maximum cut of a weighted graph, with a certified bound on the weight of all cuts.
+
+.. math:: \max_x \; \sum_e w_e x_e \qquad
+          \sum_{e \in C \setminus F} x_e + \sum_{e \in F} (1 - x_e) \ge 1
+          \quad \text{for every cycle C, } F \subseteq C \text{ odd}, \qquad 0 \le x \le 1
+
+The points that satisfy all odd-cycle inequalities are exactly those that can be extended to all
+pairs such that triangle inequalities and perimeters, :math:`x_{ij} + x_{jk} + x_{ik} \le 2`, hold
+(Barahona and Mahjoub): so the problem has m variables only. Searches for violated inequalities
+(:mod:`~metricmix.relaxations.odd_cycles`) alternate with steps of the primal-dual method
+(:mod:`~metricmix.relaxations.primal_dual`).
+
+Any dual variables bound the maximum from above. A point x with violations up to v is contracted
+towards 1/2, where the left-hand sides are at least 3/2:
+:math:`\tfrac12 + (x - \tfrac12) / (1 + 2 v)` is feasible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, Unpack
 
-from numpy.typing import NDArray
+import numpy as np
 
-from metricmix.kernels.threads import Crew, threads_for
-from metricmix.relaxations.max_cut_lp import CutLP, best_two_sides, cut_lengths, gap_of
-from metricmix.relaxations.result import Relaxation, RelaxationProgress, finished, relax
-from metricmix.relaxations.signed_graph import read_weighted
-from metricmix.solvers.loop import RunOptions, check_run_options
-from metricmix.typing import Floats, Ints
-from metricmix.validation import check_integer, check_number, check_random_state
+from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.memory import check_room
+from metricmix.relaxations.cut_rounding import round_max_cut
+from metricmix.relaxations.odd_cycles import find_odd_cycles
+from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
+from metricmix.relaxations.solve import Best, LinearRelaxation, Relaxation, RelaxationState, solve
+from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph, separation
+from metricmix.solvers.loop import RunOptions
+from metricmix.typing import Floats, Ints, Keys
 
-__all__ = ["MaxCut", "max_cut"]
+__all__ = ["MaxCut", "MaxCutLP", "MaxCutState", "max_cut"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MaxCut(Relaxation):
-    """A cut of a weighted graph, and a bound on what any cut holds.
+    """A cut of a weighted graph, and a bound on the weight of all cuts.
 
     Attributes
     ----------
     labels : (n,) array
         The side of every item, 0 or 1; the first item is on side 0.
     objective : float
-        The weight between the sides.
+        The weight of the cut.
     upper_bound : float
-        No cut holds more.
+        No cut has a larger weight.
     ratio : float
-        ``objective / upper_bound``: at least this share of the largest cut.
+        ``objective / upper_bound``: the cut has at least this share of the maximum.
     lp_objective, gap : float
-        The value of the fractional solution, and how far from the best one it may be, as a share
-        of the upper bound (or of a millionth of all weight, if that is more).
+        Value of the fractional solution, and how far it may be from the optimum, as a share of the
+        upper bound (or of a millionth of the total weight, if that is more).
     edges, lengths : (m, 2) and (m,) arrays
         The fractional solution on the edges: from 0 (together) to 1 (apart). It can be extended to
-        all pairs such that all triangles and perimeters are kept.
+        all pairs such that triangle inequalities and perimeters hold.
     nodes : (n,) array
         Ids of the items.
     n_iter, status, message, converged, trace
-        How the bound came about, as for every :class:`~metricmix.nearness.Relaxation`.
+        See :class:`~metricmix.relaxations.Relaxation`.
     """
 
-    labels: Ints = field(repr=False)
-    objective: float
     upper_bound: float
-    edges: Ints = field(repr=False)
-    lengths: Floats = field(repr=False)
-    nodes: NDArray[Any] = field(repr=False)
+    metric = None
 
     @property
     def ratio(self) -> float:
@@ -66,66 +79,58 @@ def max_cut(
     trials: int = 20,
     moves: bool = True,
     random_state: Any = None,
-    max_iter: int = 10_000,
-    time_limit: float | None = None,
-    callback: Callable[[RelaxationProgress], Any] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
+    **options: Unpack[RunOptions],
 ) -> MaxCut:
-    r"""Cut a weighted graph where it holds most, and bound from above what any cut holds.
+    r"""Find a cut of large weight, and bound the weight of all cuts from above.
 
-    Weights have any sign:
+    Weights may have any sign:
 
     .. math:: \max_{S \subseteq V} \; \sum_{i \in S,\; j \notin S} w_{ij}
 
-    Cuts are metrics with entries 0 (together) and 1 (apart), and of three items at most two pairs
+    A cut is a metric with entries 0 (together) and 1 (apart), and of three items at most two pairs
     are apart. With any entries this is a linear program over the metric polytope,
 
     .. math:: \max_x \; \sum_{i < j} w_{ij} x_{ij}, \qquad
               x_{ij} \le x_{ik} + x_{kj}, \quad x_{ij} + x_{jk} + x_{ik} \le 2,
 
-    whose duals bound what all cuts hold from above. It is solved over the edges of the graph only,
-    with a row for each cycle and odd number of its edges that matters, and its solution is rounded
-    to a cut. On planar graphs the bound is the largest cut itself.
+    whose dual bounds the weight of all cuts from above. The variables are the edges of the graph
+    only, with odd-cycle inequalities, added as they are violated. The solution is rounded to a cut.
+    On planar graphs the bound is the weight of the maximum cut.
 
     Parameters
     ----------
     graph : matrix, networkx or igraph graph, edge table
-        As for :func:`~metricmix.dissimilarity.graphs.as_graph`, with weights of any sign (1 where
-        there are none). Both directions of a pair must have the same weight, if both are there.
+        As for :func:`~metricmix.dissimilarity.graphs.as_graph`, with weights of any sign (1 if
+        there are none). If both directions of a pair are given, their weights must be equal.
     nodes : sequence of ids, or int
         The ids in the order of the items; see there.
     tol : float
         Stop when the gap of the linear program, ``(upper_bound - lp_objective) / upper_bound``, is
         at most this.
     trials : int
-        Cuts are rounded that many times, and the best is kept.
+        Roundings, of which the best is kept.
     moves : bool
-        Whether to improve each of them by moving single items.
+        Whether to improve each rounding by moving single items.
     random_state : None, int or Generator
-        Of the rounding.
-    max_iter : int
-        Rounds: each does some steps of the linear program and looks for broken cycles.
-    time_limit : float, optional
-        Seconds, looked at after every round.
-    callback : callable, optional
-        Called after every round with a :class:`~metricmix.nearness.RelaxationProgress`; stops the
-        solver by returning True.
-    verbose : bool
-        Show progress on a terminal.
+        For the rounding.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    **options
+        `max_iter` (default 10 000 rounds; each takes some steps and searches for violated cycles),
+        `time_limit`, `check_every`, `callback` and `verbose`, as
+        :class:`~metricmix.solvers.RunOptions` describes them.
 
     Returns
     -------
     MaxCut
         With `labels`, `objective`, `upper_bound`, `ratio`, `lp_objective`, `gap`, `lengths`,
-        `status`, `trace`. Bounds and the cut hold however the run ended, Ctrl-C included.
+        `status`, `trace`. Bounds and the cut are valid however the run ended, Ctrl-C included.
 
     Raises
     ------
     InputError
-        If an argument is not as it should be, or the problem does not fit into memory.
+        If an argument is not valid, or the problem does not fit into memory.
 
     Warns
     -----
@@ -136,38 +141,181 @@ def max_cut(
     --------
     >>> import networkx as nx, metricmix as mm
     >>> result = mm.nearness.max_cut(nx.cycle_graph(5), random_state=0)
-    >>> result.objective, round(result.upper_bound, 3)  # an odd cycle: one edge stays
+    >>> result.objective, round(result.upper_bound, 3)  # an odd cycle: one edge is not cut
     (4.0, 4.0)
     """
-    tol = check_number(tol, name="tol", low=0)
-    trials = check_integer(trials, name="trials", low=1)
-    limits: RunOptions = {"max_iter": max_iter, "time_limit": time_limit}
-    check_run_options({**limits, "callback": callback})
-    rng, _ = check_random_state(random_state)
-    given = read_weighted(graph, nodes)
-    with Crew(threads_for(given.n, n_jobs)) as crew:
-        solver = CutLP(given, crew, tol=tol)
-        status, n_iter, trace = relax(
-            solver, limits, rng, callback=callback, verbose=verbose, maximise=True
-        )
-        labels, cut = best_two_sides(given, solver.x, crew, trials=trials, moves=moves, rng=rng)
-    if solver.cut >= cut:
-        labels, cut = solver.labels, solver.cut
-    value, x = -solver.upper, solver.x
-    if cut > value:  # a cut is a feasible point too
-        value, x = cut, cut_lengths(given, labels)
-    bound = max(-solver.lower, value)
-    result = MaxCut(
-        lp_objective=value,
-        gap=gap_of(bound - value, bound, solver.size),
-        n_iter=n_iter,
-        status=status,
-        trace=trace,
-        labels=labels,
-        objective=cut,
-        upper_bound=bound,
-        edges=given.ends,
-        lengths=x,
-        nodes=given.nodes,
+    return solve(
+        MaxCutLP,
+        read_weighted_graph(graph, nodes),
+        tol=tol,
+        trials=trials,
+        moves=moves,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        options=options,
     )
-    return finished(result, maximise=True)
+
+
+# -- the linear program -------------------------------------------------------------------------
+
+
+STEPS = 40
+"""Primal-dual steps per round."""
+
+RELATIVE, HOP = 0.02, 0.05
+"""A cycle is added if its violation exceeds the first share of the worst one; searches lengthen
+each edge by the second, as short cycles are stronger inequalities with sparser rows."""
+
+LONGEST_WAIT = 8
+"""Most rounds without a search, after searches that found nothing."""
+
+FIRST_TRIALS = 4
+"""Roundings at the start."""
+
+PARTS = 64
+"""Ranges of nodes to search from."""
+
+NEGLIGIBLE = 1e-6
+"""Share of the total weight below which the gap is relative to it instead of to the bound."""
+
+BYTES = 3000
+"""Memory per edge, with its share of the rows: 700 to 2100 measured, and copies."""
+
+
+@dataclass(kw_only=True)
+class MaxCutState(RelaxationState):
+    """State of :class:`MaxCutLP`.
+
+    Attributes
+    ----------
+    program : LinearProgram
+        The cycles found so far.
+    iterates : PrimalDual, optional
+        None before the first check.
+    worst : float
+        The largest violation at the last search.
+    wait, waited : int
+        Rounds from one search to the next, and rounds since the last one.
+    """
+
+    program: LinearProgram
+    iterates: PrimalDual | None = None
+    worst: float = 1.0
+    wait: int = 1
+    waited: int = 0
+
+
+class MaxCutLP(LinearRelaxation[MaxCutState, WeightedGraph, MaxCut]):
+    """The linear program of the maximum cut; see the module. Costs are minus the weights."""
+
+    maximise = True
+    state_type = MaxCutState
+    result_type = MaxCut
+
+    def __init__(self, graph: WeightedGraph, pool: Crew, tol: float) -> None:
+        super().__init__(graph, pool, tol)
+        self.m, self.size = len(graph.weights), float(np.abs(graph.weights).sum())
+        check_room(
+            BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
+        )
+
+    def init(self, rng: np.random.Generator) -> MaxCutState:
+        """Return the state with all items on one side."""
+        graph = self.graph
+        bound = -float(np.maximum(graph.weights, 0.0).sum())
+        best = Best(bound, -0.0, np.zeros(self.m), np.zeros(graph.n, np.int32), -0.0)
+        return MaxCutState(best=best, rng=rng, program=LinearProgram(-graph.weights))
+
+    def start(self, state: MaxCutState) -> None:
+        """Find a first cut, and the cycles that cutting all edges of positive weight violates."""
+        weights = self.graph.weights
+        x = np.where(weights > 0, 1.0, 0.0)
+        self.offer_cut(state, x, FIRST_TRIALS, state.rng)
+        self.separate(state, x, state.rng)
+        self.separate(state, 2.0 / 3.0 * x, state.rng)  # satisfies triangles of positive weights
+        omega = float(np.median(np.abs(weights))) if self.m else 1.0
+        state.iterates = PrimalDual.start(x, np.zeros(state.program.n_rows), omega)
+
+    def step(self, state: MaxCutState, iteration: int, rng: np.random.Generator) -> MaxCutState:
+        """Take some steps, and search for violated cycles, unless these are rare."""
+        iterates = state.iterates
+        assert iterates is not None
+        iterates.advance(state.program, STEPS, self.pool)
+        state.waited += 1
+        if state.waited >= state.wait:
+            state.waited = 0
+            new = self.separate(state, iterates.v.image, rng)
+            state.wait = 1 if new else min(2 * state.wait, LONGEST_WAIT)
+            if new:
+                iterates.extend(np.empty(0), new)
+        return state
+
+    def separate(self, state: MaxCutState, x: Floats, rng: np.random.Generator) -> int:
+        """Add cycles that x violates, and keep x made feasible; return the number of new rows."""
+        tolerance = max(0.1 * self.tol, RELATIVE * state.worst)
+        counts, terms, keys, _ = self.search(x, HOP * state.worst, tolerance)
+        exact = self.search(x, 0.0, math.inf if len(counts) else tolerance)
+        state.worst = exact[3]
+        feasible = 0.5 + (x - 0.5) / (1.0 + 2.0 * state.worst)
+        state.best.offer(-float(self.graph.weights @ feasible), feasible)
+        self.offer_cut(state, x, 1, rng)
+        if not len(counts):
+            counts, terms, keys, _ = exact
+        chosen = state.program.new_rows(keys)
+        if len(chosen):
+            ends = np.cumsum(counts, dtype=np.int64)
+            taken = [terms[ends[k] - counts[k] : ends[k]] for k in chosen]
+            starts = np.concatenate([[0], np.cumsum(counts[chosen], dtype=np.int64)])
+            state.program.add(np.empty(0), starts, np.concatenate(taken), keys[chosen])
+        return len(chosen)
+
+    def search(self, x: Floats, hop: float, tolerance: float) -> tuple[Ints, Ints, Keys, float]:
+        """Return the result of :func:`~metricmix.relaxations.odd_cycles.find_odd_cycles`."""
+        parts = self.pool.run(
+            lambda r: find_odd_cycles(*r, self.graph.edges, x, hop, tolerance),
+            row_ranges(self.graph.n, 1, PARTS),
+        )
+        *lists, worst = zip(*parts, strict=True)
+        counts, terms, keys = (np.concatenate(list(parts)) for parts in lists)
+        return counts, terms, keys, max(worst)
+
+    def offer_cut(
+        self, state: MaxCutState, x: Floats, trials: int, rng: np.random.Generator
+    ) -> None:
+        """Round x, and keep the cut if it is the best so far."""
+        best = state.best
+        labels, cost = self.round(x, rng, trials=trials, moves=True)
+        if cost < best.labels_cost:
+            best.labels, best.labels_cost = labels, cost
+        best.offer(cost, self.lengths_of(labels))
+
+    def dual_bound(self, state: MaxCutState) -> float:
+        """Return the dual objective, less the largest possible rounding error of its sums."""
+        assert state.iterates is not None
+        z = state.iterates.z.image
+        loads = float(z @ np.diff(state.program.rows.starts)) if len(z) else 0.0
+        rounding = 8.0 * float(np.finfo(np.float64).eps) * (self.size + loads)
+        return state.program.lower_bound(z, self.pool) - rounding
+
+    def residual(self, state: MaxCutState) -> float:
+        """Return the residual of the last step."""
+        return math.inf if state.iterates is None else state.iterates.restarts.residual
+
+    def gap(self, cost: float, bound: float) -> float:
+        """Return the gap relative to the bound, or to a small share of the total weight."""
+        least = max(NEGLIGIBLE * self.size, float(np.finfo(np.float64).tiny))
+        room = cost - bound
+        return 0.0 if room <= 0.0 else room / max(abs(bound), least)
+
+    def round(
+        self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
+    ) -> tuple[Ints, float]:
+        """Return a cut and minus its weight."""
+        labels, weight = round_max_cut(
+            self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng
+        )
+        return labels, -weight
+
+    def lengths_of(self, labels: Ints) -> Floats:
+        """Return 1 for the edges cut, 0 for the others."""
+        return separation(self.graph.ends, labels)

@@ -1,61 +1,82 @@
-r"""Cycles that a fractional cut breaks, by shortest paths in the doubled graph.
+r"""Odd-cycle inequalities of the cut polytope, separated by shortest paths (Barahona and Mahjoub).
 
-A cut crosses every cycle an even number of times: for a cycle C and an odd number of its edges F,
+A cut contains an even number of edges of every cycle: for a cycle C and an odd subset F of it,
 
 .. math:: \sum_{e \in C \setminus F} x_e + \sum_{e \in F} (1 - x_e) \ge 1
 
-Every item stands twice in the doubled graph, once for each side. An edge of length :math:`x_e`
-joins items on the same side, and one of length :math:`1 - x_e` items on different ones. A path from
-an item to itself on the other side crosses an odd number of times, so that none may be shorter
-than 1; with the edge e = (i, j) as its last one, a path from i to j on the same side may not be
-shorter than :math:`x_e`, and one to j on the other side not shorter than :math:`1 - x_e`.
+The doubled graph has two copies of every node, one for each side. An edge e joins the copies on the
+same side at the length :math:`x_e`, and those on different sides at :math:`1 - x_e`. A path from a
+node to its other copy crosses an odd number of times: the inequalities say that none is shorter
+than 1. If the edge e = (i, j) is the last one, the rest of the path, from i to j, is at least
+:math:`x_e` long if it stays on the same side, and :math:`1 - x_e` if not.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
-from metricmix.relaxations.short_paths import mixed
-from metricmix.typing import Floats, Indices, Ints, Keys
+from metricmix.relaxations.graph_search import Adjacency, doubled, hash_integer
+from metricmix.typing import Floats, Ints, Keys
 
-__all__ = ["find_odd_cycles"]
+__all__ = ["DoubledTree", "find_odd_cycles", "search_doubled_graph", "write_cycle"]
+
+
+class DoubledTree(NamedTuple):
+    """Work arrays of :func:`search_doubled_graph`, for two copies of every node.
+
+    Before a search `dist` is inf and `place` -1 throughout. `length` receives the distances without
+    `hop`, `parent` and `term` the copy before each copy and the edge between them: e at the length
+    x, ``~e`` at 1 - x. `touched` receives the copies that were reached.
+    """
+
+    dist: Floats
+    length: Floats
+    heap: Ints
+    place: Ints
+    parent: Ints
+    term: Ints
+    touched: Ints
 
 
 @kernel
 def find_odd_cycles(
     low: int,
     high: int,
-    starts: Indices,
-    ends: Ints,
-    edges: Ints,
+    graph: Adjacency,
     x: Floats,
     hop: float,
     tolerance: float,
 ) -> tuple[Ints, Ints, Keys, float]:
-    """Return broken cycles through the edges (i, j), low <= i < high and j < i.
+    """Return violated odd cycles through the edges (i, j), low <= i < high and j < i.
 
-    Every edge looks longer by `hop`, so that of cycles about as short those of few edges are found.
+    The search adds `hop` to the length of every edge: among cycles of similar length it prefers
+    those with few edges.
 
     Returns
     -------
     counts, terms : (T,) and (sum of counts,) arrays
-        The edges of every cycle that is too short by more than the tolerance: e for a term
-        :math:`x_e`, ``~e`` for :math:`1 - x_e`.
+        The cycles that are violated by more than the tolerance: e for a term :math:`x_e`, ``~e``
+        for :math:`1 - x_e`.
     keys : (T,) array
-        A number that tells cycles apart.
+        A hash of every cycle.
     worst : float
-        The most by which a cycle is too short; of those found, if there is a `hop`.
+        The largest violation of the cycles found; of all cycles if `hop` is 0.
     """
+    starts, ends, edges = graph
     n = starts.shape[0] - 1
-    dist, place = np.full(2 * n, np.inf), np.full(2 * n, -1, np.int32)
-    length = np.empty(2 * n)
-    heap, touched = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
-    before, by = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
+    tree = DoubledTree(
+        np.full(2 * n, np.inf),
+        np.empty(2 * n),
+        np.empty(2 * n, np.int32),
+        np.full(2 * n, -1, np.int32),
+        np.empty(2 * n, np.int32),
+        np.empty(2 * n, np.int32),
+        np.empty(2 * n, np.int32),
+    )
     position, walk = np.full(n, -1, np.int32), np.empty(2 * n + 1, np.int32)
     counts, keys, terms = (
         np.empty(256, np.int32),
@@ -68,62 +89,47 @@ def find_odd_cycles(
         for t in range(starts[i], starts[i + 1]):
             if ends[t] < i:
                 radius = max(radius, x[edges[t]], 1.0 - x[edges[t]])
-        seen = _search(
-            *(i, starts, ends, edges, x, hop, radius),
-            *(dist, length, heap, place, before, by, touched),
-        )
+        seen = search_doubled_graph(i, graph, x, hop, radius, tree)
         for t in range(starts[i], starts[i + 1]):
             j, e = ends[t], edges[t]
             if j > i:
                 continue
             for side in range(2):
-                last = e if side == 1 else ~e  # the path ends on the same side, or the other one
-                if dist[2 * j + side] == np.inf:
+                last = e if side == 1 else ~e  # closes the cycle to the other copy of i
+                if tree.dist[2 * j + side] == np.inf:
                     continue
-                excess = (1.0 - x[e] if side == 1 else x[e]) - length[2 * j + side]
-                worst = max(worst, excess)
-                if excess <= tolerance:
+                violation = (1.0 - x[e] if side == 1 else x[e]) - tree.length[2 * j + side]
+                worst = max(worst, violation)
+                if violation <= tolerance:
                     continue
-                size = _cycle(i, 2 * j + side, last, before, by, position, walk)
+                size = write_cycle(i, 2 * j + side, last, tree, position, walk)
                 if found == counts.shape[0]:
-                    counts, keys = _larger(counts), _larger(keys)
+                    counts, keys = doubled(counts), doubled(keys)
                 while used + size > terms.shape[0]:
-                    terms = _larger(terms)
+                    terms = doubled(terms)
                 key = np.uint64(0)
                 for k in range(size):
                     terms[used] = walk[k]
-                    key += mixed(walk[k])
+                    key += hash_integer(walk[k])
                     used += 1
                 counts[found], keys[found] = size, key
                 found += 1
         for t in range(seen):
-            dist[touched[t]] = np.inf
+            tree.dist[tree.touched[t]] = np.inf
     return counts[:found], terms[:used], keys[:found], worst
 
 
 @kernel
-def _search(
-    i: int,
-    starts: Indices,
-    ends: Ints,
-    edges: Ints,
-    x: Floats,
-    hop: float,
-    radius: float,
-    dist: Floats,
-    length: Floats,
-    heap: Ints,
-    place: Ints,
-    before: Ints,
-    by: Ints,
-    touched: Ints,
+def search_doubled_graph(
+    i: int, graph: Adjacency, x: Floats, hop: float, radius: float, tree: DoubledTree
 ) -> int:
-    """Search the doubled graph from i on side 0, no farther than the radius.
+    """Find the shortest paths from i on side 0 to all copies nearer than the radius.
 
-    Item v on side s is 2 v + s; `by` gets e for a step of length x, ``~e`` for one of 1 - x, and
-    `length` what `dist` is without hops. Return how many were `touched`, for which `dist` must be
-    cleaned up.
+    Node v on side s is 2 v + s. Return the number of copies in `tree.touched`; the caller resets
+    `tree.dist` to inf for these.
     """
+    starts, ends, edges = graph
+    dist, length, heap, place, touched = tree.dist, tree.length, tree.heap, tree.place, tree.touched
     dist[2 * i], length[2 * i], touched[0] = 0.0, 0.0, 2 * i
     size, seen = lift(2 * i, 0, heap, place, dist), 1
     while size > 0:
@@ -140,46 +146,39 @@ def _search(
                         touched[seen] = v
                         seen += 1
                     dist[v], length[v] = reached, length[u] + further
-                    before[v], by[v] = u, ~e if across == 1 else e
+                    tree.parent[v], tree.term[v] = u, ~e if across == 1 else e
                     size = lift(v, size, heap, place, dist)
     return seen
 
 
 @kernel
-def _cycle(i: int, end: int, last: int, before: Ints, by: Ints, position: Ints, walk: Ints) -> int:
-    """Write the cycle of a path from i and a last edge; return how many edges it has.
+def write_cycle(i: int, end: int, last: int, tree: DoubledTree, position: Ints, walk: Ints) -> int:
+    """Write the cycle of the path from i to `end` and a last edge; return its number of edges.
 
-    Where the path meets an item twice, on both sides, what lies between is a cycle that is shorter
-    still; that of the first such item is taken.
+    If the path visits both copies of a node, the part between them is a cycle with a violation at
+    least as large; the first such cycle is written instead. `position` is -1 throughout, before
+    and after.
     """
     size, u = 0, end
     while True:
-        item = u // 2
-        if position[item] >= 0:
-            first = position[item]
+        node = u // 2
+        if position[node] >= 0:
+            first = position[node]
             for k in range(first, size):
                 walk[k - first] = walk[k]
             size -= first
             break
-        position[item] = size
+        position[node] = size
         if u == 2 * i:
             walk[size] = last
             size += 1
             break
-        walk[size] = by[u]
+        walk[size] = tree.term[u]
         size += 1
-        u = before[u]
+        u = tree.parent[u]
     v = end
     while v != 2 * i:
         position[v // 2] = -1
-        v = before[v]
+        v = tree.parent[v]
     position[i] = -1
     return size
-
-
-@kernel
-def _larger(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy with room for twice as much."""
-    more = np.empty(2 * array.shape[0], array.dtype)
-    more[: array.shape[0]] = array
-    return more

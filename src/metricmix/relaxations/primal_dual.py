@@ -1,22 +1,32 @@
-r"""Restarted primal-dual steps for the linear program of a relaxation.
+r"""Restarted primal-dual steps for linear programs whose rows are added as they are found.
 
-Chambolle and Pock's method in the form that solves large linear programs best today: the steps of
-:mod:`metricmix.relaxations.primal_dual`, each reflected and
-drawn back to an anchor (Halpern), which makes
+.. math:: \min_{0 \le v \le 1} c^T v, \qquad
+          \sum_{j \in P_r} v_j + \sum_{j \in N_r} (1 - v_j) \ge 1 \quad \text{for every row } r
+
+or :math:`K v \ge b` with entries :math:`\pm 1` of K. A step T of Chambolle and Pock's method goes
+from (v, z), with duals :math:`z \ge 0`, to
+
+.. math:: v' = \mathrm{clip}\bigl(v - \tfrac{1}{\omega n_j} (c - K^T z)_j\bigr), \qquad
+          z' = \max\bigl(0, z + \tfrac{\omega}{n_r} (b - K (2 v' - v))_r\bigr)
+
+where :math:`n_j` and :math:`n_r` count the entries of a column and of a row. Steps are reflected
+and averaged with an anchor (Halpern): the iterate k steps after the anchor is
+:math:`\tfrac{k+1}{k+2} (2 T(v, z) - (v, z)) + \tfrac{1}{k+2} (v, z)_{\text{anchor}}`. The residual
 
 .. math:: \rho = \omega \sum_j n_j (v'_j - v_j)^2 + \frac1\omega \sum_r n_r (z'_r - z_r)^2
 
-fall like :math:`1 / k^2`; the anchor moves to where the method is each time this has fallen by
-enough, which makes it fall geometrically. The weight :math:`\omega` between the two is set at such
-restarts, to what makes both go as far.
+then falls like :math:`1 / k^2`. The method restarts, with a new anchor, whenever the residual has
+fallen by enough, which makes it fall geometrically; each restart updates the primal weight
+:math:`\omega`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import Crew
@@ -24,21 +34,88 @@ from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
     "PART",
-    "Clauses",
+    "Columns",
+    "DualIterate",
+    "LinearProgram",
     "PrimalDual",
-    "columns_of",
-    "dual_part",
-    "gap_part",
-    "move_columns",
-    "move_rows",
-    "move_times",
-    "row_sums",
+    "PrimalIterate",
+    "Restarts",
+    "Rows",
+    "dual_columns",
+    "dual_rows",
+    "halpern_steps",
+    "step_columns",
+    "step_rows",
+    "transpose",
 ]
 
 
+PART = 1 << 14
+"""Columns or rows per task; fixed, so that sums do not depend on the number of threads."""
+
+MIN_ENTRIES = 1 << 17
+"""Entries of K from which several threads share a step."""
+
+SUFFICIENT, NECESSARY = 0.04, 0.2
+"""Restart when the residual has fallen to the first share of its first value since the anchor; or
+to the second, once it rises again."""
+
+LONGEST = 0.36
+"""Restart at the latest when this share of all steps was taken since the anchor."""
+
+MANY_ROWS = 0.01
+"""Share of new rows from which on the method restarts."""
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """K by rows: row r has ``terms[starts[r]:starts[r + 1]]``, j for v_j and ``~j`` for 1 - v_j."""
+
+    starts: Indices
+    terms: Ints
+
+
+class Columns(NamedTuple):
+    """K by columns, and their costs: r for an entry +1 in row r, ``~r`` for an entry -1."""
+
+    starts: Indices
+    rows: Ints
+    cost: Floats
+
+
+class PrimalIterate(NamedTuple):
+    """Where the primal variables are, their anchor, T of the last iterate, and 2 T(v) - v."""
+
+    current: Floats
+    anchor: Floats
+    image: Floats
+    extrapolated: Floats
+
+    @classmethod
+    def anchored(cls, v: Floats) -> PrimalIterate:
+        """Return the iterate at a restart from v."""
+        return cls(v.copy(), v.copy(), v, np.empty(len(v)))
+
+
+class DualIterate(NamedTuple):
+    """Where the dual variables are, their anchor, and T of the last iterate."""
+
+    current: Floats
+    anchor: Floats
+    image: Floats
+
+    @classmethod
+    def anchored(cls, z: Floats) -> DualIterate:
+        """Return the iterate at a restart from z."""
+        return cls(z.copy(), z.copy(), z)
+
+
 @kernel
-def columns_of(starts: Indices, terms: Ints, out_starts: Indices, out_terms: Ints) -> None:
-    """Write the rows of every column; `out_starts` (columns + 1) comes with zeros."""
+def transpose(rows: Rows, out_starts: Indices, out_rows: Ints) -> None:
+    """Write K by columns; `out_starts` (columns + 1) is zero on entry."""
+    starts, terms = rows
     for t in range(terms.shape[0]):
         j = terms[t]
         out_starts[(j if j >= 0 else ~j) + 1] += 1
@@ -48,19 +125,19 @@ def columns_of(starts: Indices, terms: Ints, out_starts: Indices, out_terms: Int
         for t in range(starts[r], starts[r + 1]):
             j = terms[t]
             column = j if j >= 0 else ~j
-            out_terms[out_starts[column]] = r if j >= 0 else ~r
+            out_rows[out_starts[column]] = r if j >= 0 else ~r
             out_starts[column] += 1
-    for j in range(out_starts.shape[0] - 1, 0, -1):  # each start was moved to its stop
+    for j in range(out_starts.shape[0] - 1, 0, -1):  # each start has moved to its stop
         out_starts[j] = out_starts[j - 1]
     out_starts[0] = 0
 
 
 @kernel
-def _pull(j: int, column_starts: Indices, rows: Ints, z: Floats) -> float:
+def column_product(j: int, columns: Columns, z: Floats) -> float:
     """Return entry j of K^T z."""
     total = 0.0
-    for t in range(column_starts[j], column_starts[j + 1]):
-        r = rows[t]
+    for t in range(columns.starts[j], columns.starts[j + 1]):
+        r = columns.rows[t]
         if r >= 0:
             total += z[r]
         else:
@@ -69,322 +146,263 @@ def _pull(j: int, column_starts: Indices, rows: Ints, z: Floats) -> float:
 
 
 @kernel
-def _sum_of(r: int, starts: Indices, terms: Ints, v: Floats) -> float:
-    """Return the left-hand side of row r."""
-    total = 0.0
-    for t in range(starts[r], starts[r + 1]):
-        j = terms[t]
-        if j >= 0:
-            total += v[j]
-        else:
-            total += 1.0 - v[~j]
-    return total
-
-
-@kernel
-def move_columns(
-    column_starts: Indices,
-    rows: Ints,
-    c: Floats,
-    z: Floats,
-    v: Floats,
-    anchor: Floats,
-    ahead: Floats,
-    moved: Floats,
-    omega: float,
-    a: float,
-    start: int,
-    stop: int,
+def step_columns(
+    columns: Columns, z: Floats, v: PrimalIterate, omega: float, a: float, start: int, stop: int
 ) -> float:
-    """Step of the columns start .. stop - 1; `moved` gets v', `ahead` 2 v' - v.
+    """Step of the columns start .. stop - 1, with the weight a = (k + 1) / (k + 2).
 
-    Return how far they go: the sum of n_j (v' - v)^2.
+    Return the sum of n_j (v' - v)^2.
     """
     total = 0.0
     for j in range(start, stop):
-        count = max(1, column_starts[j + 1] - column_starts[j])
-        x = v[j] - (c[j] - _pull(j, column_starts, rows, z)) / (omega * count)
+        count = max(1, columns.starts[j + 1] - columns.starts[j])
+        before = v.current[j]
+        x = before - (columns.cost[j] - column_product(j, columns, z)) / (omega * count)
         x = min(1.0, max(0.0, x))
-        total += count * (x - v[j]) * (x - v[j])
-        moved[j] = x
-        x = 2.0 * x - v[j]
-        ahead[j] = x
-        v[j] = a * x + (1.0 - a) * anchor[j]
+        total += count * (x - before) * (x - before)
+        v.image[j] = x
+        x = 2.0 * x - before
+        v.extrapolated[j] = x
+        v.current[j] = a * x + (1.0 - a) * v.anchor[j]
     return total
 
 
 @kernel
-def move_rows(
-    starts: Indices,
-    terms: Ints,
-    ahead: Floats,
-    z: Floats,
-    anchor: Floats,
-    moved: Floats,
-    omega: float,
-    a: float,
-    start: int,
-    stop: int,
+def step_rows(
+    rows: Rows, v: Floats, z: DualIterate, omega: float, a: float, start: int, stop: int
 ) -> float:
-    """Step of the rows start .. stop - 1; `moved` gets z'.
+    """Step of the rows start .. stop - 1, with the extrapolated v.
 
-    Return how far they go: the sum of n_r (z' - z)^2.
+    Return the sum of n_r (z' - z)^2.
     """
     total = 0.0
     for r in range(start, stop):
-        count = starts[r + 1] - starts[r]
-        lacking = 1.0 - _sum_of(r, starts, terms, ahead)
-        y = max(0.0, z[r] + lacking * omega / count)
-        total += count * (y - z[r]) * (y - z[r])
-        moved[r] = y
-        z[r] = a * (2.0 * y - z[r]) + (1.0 - a) * anchor[r]
+        count = rows.starts[r + 1] - rows.starts[r]
+        left_side = 0.0
+        for t in range(rows.starts[r], rows.starts[r + 1]):
+            j = rows.terms[t]
+            if j >= 0:
+                left_side += v[j]
+            else:
+                left_side += 1.0 - v[~j]
+        lacking = 1.0 - left_side
+        before = z.current[r]
+        y = max(0.0, before + lacking * omega / count)
+        total += count * (y - before) * (y - before)
+        z.image[r] = y
+        z.current[r] = a * (2.0 * y - before) + (1.0 - a) * z.anchor[r]
     return total
 
 
 @kernel
-def move_times(
-    starts: Indices,
-    terms: Ints,
-    column_starts: Indices,
-    rows: Ints,
-    c: Floats,
-    v: Floats,
-    v_anchor: Floats,
-    ahead: Floats,
-    v_moved: Floats,
-    z: Floats,
-    z_anchor: Floats,
-    z_moved: Floats,
+def halpern_steps(
+    columns: Columns,
+    rows: Rows,
+    v: PrimalIterate,
+    z: DualIterate,
     omega: float,
     first: int,
     last: int,
     part: int,
 ) -> tuple[float, float]:
-    """Do steps first .. last - 1 since the anchor, in parts; return how far the last one went."""
-    far_v, far_z = 0.0, 0.0
+    """Take the steps first .. last - 1 since the anchor.
+
+    Return the sums of :func:`step_columns` and :func:`step_rows` of the last one, added up in
+    parts.
+    """
+    primal, dual = 0.0, 0.0
     for k in range(first, last):
         a = (k + 1.0) / (k + 2.0)
-        far_v, far_z = 0.0, 0.0
-        for start in range(0, v.shape[0], part):
-            stop = min(start + part, v.shape[0])
-            far_v += move_columns(
-                column_starts, rows, c, z, v, v_anchor, ahead, v_moved, omega, a, start, stop
-            )
-        for start in range(0, z.shape[0], part):
-            stop = min(start + part, z.shape[0])
-            far_z += move_rows(starts, terms, ahead, z, z_anchor, z_moved, omega, a, start, stop)
-    return far_v, far_z
+        primal, dual = 0.0, 0.0
+        for start in range(0, v.current.shape[0], part):
+            stop = min(start + part, v.current.shape[0])
+            primal += step_columns(columns, z.current, v, omega, a, start, stop)
+        for start in range(0, z.current.shape[0], part):
+            stop = min(start + part, z.current.shape[0])
+            dual += step_rows(rows, v.extrapolated, z, omega, a, start, stop)
+    return primal, dual
 
 
 @kernel
-def dual_part(
-    column_starts: Indices, rows: Ints, c: Floats, z: Floats, start: int, stop: int
-) -> float:
-    r"""Return this part of :math:`\sum_j \min_{0 \le v \le 1} (c - K^T z)_j v_j`."""
+def dual_columns(columns: Columns, z: Floats, start: int, stop: int) -> float:
+    r"""Return :math:`\sum_j \min_{0 \le v \le 1} (c - K^T z)_j v_j` over start <= j < stop."""
     total = 0.0
     for j in range(start, stop):
-        total += min(0.0, c[j] - _pull(j, column_starts, rows, z))
+        total += min(0.0, columns.cost[j] - column_product(j, columns, z))
     return total
 
 
 @kernel
-def gap_part(starts: Indices, terms: Ints, z: Floats, start: int, stop: int) -> float:
-    """Return this part of the sum of z_r (1 - number of terms 1 - v_j)."""
+def dual_rows(rows: Rows, z: Floats, start: int, stop: int) -> float:
+    """Return the sum of z_r b_r over start <= r < stop; b_r is 1 less the terms 1 - v_j."""
     total = 0.0
     for r in range(start, stop):
         if z[r] > 0.0:
-            left = 1.0
-            for t in range(starts[r], starts[r + 1]):
-                if terms[t] < 0:
-                    left -= 1.0
-            total += z[r] * left
+            b = 1.0
+            for t in range(rows.starts[r], rows.starts[r + 1]):
+                if rows.terms[t] < 0:
+                    b -= 1.0
+            total += z[r] * b
     return total
 
 
-@kernel
-def row_sums(starts: Indices, terms: Ints, v: Floats, start: int, stop: int, out: Floats) -> None:
-    """Write the left-hand sides of the rows start .. stop - 1."""
-    for r in range(start, stop):
-        out[r] = _sum_of(r, starts, terms, v)
+# -- the linear program -------------------------------------------------------------------------
 
 
-# -- restarted primal-dual steps for the linear program of a relaxation -------------------------
-
-
-ENOUGH, SOME = 0.04, 0.2
-"""Restart when the residual has fallen to ENOUGH of what it was; or to SOME, if it rises again."""
-
-LONGEST = 0.36
-"""Restart at the latest when this share of all steps lies behind the anchor."""
-
-MANY = 0.01
-"""Share of new rows from which on the residual so far says nothing."""
-
-WORTHWHILE = 1 << 17
-"""Entries from which threads share a step."""
-
-
-class PrimalDual:
-    """The iterates of one linear program; see the module.
+class LinearProgram:
+    """A linear program that grows; see the module.
 
     Parameters
     ----------
-    lp : Clauses
-    v, z : (columns,) and (rows,) arrays
-        To start from, 0 <= v <= 1, z >= 0.
-    omega : float
-        About the size of duals over that of columns.
-    crew : Crew
+    cost : (columns,) array
 
     Attributes
     ----------
-    v, z : (columns,) and (rows,) arrays
-        Where the last step led: within the bounds.
+    rows : Rows
+    columns : Columns
     """
 
-    def __init__(self, lp: Clauses, v: Floats, z: Floats, omega: float, crew: Crew) -> None:
-        self.lp, self.crew, self.omega = lp, crew, omega
-        self.v, self.z = v, z
-        self.steps, self.residual = 0, math.inf
-        self._v: Floats
-        self._z: Floats
-        self._v_anchor: Floats
-        self._z_anchor: Floats
-        self._since: int
-        self._first: float | None
-        self._restart()
-
-    def extend(self, v: Floats) -> None:
-        """Take in columns, starting at v, and rows that were added to the linear program."""
-        z = np.zeros(len(self.lp) - len(self.z))
-        self.v, self.z = np.concatenate([self.v, v]), np.concatenate([self.z, z])
-        if len(z) > MANY * len(self.lp):
-            self._restart()
-            return
-        self._v = np.concatenate([self._v, v])
-        self._v_anchor = np.concatenate([self._v_anchor, v])
-        self._z = np.concatenate([self._z, z])
-        self._z_anchor = np.concatenate([self._z_anchor, z])
-        self._ahead = np.empty(len(self.v))
-
-    def advance(self, steps: int) -> None:
-        """Do that many steps, and restart if it is time to."""
-        lp, first, last = self.lp, self._since, self._since + steps
-        columns = (lp.column_starts, lp.rows, lp.c)
-        if self.crew.threads == 1 or len(lp.terms) < WORTHWHILE:
-            arrays = (self._v, self._v_anchor, self._ahead, self.v)
-            duals = (self._z, self._z_anchor, self.z)
-            far_v, far_z = move_times(
-                lp.starts, lp.terms, *columns, *arrays, *duals, self.omega, first, last, PART
-            )
-        else:
-            for k in range(first, last):
-                far_v, far_z = self._step((k + 1.0) / (k + 2.0))
-        self._since, self.steps = last, self.steps + steps
-        before, self.residual = self.residual, self.omega * far_v + far_z / self.omega
-        if self._first is None:
-            self._first = self.residual
-        fallen = self.residual <= ENOUGH * self._first
-        rising = self.residual <= SOME * self._first and self.residual > before
-        if fallen or rising or self._since >= LONGEST * self.steps:
-            self._reweigh()
-            self._restart()
-
-    def _step(self, a: float) -> tuple[float, float]:
-        lp, options = self.lp, (self.omega, a)
-        columns = (lp.column_starts, lp.rows, lp.c, self._z)
-        arrays = (self._v, self._v_anchor, self._ahead, self.v)
-        far_v = self.crew.run(
-            lambda part: move_columns(*columns, *arrays, *options, *part), lp.column_parts
-        )
-        rows = (lp.starts, lp.terms, self._ahead, self._z, self._z_anchor, self.z)
-        far_z = self.crew.run(lambda part: move_rows(*rows, *options, *part), lp.row_parts)
-        return sum(far_v, 0.0), sum(far_z, 0.0)
-
-    def _reweigh(self) -> None:
-        """Let both sides go as far, in the mean of what this run says and those before said."""
-        lp = self.lp
-        far_v = float(np.sum(np.diff(lp.column_starts) * (self.v - self._v_anchor) ** 2))
-        far_z = float(np.sum(np.diff(lp.starts) * (self.z - self._z_anchor) ** 2))
-        if far_v > 0.0 and far_z > 0.0:
-            self.omega = math.sqrt(self.omega * math.sqrt(far_z / far_v))
-
-    def _restart(self) -> None:
-        """Anchor everything where it is."""
-        self._v, self._v_anchor = self.v.copy(), self.v.copy()
-        self._z, self._z_anchor = self.z.copy(), self.z.copy()
-        self._ahead = np.empty(len(self.v))
-        self._since = 0
-        self._first = None
-
-
-# -- the linear program of a relaxation, its rows added as they are found -----------------------
-
-
-PART = 1 << 14
-"""Columns or rows of a task; fixed, so that sums do not depend on the threads."""
-
-
-class Clauses:
-    """Columns with their costs, and rows.
-
-    Attributes
-    ----------
-    c : (columns,) array
-    starts, terms : (rows + 1,) and (entries,) arrays
-        Row r has the terms ``terms[starts[r]:starts[r + 1]]``: j for v_j, ``~j`` for 1 - v_j.
-    column_starts, rows : (columns + 1,) and (entries,) arrays
-        The same by column: r for a term v, ``~r`` for 1 - v.
-    """
-
-    def __init__(self, c: Floats) -> None:
-        self.c = c
-        self.starts: Indices = np.zeros(1, np.int64)
-        self.terms: Ints = np.empty(0, np.int32)
+    def __init__(self, cost: Floats) -> None:
+        self.rows = Rows(np.zeros(1, np.int64), np.empty(0, np.int32))
+        self.columns = Columns(np.zeros(len(cost) + 1, np.int64), np.empty(0, np.int32), cost)
         self._keys: Keys = np.empty(0, np.uint64)
-        self._transpose()
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
 
     @property
-    def column_parts(self) -> list[tuple[int, int]]:
-        """The columns, cut into tasks."""
-        return _parts(len(self.c))
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.rows.starts) - 1
 
-    @property
-    def row_parts(self) -> list[tuple[int, int]]:
-        """The rows, cut into tasks."""
-        return _parts(len(self))
-
-    def fresh(self, keys: Keys) -> NDArray[np.int64]:
-        """Return which of these keys, one per row, no row has yet; of equal ones the first."""
+    def new_rows(self, keys: Keys) -> Indices:
+        """Return the indices of the keys that no row has yet; of equal ones the first."""
         found, first = np.unique(keys, return_index=True)
         if len(self._keys):
             at = np.minimum(np.searchsorted(self._keys, found), len(self._keys) - 1)
             first = first[self._keys[at] != found]
         return np.sort(first)
 
-    def add(self, costs: Floats, starts: Indices, terms: Ints, keys: Keys) -> None:
-        """Add columns with these costs, then rows that may have terms in them."""
-        self.c = np.concatenate([self.c, costs])
-        self.starts = np.concatenate([self.starts, self.starts[-1] + starts[1:]])
-        self.terms = np.concatenate([self.terms, terms])
+    def add(self, cost: Floats, starts: Indices, terms: Ints, keys: Keys) -> None:
+        """Add columns with these costs, then rows, each with a key that identifies it."""
+        old = self.rows
+        self.rows = Rows(
+            np.concatenate([old.starts, old.starts[-1] + starts[1:]]),
+            np.concatenate([old.terms, terms]),
+        )
+        cost = np.concatenate([self.columns.cost, cost])
+        out = np.zeros(len(cost) + 1, np.int64), np.empty(len(self.rows.terms), np.int32)
+        transpose(self.rows, *out)
+        self.columns = Columns(*out, cost)
         self._keys = np.sort(np.concatenate([self._keys, keys]))
-        self._transpose()
 
-    def lower_bound(self, z: Floats, crew: Crew) -> float:
-        """Return the lower bound that duals z >= 0 give."""
-        columns = (self.column_starts, self.rows, self.c, z)
-        rows = (self.starts, self.terms, z)
-        total = sum(crew.run(lambda part: dual_part(*columns, *part), self.column_parts), 0.0)
-        return sum(crew.run(lambda part: gap_part(*rows, *part), self.row_parts), total)
-
-    def _transpose(self) -> None:
-        self.column_starts: Indices = np.zeros(len(self.c) + 1, np.int64)
-        self.rows: Ints = np.empty(len(self.terms), np.int32)
-        columns_of(self.starts, self.terms, self.column_starts, self.rows)
+    def lower_bound(self, z: Floats, pool: Crew) -> float:
+        """Return the dual objective of z >= 0, a lower bound of the optimum."""
+        columns, rows = self.columns, self.rows
+        total = sum(
+            pool.run(lambda part: dual_columns(columns, z, *part), split(len(columns.cost))), 0.0
+        )
+        return sum(pool.run(lambda part: dual_rows(rows, z, *part), split(self.n_rows)), total)
 
 
-def _parts(count: int) -> list[tuple[int, int]]:
+def split(count: int) -> list[tuple[int, int]]:
+    """Return 0 .. count in ranges of PART."""
     return [(start, min(start + PART, count)) for start in range(0, count, PART)]
+
+
+# -- the method ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Restarts:
+    """When to restart, and the primal weight.
+
+    Attributes
+    ----------
+    omega : float
+        Primal weight; about the size of the duals over that of the primal variables.
+    steps, since : int
+        Steps in all, and since the last restart.
+    residual, first : float
+        Of the last step (inf before any); of the first check since the last restart (nan before
+        it).
+    """
+
+    omega: float
+    steps: int = 0
+    since: int = 0
+    residual: float = math.inf
+    first: float = math.nan
+
+    def is_due(self, steps: int, primal: float, dual: float) -> bool:
+        """Count some more steps, the last with these sums; return whether to restart."""
+        self.since += steps
+        self.steps += steps
+        before, self.residual = self.residual, self.omega * primal + dual / self.omega
+        if math.isnan(self.first):
+            self.first = self.residual
+        fallen = self.residual <= SUFFICIENT * self.first
+        rising = self.residual <= NECESSARY * self.first and self.residual > before
+        return fallen or rising or self.since >= LONGEST * self.steps
+
+    def restart(self, primal: float = 0.0, dual: float = 0.0) -> None:
+        """Start to count anew; update the primal weight, if both sides have moved.
+
+        `primal` and `dual` are the weighted squared distances from the anchor. The new weight is
+        the geometric mean of the old one and of that which balances them.
+        """
+        if primal > 0.0 and dual > 0.0:
+            self.omega = math.sqrt(self.omega * math.sqrt(dual / primal))
+        self.since, self.first = 0, math.nan
+
+
+@dataclass
+class PrimalDual:
+    """The iterates of one linear program; :meth:`advance` updates them in place.
+
+    `v.image` and `z.image` are the primal and dual solution so far, within their bounds.
+    """
+
+    v: PrimalIterate
+    z: DualIterate
+    restarts: Restarts
+
+    @classmethod
+    def start(cls, v: Floats, z: Floats, omega: float) -> PrimalDual:
+        """Return the iterates at v in [0, 1] and z >= 0."""
+        return cls(PrimalIterate.anchored(v), DualIterate.anchored(z), Restarts(omega))
+
+    def extend(self, v: Floats, rows: int) -> None:
+        """Append columns, which start at v, and rows; restart if these are many."""
+        z = np.zeros(rows)
+        if rows > MANY_ROWS * (len(self.z.image) + rows):
+            self.v = PrimalIterate.anchored(np.concatenate([self.v.image, v]))
+            self.z = DualIterate.anchored(np.concatenate([self.z.image, z]))
+            self.restarts.restart()
+        else:
+            self.v = PrimalIterate(*(np.concatenate([old, v]) for old in self.v))
+            self.z = DualIterate(*(np.concatenate([old, z]) for old in self.z))
+
+    def advance(self, program: LinearProgram, steps: int, pool: Crew) -> None:
+        """Take some steps, and restart if that is due."""
+        columns, rows, v, z = program.columns, program.rows, self.v, self.z
+        omega, first, last = self.restarts.omega, self.restarts.since, self.restarts.since + steps
+
+        def step(a: float) -> tuple[float, float]:
+            primal = pool.run(
+                lambda part: step_columns(columns, z.current, v, omega, a, *part),
+                split(len(v.current)),
+            )
+            dual = pool.run(
+                lambda part: step_rows(rows, v.extrapolated, z, omega, a, *part),
+                split(len(z.current)),
+            )
+            return sum(primal, 0.0), sum(dual, 0.0)
+
+        if pool.threads == 1 or len(rows.terms) < MIN_ENTRIES:
+            primal, dual = halpern_steps(columns, rows, v, z, omega, first, last, PART)
+        else:
+            for k in range(first, last):
+                primal, dual = step((k + 1.0) / (k + 2.0))
+        if self.restarts.is_due(steps, primal, dual):
+            primal = float(np.sum(np.diff(columns.starts) * (v.image - v.anchor) ** 2))
+            dual = float(np.sum(np.diff(rows.starts) * (z.image - z.anchor) ** 2))
+            self.restarts.restart(primal, dual)
+            self.v, self.z = PrimalIterate.anchored(v.image), DualIterate.anchored(z.image)

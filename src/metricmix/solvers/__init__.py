@@ -2,17 +2,18 @@
 
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
-from metricmix.solvers.lbfgs import Full
+from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.loop import Progress, RunOptions
-from metricmix.solvers.matrix_descent import descend_along_paths
+from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.minimize import minimize
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 
 __all__ = [
+    "LBFGS",
     "CuttingPlane",
     "Direct",
-    "Full",
+    "PathDescent",
     "Progress",
     "RunOptions",
     "SolveResult",

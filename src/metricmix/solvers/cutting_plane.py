@@ -3,61 +3,67 @@ r"""Cutting planes: the exact optimum over all mixtures that are metrics, and a 
 .. math:: \min_{\alpha \in C} \; f(\alpha) \quad \text{s.t.} \quad m = \sum_r \alpha_r M_r
           \text{ is a metric}
 
-for a convex quadratic f. Of the n³ triangle inequalities only a few matter. A round solves the
-program over the rows known so far, asks for the triangles that its solution breaks most
-(one min-plus product), and adds them as rows; rows that were idle for some rounds are forgotten.
+for a convex quadratic f. Of the n³ triangle inequalities only a few are active. A round solves the
+quadratic program over the rows known so far, finds the inequalities that its solution violates most
+(the separation oracle, one min-plus product), and adds them as rows. Rows that were inactive for
+some rounds are dropped.
 
-Both sides of the optimum are known all along. The multipliers of the program give a lower bound. An
-upper bound is f at weights that do make a metric: if h is the smallest margin of any law, a concave
-function of the weights, and x weights strictly inside, :math:`h(x) = s > 0`, then weights with
-:math:`h(\alpha) = -v` become feasible by :math:`\alpha + (v / s) x` (on the simplex, by going the
-share v / (v + s) of the way to x). Such an x is looked for by a linear program over the same rows.
+Every round bounds the optimum from both sides. The multipliers of the program give a lower bound.
+The upper bound is f at weights that make a metric. Let h be the smallest slack of any inequality, a
+concave function of the weights, and x weights in the interior, :math:`h(x) = s > 0`. Then weights
+with :math:`h(\alpha) = -v` become feasible by :math:`\alpha + (v / s) x` (on the simplex, by going
+the share v / (v + s) of the way to x). A linear program over the same rows finds such an x.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.loop import Solver
-from metricmix.solvers.metric_cone import Broken, Inner, InnerSearch, Oracle
-from metricmix.solvers.quadratic_program import Quadratic, WeightProgram, quadratic_of
-from metricmix.solvers.result import Status
-from metricmix.typing import Floats
+from metricmix.solvers.linear_model import (
+    InteriorPoint,
+    InteriorSearch,
+    LinearModel,
+    SeparationOracle,
+    ViolatedRows,
+)
+from metricmix.solvers.loop import Certificate, Outcome
+from metricmix.solvers.problem import Problem
+from metricmix.solvers.quadratic_program import Quadratic, QuadraticProgram, quadratic_of
+from metricmix.solvers.result import SolveResult, Status
+from metricmix.solvers.weight_solver import IterativeSolver
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
 
 __all__ = ["CuttingPlane", "CuttingPlaneState"]
 
-NEARLY = 1e-9
-"""Where there is no interior, laws broken by up to this share of the largest entry are kept."""
+FEASIBLE = 1e-9
+"""Where there is no interior, violations up to this share of the largest entry are accepted."""
 GAP_FLOOR = 1e-8
-"""Gaps are relative to the objective, but to no less than this share of what it is elsewhere."""
-NOTHING = 1e-15
-"""Mixtures up to this share of the one without constraints are 0."""
+"""Gaps are relative to the objective, but to no less than this share of its scale."""
+ZERO = 1e-15
+"""Mixtures up to this share of the unconstrained one are 0."""
 MAX_STUCK = 3
-"""Rounds without effect after which rounding is to blame."""
+"""Rounds without effect after which the run ends: rounding prevents further progress."""
 
 
 @dataclass
 class CuttingPlaneState:
-    """The relaxed optimum, the best metric, the bounds, the rows, and weights strictly inside.
+    """The relaxed optimum, the best metric, the bounds, the rows, and an interior point.
 
-    `interior`, `margin`, `width` and `settled` are what
-    :class:`~metricmix.solvers.metric_cone.Inner`
-    tells; `stuck` counts rounds that changed nothing.
+    `interior`, `margin`, `width` and `settled` are the fields of
+    :class:`~metricmix.solvers.linear_model.InteriorPoint`; `idle` counts the rounds for which each
+    row has been inactive, `stuck` the rounds that changed nothing.
     """
 
     weights: Floats
     incumbent: Floats
     interior: Floats
     rows: Floats
-    idle: NDArray[np.int64]
+    idle: Indices
     upper: float
     lower: float
     violation: float
@@ -67,30 +73,30 @@ class CuttingPlaneState:
     stuck: int
 
     @property
-    def inner(self) -> Inner:
+    def interior_point(self) -> InteriorPoint:
         """What is known of the interior."""
-        return Inner(self.interior, self.margin, self.width, self.settled)
+        return InteriorPoint(self.interior, self.margin, self.width, self.settled)
 
 
-@dataclass(frozen=True)
-class CuttingPlane(Solver[CuttingPlaneState]):
-    """Cutting planes over the weights.
+@dataclass(frozen=True, kw_only=True)
+class CuttingPlane(IterativeSolver[CuttingPlaneState]):
+    """Cutting planes over the weights: ``method="cutting-plane"``.
+
+    The start serves as a guess of weights strictly inside; equal ones are, if the sources are
+    metrics.
 
     Parameters
     ----------
-    model : LinearModel
-    start : (R,) array
-        Weights that may be strictly inside; equal ones are, if the sources are metrics.
     tol : float
         Stop when the best metric is proven to be this close to the optimum, relative to it.
     rows_per_round : int
         Triangles that a round adds, at most.
     forget_after : int
-        Rounds after which a row without effect is forgotten.
+        Rounds after which an inactive row is dropped.
 
     Examples
     --------
-    The nearest mixture to a target that only a mixture with broken triangles would meet:
+    The nearest mixture to a target that only a mixture with violated triangles would meet:
 
     >>> import numpy as np, metricmix as mm
     >>> rng = np.random.default_rng(0)
@@ -107,54 +113,58 @@ class CuttingPlane(Solver[CuttingPlaneState]):
     True
     """
 
-    model: LinearModel
-    start: Floats
     tol: float = 1e-8
     rows_per_round: int = 200
     forget_after: int = 5
 
+    method: ClassVar[str] = "cutting-plane"
+    linear: ClassVar[bool] = True
     state_type = CuttingPlaneState
     returns: ClassVar[Literal["last"]] = "last"
     default_max_iter = 500
+    problem: LinearModel = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_number(self.tol, name="tol", low=0)
         check_integer(self.rows_per_round, name="rows_per_round", low=1)
         check_integer(self.forget_after, name="forget_after", low=1)
-        self.model.check_quadratic(
-            "cutting-plane", "method='full' takes any, in the path model; see its link"
+
+    def bind(self, problem: Problem, start: Floats) -> Self:
+        """Refuse objectives that are not quadratic."""
+        bound = super().bind(problem, start)
+        bound.problem.check_quadratic(
+            self.method, "method='full' takes any, in the path model; see its link"
         )
+        return bound
 
     @cached_property
     def quadratic(self) -> Quadratic:
         """The objective as a function of the weights."""
-        return quadratic_of(self.model)
+        return quadratic_of(self.problem)
 
     @cached_property
-    def oracle(self) -> Oracle:
-        """What finds broken laws."""
-        return Oracle(self.model)
+    def oracle(self) -> SeparationOracle:
+        """Finds violated inequalities."""
+        return SeparationOracle(self.problem)
 
     @cached_property
-    def program(self) -> WeightProgram:
-        """The program over some of the rows."""
-        return WeightProgram(self.quadratic, self.model.constraint, self.model.largest)
+    def program(self) -> QuadraticProgram:
+        """The quadratic program over some of the rows."""
+        return QuadraticProgram(self.quadratic, self.problem.constraint, self.problem.largest)
 
     @cached_property
-    def search(self) -> InnerSearch:
-        """What finds weights strictly inside."""
-        return InnerSearch(self.model, self.oracle, self.start, self.rows_per_round)
+    def search(self) -> InteriorSearch:
+        """Finds weights in the interior."""
+        return InteriorSearch(self.problem, self.oracle, self.start, self.rows_per_round)
 
     @cached_property
     def scale(self) -> float:
-        """What the objective is elsewhere: without weights, and without constraints."""
+        """The size of the objective: at weights 0, and at the unconstrained optimum."""
         ends = np.zeros(len(self.start)), self.program.free
         return max(abs(self.quadratic.value(weights)) for weights in ends)
 
-    # -- the loop's side -------------------------------------------------------------------------
-
     def init(self, rng: np.random.Generator) -> CuttingPlaneState:
-        """Return weights 0, which are feasible; on the simplex, look for some that are."""
+        """Start from weights 0, which are feasible; on the simplex, from an interior point."""
         R = len(self.start)
         nothing = np.zeros(R)
         state = CuttingPlaneState(
@@ -167,12 +177,12 @@ class CuttingPlane(Solver[CuttingPlaneState]):
             settled=False,
             stuck=0,
         )
-        if self.model.constraint != "simplex":
+        if self.problem.constraint != "simplex":
             return state
-        while not (state.settled or self.search.keeps(state.inner)):
-            state = self._widen(state)
-        if not self.search.keeps(state.inner):
-            raise self.model.infeasible()
+        while not (state.settled or self.search.is_feasible(state.interior_point)):
+            state = self.search_interior(state)
+        if not self.search.is_feasible(state.interior_point):
+            raise self.problem.infeasible()
         start = state.interior
         return replace(
             state, weights=start, incumbent=start, upper=self.quadratic.value(start), settled=False
@@ -181,39 +191,40 @@ class CuttingPlane(Solver[CuttingPlaneState]):
     def step(
         self, state: CuttingPlaneState, iteration: int, rng: np.random.Generator
     ) -> CuttingPlaneState:
-        """Solve, ask for broken triangles, bound from above, add rows and forget idle ones."""
+        """Solve the program, separate, update both bounds, add rows and drop inactive ones."""
         solved = self.program.solve(state.rows, state.weights)
-        if solved is None:  # rows without a solution, though there is one: rounding won
+        if solved is None:  # infeasible, by rounding: weights 0 or the interior are feasible
             return replace(state, stuck=MAX_STUCK)
         weights, multipliers = solved
-        if self.model.constraint != "simplex":
-            nothing = np.abs(weights) @ self.model.largest <= NOTHING * self._size
-            weights = np.zeros_like(weights) if nothing else weights
+        if self.problem.constraint != "simplex":
+            unconstrained = 1.0 + float(np.abs(self.program.free) @ self.problem.largest)
+            if np.abs(weights) @ self.problem.largest <= ZERO * unconstrained:
+                weights = np.zeros_like(weights)
         lower = self.program.lower_bound(weights, state.rows, multipliers)
-        broken = self.oracle.worst(weights, self.rows_per_round)
-        excess, noise = max(0.0, -broken.margin), self.model.noise(weights)
-        moved = np.abs(weights - state.weights) @ self.model.largest > 1e3 * noise
+        violated = self.oracle.separate(weights, self.rows_per_round)
+        excess, noise = max(0.0, -violated.margin), self.problem.noise(weights)
+        moved = np.abs(weights - state.weights) @ self.problem.largest > 1e3 * noise
         rose = lower > state.lower + self.tol * abs(lower)
         of_rows = multipliers[len(multipliers) - len(state.rows) :]
         state = replace(
             state,
             weights=weights,
             lower=max(lower, state.lower),
-            violation=excess / broken.scale if broken.scale > 0 else 0.0,
+            violation=excess / violated.scale if violated.scale > 0 else 0.0,
             idle=np.where(of_rows > 0, 0, state.idle + 1),
         )
         if excess <= noise:
-            state = self._improve(state, weights)
-            state = self._widen(state) if len(state.rows) else state
+            state = self.offer(state, weights)
+            state = self.search_interior(state) if len(state.rows) else state
             return replace(state, stuck=0 if moved else state.stuck + 1)
         before = len(state.rows)
         if rose and state.settled:
             kept = state.idle < self.forget_after
             state = replace(state, rows=state.rows[kept], idle=state.idle[kept])
             before = len(state.rows)
-        state = self._with_rows(state, broken)
+        state = self.add_rows(state, violated)
         new = len(state.rows) > before
-        state = self._feasible(self._widen(state), excess + noise)
+        state = self.make_feasible(self.search_interior(state), excess + noise)
         return replace(state, stuck=0 if new or moved else state.stuck + 1)
 
     def check(self, state: CuttingPlaneState) -> tuple[CuttingPlaneState, float]:
@@ -221,9 +232,8 @@ class CuttingPlane(Solver[CuttingPlaneState]):
         return state, state.upper
 
     def details(self, state: CuttingPlaneState) -> dict[str, float]:
-        """Return what the trace says of a round."""
+        """Return gap, number of rows and violation of a round."""
         return {
-            "lower_bound": state.lower,
             "gap": self.gap(state),
             "rows": len(state.rows),
             "violation": state.violation,
@@ -232,7 +242,7 @@ class CuttingPlane(Solver[CuttingPlaneState]):
     def status(self, state: CuttingPlaneState) -> Status | None:
         """Stop when the gap is closed, or when rounding keeps it open.
 
-        Where rows matter, a few more rounds are spent to know whether there is an interior.
+        If rows are active, a few more rounds decide whether there is an interior.
         """
         stuck = state.stuck >= MAX_STUCK
         inside = self.has_interior(state)
@@ -242,6 +252,10 @@ class CuttingPlane(Solver[CuttingPlaneState]):
             return None
         return Status.NO_INTERIOR if inside is False else Status.CONVERGED
 
+    def certificate(self, state: CuttingPlaneState) -> Certificate:
+        """Return the lower bound, and the gap."""
+        return Certificate(state.lower, self.gap(state))
+
     def is_finite(self, state: CuttingPlaneState) -> bool:
         """Return whether weights and objective are finite."""
         return bool(np.isfinite(state.weights).all() and np.isfinite(state.upper))
@@ -250,11 +264,16 @@ class CuttingPlane(Solver[CuttingPlaneState]):
         """Return the weights of the best metric so far."""
         return state.incumbent
 
-    def fingerprint(self) -> str:
-        """Return a digest of problem and settings."""
-        settings = ("cutting-plane", self.tol, self.rows_per_round, self.forget_after)
-        digest = self.model.fingerprint() + repr((*settings, self.start.tolist()))
-        return hashlib.sha256(digest.encode()).hexdigest()
+    def result(self, outcome: Outcome) -> SolveResult:
+        """Return the best metric, with both bounds."""
+        state = outcome.state
+        return replace(
+            super().result(outcome),
+            lower_bound=state.lower,
+            gap=self.gap(state),
+            has_interior=self.has_interior(state),
+            violation=self.problem.violation(state.incumbent),
+        )
 
     def gap(self, state: CuttingPlaneState) -> float:
         """Return how far from the optimum the best metric may be, relative to it."""
@@ -263,53 +282,46 @@ class CuttingPlane(Solver[CuttingPlaneState]):
         return apart / max(abs(state.upper), floor)
 
     def has_interior(self, state: CuttingPlaneState) -> bool | None:
-        """Return whether some weights keep all laws strictly; None if that was never asked."""
-        return self.search.exists(state.inner)
+        """Return whether some weights satisfy all inequalities strictly; None if unknown."""
+        return self.search.exists(state.interior_point)
 
-    # -- feasible weights ------------------------------------------------------------------------
-
-    @cached_property
-    def _size(self) -> float:
-        """How large a mixture may be: that without constraints."""
-        return 1.0 + float(np.abs(self.program.free) @ self.model.largest)
-
-    def _widen(self, state: CuttingPlaneState) -> CuttingPlaneState:
-        """Look for weights further inside, unless those known are far enough."""
+    def search_interior(self, state: CuttingPlaneState) -> CuttingPlaneState:
+        """Look for weights with a larger margin, unless those known are good enough."""
         if state.settled:
             return state
-        inner, broken = self.search.wider(state.inner, state.rows)
+        point, violated = self.search.step(state.interior_point, state.rows)
         known = len(state.rows)
-        if broken is not None:
-            state = self._with_rows(state, broken)
-        settled = self.search.is_settled(inner, len(state.rows) > known)
+        if violated is not None:
+            state = self.add_rows(state, violated)
+        settled = self.search.is_settled(point, len(state.rows) > known)
         return replace(
-            state, interior=inner.weights, margin=inner.margin, width=inner.width, settled=settled
+            state, interior=point.weights, margin=point.margin, width=point.width, settled=settled
         )
 
-    def _feasible(self, state: CuttingPlaneState, excess: float) -> CuttingPlaneState:
-        """Move the relaxed optimum inside, as little as is enough."""
+    def make_feasible(self, state: CuttingPlaneState, excess: float) -> CuttingPlaneState:
+        """Move the relaxed optimum towards the interior until it is feasible."""
         weights = state.weights
         if self.has_interior(state) is not True:
             scale = excess / state.violation if state.violation > 0 else 0.0
-            nearly = self.has_interior(state) is False and excess <= NEARLY * scale
-            return self._improve(state, weights) if nearly else state
+            nearly = self.has_interior(state) is False and excess <= FEASIBLE * scale
+            return self.offer(state, weights) if nearly else state
         sure = state.margin > 0
         margin = state.margin if sure else state.width
-        if self.model.constraint == "simplex":
+        if self.problem.constraint == "simplex":
             share = excess / (excess + margin)
             weights = (1.0 - share) * weights + share * state.interior
         else:
             weights = weights + excess / margin * state.interior
         if sure:
-            return self._improve(state, weights)
-        # Some laws are tight in all sources and hide others of the same pair: look.
-        broken = self.oracle.worst(weights, self.rows_per_round)
-        if -broken.margin <= self.model.noise(weights):
-            return self._improve(state, weights)
-        return self._with_rows(replace(state, settled=False), broken)
+            return self.offer(state, weights)
+        # Inequalities that are tight in all sources may hide others of the same pair.
+        violated = self.oracle.separate(weights, self.rows_per_round)
+        if -violated.margin <= self.problem.noise(weights):
+            return self.offer(state, weights)
+        return self.add_rows(replace(state, settled=False), violated)
 
-    def _improve(self, state: CuttingPlaneState, weights: Floats) -> CuttingPlaneState:
-        """Take the best weights between feasible ones and the best so far."""
+    def offer(self, state: CuttingPlaneState, weights: Floats) -> CuttingPlaneState:
+        """Return the state with the best weights on the segment from the incumbent to these."""
         f, known = self.quadratic, state.incumbent
         step = weights - known
         slope = float(f.gradient(known) @ step)
@@ -322,17 +334,15 @@ class CuttingPlane(Solver[CuttingPlaneState]):
             return replace(state, incumbent=candidates[best], upper=values[best])
         return state
 
-    # -- rows ------------------------------------------------------------------------------------
-
-    def _with_rows(self, state: CuttingPlaneState, broken: Broken) -> CuttingPlaneState:
-        """Add the deepest rows whose direction is new."""
-        if len(broken.rows) == 0:
+    def add_rows(self, state: CuttingPlaneState, violated: ViolatedRows) -> CuttingPlaneState:
+        """Return the state with the deepest of the rows that are not there yet."""
+        if len(violated.rows) == 0:
             return state
-        norms = np.linalg.norm(broken.rows @ self.program.into, axis=1)
-        depth = np.divide(broken.excess, norms, out=np.zeros_like(norms), where=norms > 0)
-        rows = broken.rows[np.argsort(-depth, kind="stable")]
+        norms = np.linalg.norm(violated.rows @ self.program.into, axis=1)
+        depth = np.divide(violated.excess, norms, out=np.zeros_like(norms), where=norms > 0)
+        rows = violated.rows[np.argsort(-depth, kind="stable")]
         together = np.concatenate([state.rows, rows])
-        scaled = together / self.model.largest
+        scaled = together / self.problem.largest
         rounded = np.round(scaled / np.abs(scaled).max(axis=1, keepdims=True), 10)
         _, first = np.unique(rounded, axis=0, return_index=True)
         fresh = np.sort(first[first >= len(state.rows)])[: self.rows_per_round]

@@ -15,20 +15,19 @@ is stationary. Constrained weights take spectral projected-gradient steps instea
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from metricmix.exceptions import TemperatureError
-from metricmix.solvers.loop import Solver
-from metricmix.solvers.problem import Problem, project_weights
+from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import Status
+from metricmix.solvers.weight_solver import IterativeSolver
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 
-__all__ = ["Full", "FullState"]
+__all__ = ["LBFGS", "LBFGSState"]
 
 ARMIJO, CURVATURE = 1e-4, 0.9
 LINE_SEARCH_STEPS = 30
@@ -39,7 +38,7 @@ MAX_FAILURES = 8
 
 
 @dataclass
-class FullState:
+class LBFGSState:
     """Weights, objective, sub-gradient; the memory of L-BFGS; the sub-gradients met at a kink."""
 
     weights: Floats
@@ -53,14 +52,12 @@ class FullState:
     failures: int
 
 
-@dataclass(frozen=True)
-class Full(Solver[FullState]):
-    """Full sub-gradient descent.
+@dataclass(frozen=True, kw_only=True)
+class LBFGS(IterativeSolver[LBFGSState]):
+    """L-BFGS on the full objective: ``method="full"``.
 
     Parameters
     ----------
-    problem : Problem
-    start : (R,) array
     tol : float
         Stop when no descent direction is longer than this times ``max(1, abs(f))``, or when an
         iteration gains less than ``tol²`` of it.
@@ -70,33 +67,32 @@ class Full(Solver[FullState]):
         Use the soft distances at this temperature instead of shortest paths: a smooth objective.
     """
 
-    problem: Problem
-    start: Floats
     tol: float = 1e-6
     memory: int = 10
     temperature: float | None = None
 
-    state_type = FullState
+    method: ClassVar[str] = "full"
+    state_type = LBFGSState
     default_max_iter = 200
 
     def __post_init__(self) -> None:
         check_number(self.tol, name="tol", low=0)
         check_integer(self.memory, name="memory", low=1)
 
-    def init(self, rng: np.random.Generator) -> FullState:
+    def init(self, rng: np.random.Generator) -> LBFGSState:
         """Evaluate the start."""
         start = project_weights(self.start, self.problem.constraint)
-        objective, gradient = self._evaluate(start)
+        objective, gradient = self.problem.value_and_gradient(start, self.temperature)
         nothing = np.empty((0, len(start)))
         longest = max(1.0, float(np.abs(gradient).max()))
-        return FullState(
+        return LBFGSState(
             *(start, objective, gradient, nothing, nothing, nothing), 1.0 / longest, np.inf, 0
         )
 
-    def step(self, state: FullState, iteration: int, rng: np.random.Generator) -> FullState:
+    def step(self, state: LBFGSState, iteration: int, rng: np.random.Generator) -> LBFGSState:
         """Search along a descent direction."""
         if self.problem.constraint != "none":
-            return self._projected_step(state)
+            return self.projected_step(state)
         if len(state.bundle):
             direction = -shortest_in_hull(state.bundle)
         else:
@@ -104,25 +100,28 @@ class Full(Solver[FullState]):
             if direction @ state.gradient >= 0:
                 direction = -state.gradient
         first = 1.0 if len(state.moves) else state.spectral
-        reached, met = self._line_search(state, direction, first)
+        reached, met = self.line_search(state, direction, first)
         if reached is None:
-            # A kink lies ahead. Next time, look for a direction that descends on all sides of it.
-            return self._with_bundle(state, met)
-        return self._remember(state, reached)
+            # A kink lies ahead. The next step looks for a direction of descent on all its sides.
+            return self._with_subgradients(state, met)
+        return self._with_curvature(state, reached)
 
-    def _line_search(
-        self, state: FullState, direction: Floats, first: float
-    ) -> tuple[FullState | None, Floats]:
-        """Find a weak Wolfe point by bisection; also return sub-gradients met near the start."""
+    def line_search(
+        self, state: LBFGSState, direction: Floats, first: float
+    ) -> tuple[LBFGSState | None, Floats]:
+        """Return a point that satisfies the weak Wolfe conditions, and sub-gradients near `state`.
+
+        Bisection, starting with the step `first`; None if there is no descent.
+        """
         slope = float(direction @ state.gradient)
         if len(state.bundle):  # the bundle's direction descends by its own length
             slope = -float(direction @ direction)
         low, high, t = 0.0, np.inf, first
-        best: FullState | None = None
+        best: LBFGSState | None = None
         met = []
         for _ in range(LINE_SEARCH_STEPS):
             weights = state.weights + t * direction
-            objective, gradient = self._try(weights)
+            objective, gradient = self._evaluate(weights)
             if not np.isfinite(objective) or objective > state.objective + ARMIJO * t * slope:
                 high = t
                 met.append(gradient)
@@ -134,37 +133,34 @@ class Full(Solver[FullState]):
             t = (low + high) / 2.0 if np.isfinite(high) else 2.0 * t
         return best, np.array(met[-3:]).reshape(-1, len(direction))
 
-    def _projected_step(self, state: FullState) -> FullState:
+    def projected_step(self, state: LBFGSState) -> LBFGSState:
         """Take a spectral projected-gradient step, or one that descends on all sides of a kink."""
-        direction, slope = self._feasible_direction(state)
+        constraint = self.problem.constraint
+        if len(state.bundle):
+            direction, slope = bundle_direction(state.weights, state.bundle, constraint)
+        else:
+            target = project_weights(state.weights - state.spectral * state.gradient, constraint)
+            direction = target - state.weights
+            slope = float(direction @ state.gradient)
         t = 1.0
         met = []
         for _ in range(LINE_SEARCH_STEPS if slope < 0 else 0):
             weights = state.weights + t * direction
-            objective, gradient = self._try(weights)
+            objective, gradient = self._evaluate(weights)
             if objective <= state.objective + ARMIJO * t * slope:
                 reached = replace(state, weights=weights, objective=objective, gradient=gradient)
-                after = self._remember(state, reached)
+                after = self._with_curvature(state, reached)
                 if after.gain > self.tol**2 * max(1.0, abs(objective)):
                     return after
-                met.append(gradient)  # so small a gain means that a kink is in the way
+                met.append(gradient)  # so small a gain means a kink
                 state = replace(after, bundle=state.bundle, failures=state.failures)
                 break
             met.append(gradient)
             t *= 0.5
-        return self._with_bundle(state, np.array(met[-3:]).reshape(-1, len(direction)))
+        return self._with_subgradients(state, np.array(met[-3:]).reshape(-1, len(direction)))
 
-    def _feasible_direction(self, state: FullState) -> tuple[Floats, float]:
-        """Return a direction into the feasible set, and the slope to expect along it."""
-        constraint = self.problem.constraint
-        if len(state.bundle):
-            return bundle_direction(state.weights, state.bundle, constraint)
-        target = project_weights(state.weights - state.spectral * state.gradient, constraint)
-        direction = target - state.weights
-        return direction, float(direction @ state.gradient)
-
-    def _with_bundle(self, state: FullState, met: Floats) -> FullState:
-        """Remember sub-gradients met on the other sides of a kink."""
+    def _with_subgradients(self, state: LBFGSState, met: Floats) -> LBFGSState:
+        """Return the state with sub-gradients from the other sides of a kink in its bundle."""
         known = state.bundle if len(state.bundle) else state.gradient[None]
         met = met[np.isfinite(met).all(axis=1)]
         bundle = np.concatenate([known, met])[-4 * len(state.weights) - 8 :]
@@ -173,7 +169,8 @@ class Full(Solver[FullState]):
             state, bundle=bundle, moves=nothing, changes=nothing, failures=state.failures + 1
         )
 
-    def _remember(self, before: FullState, after: FullState) -> FullState:
+    def _with_curvature(self, before: LBFGSState, after: LBFGSState) -> LBFGSState:
+        """Return the state after a step, with its move and change of gradient remembered."""
         move, change = after.weights - before.weights, after.gradient - before.gradient
         curvature = float(move @ change)
         moves, changes, spectral = before.moves, before.changes, before.spectral
@@ -192,20 +189,17 @@ class Full(Solver[FullState]):
         )
 
     def _evaluate(self, weights: Floats) -> tuple[float, Floats]:
-        return self.problem.value_and_gradient(weights, self.temperature)
-
-    def _try(self, weights: Floats) -> tuple[float, Floats]:
-        """Evaluate a point on the way; where soft distances do not exist, it is infinitely bad."""
+        """Return objective and sub-gradient; infinity where soft distances do not exist."""
         try:
-            return self._evaluate(weights)
+            return self.problem.value_and_gradient(weights, self.temperature)
         except TemperatureError:
             return np.inf, np.full(len(weights), np.nan)
 
-    def check(self, state: FullState) -> tuple[FullState, float]:
+    def check(self, state: LBFGSState) -> tuple[LBFGSState, float]:
         """Return the objective, which is exact."""
         return state, state.objective
 
-    def status(self, state: FullState) -> Status | None:
+    def status(self, state: LBFGSState) -> Status | None:
         """Stop at a stationary point, at a negligible gain, or when a kink resists."""
         scale = max(1.0, abs(state.objective))
         constraint = self.problem.constraint
@@ -221,19 +215,19 @@ class Full(Solver[FullState]):
             return Status.CONVERGED
         return Status.STALLED if state.failures >= MAX_FAILURES else None
 
-    def is_finite(self, state: FullState) -> bool:
+    def is_finite(self, state: LBFGSState) -> bool:
         """Return whether objective and gradient are finite, and the weights within reason."""
         sound = np.isfinite(state.objective) and np.isfinite(state.gradient).all()
         return bool(sound and np.abs(state.weights).max() < UNBOUNDED)
 
-    def weights(self, state: FullState) -> Floats:
+    def weights(self, state: LBFGSState) -> Floats:
         """Return the weights."""
         return state.weights
 
-    def fingerprint(self) -> str:
-        """Return a digest of problem and settings."""
-        settings = ("full", self.tol, self.memory, self.temperature, self.start.tolist())
-        return hashlib.sha256((self.problem.fingerprint() + repr(settings)).encode()).hexdigest()
+    @property
+    def objective_kind(self) -> str:
+        """All terms, over shortest paths or soft distances."""
+        return super().objective_kind if self.temperature is None else "soft"
 
 
 def inverse_hessian_times(gradient: Floats, moves: Floats, changes: Floats) -> Floats:

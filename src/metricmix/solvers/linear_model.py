@@ -1,4 +1,4 @@
-r"""The other model: the mixture itself is the metric; the weights are constrained so that it is.
+r"""The linear model: the mixture itself is the metric, by constraints on the weights.
 
 .. math:: \min_{\alpha \in C} \; f(\alpha) = \sum_t p_t \, g_t\big(m(\alpha)\big)
           + \rho \lVert\alpha\rVert^2 \quad \text{s.t.} \quad m = \sum_r \alpha_r M_r
@@ -7,41 +7,49 @@ r"""The other model: the mixture itself is the metric; the weights are constrain
 The weights that satisfy this form a convex cone. There is no softplus and no projection here, so
 that the same weights mean another metric than in the path model, :math:`P(\mathrm{softplus}(m))`;
 what is learned therefore carries ``link="identity"``.
+
+The separation oracle finds the inequalities that a mixture violates most, without a list of them:
+
+.. math:: \max_{i, j, k} \; m_{ij} + s - (m_{ik} + m_{kj}), \qquad
+          \max_{i, j} \; s - m_{ij}
+
+One min-plus product of m with itself finds the best detour of every pair, at n³ / 2 additions and
+minima; it stays valid where entries are negative, as a closure does not. A violated inequality is a
+row over the weights, :math:`a^T \alpha \ge 0`, with :math:`a_r = M_r[i, k] + M_r[k, j] -
+M_r[i, j]` or :math:`a_r = M_r[i, j]`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.metric import metric_violations
+from metricmix.metric import ROW_BLOCK, lower_by_detours, metric_violations, worst_of_rows
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE
-from metricmix.solvers.problem import UnprojectedProblem
-from metricmix.solvers.result import SolveResult, Status, Trace
-from metricmix.typing import Floats, Indices
+from metricmix.solvers.problem import UnprojectedProblem, project_weights
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
+    "InteriorPoint",
+    "InteriorSearch",
     "LinearModel",
-    "constraint_matrix",
-    "dense_bytes",
-    "n_constraints",
-    "pair_positions",
-    "reduced_rows",
-    "sparse_bytes",
+    "SeparationOracle",
+    "ViolatedRows",
+    "largest_margin",
 ]
 
 
 @dataclass(frozen=True)
 class LinearModel(UnprojectedProblem):
     """An objective over the entries of a mixture that must be a metric."""
+
+    kind: ClassVar[str] = "exact"
 
     link: str = "identity"
 
@@ -65,14 +73,14 @@ class LinearModel(UnprojectedProblem):
         return m if self.stack.directed or block is not None else np.minimum(m, m.T)
 
     def violation(self, weights: Floats) -> float:
-        """Return the largest breach of a metric's laws, as a share of the largest entry."""
+        """Return the largest violation of the metric axioms, as a share of the largest entry."""
         report = metric_violations(self.mixed(weights), self.stack.directed, n_jobs=self.n_jobs)
-        if report.scale <= self.noise(weights):  # sources that cancel each other: a mixture of 0
+        if report.scale <= self.noise(weights):  # sources cancel: the mixture is 0
             return 0.0
         return max(report.triangle, report.negativity) / report.scale
 
     def noise(self, weights: Floats) -> float:
-        """Return what rounding alone may do to a law under these weights."""
+        """Return the rounding error of an inequality under these weights."""
         return 8.0 * self.rounding * float(np.abs(weights) @ self.largest)
 
     @cached_property
@@ -97,10 +105,6 @@ class LinearModel(UnprojectedProblem):
         """Return the values of the sources at pairs, divided by their scales: (len(i), R)."""
         raw = self.stack.raw_pairs(i, j) / self.stack.scales[:, None]
         return np.asarray(raw.T, dtype=np.float64)
-
-    def all_rows(self, S: Floats) -> Floats:
-        """Return every law of a metric as a row over the weights, from the sources at all pairs."""
-        return reduced_rows(self.n, S, directed=self.stack.directed, rounding=self.rounding)
 
     def check_quadratic(self, method: str, instead: str) -> None:
         """Refuse objectives that are no convex quadratic function of single distances."""
@@ -147,9 +151,9 @@ class LinearModel(UnprojectedProblem):
         return p * found[0], p * found[1], p * found[2]
 
     def _evaluate(
-        self, weights: Floats, terms: Indices, sources: NDArray[np.floating], p: Floats
+        self, weights: Floats, terms: Indices, sources: AnyArray, p: Floats
     ) -> tuple[float, Floats]:
-        """As without the projection, but entries may be negative: the constraints see to that."""
+        """As for edge lengths, but entries may be negative: only the constraints exclude that."""
         i, j = self.objective.pairs(terms, self.n)
         d = np.where(i == j, 0.0, (weights @ sources).reshape(i.shape))
         values, slopes = self.objective.evaluate(terms, d, self.n)
@@ -157,7 +161,7 @@ class LinearModel(UnprojectedProblem):
         return float((values * p).sum()), np.asarray(sources @ flow, dtype=np.float64)
 
     def infeasible(self) -> InputError:
-        """Return the error for a simplex without a metric; 0 is one, without that constraint."""
+        """Return the error for a simplex without a metric (without it, weights 0 are feasible)."""
         return InputError(
             (
                 f"no weights with constraint={self.constraint!r} make the mixture of "
@@ -167,95 +171,238 @@ class LinearModel(UnprojectedProblem):
             remedy="use method='full', whose projection makes one of any mixture",
         )
 
-    def result(
-        self, weights: Floats, status: Status, *, n_iter: int, seconds: dict[str, float]
-    ) -> SolveResult:
-        """Return what a solver found in a single call, with a trace of one entry."""
-        objective = self.value(weights)
-        return SolveResult(
-            objective=objective,
-            objective_kind="exact",
-            status=status,
-            n_iter=n_iter,
-            trace=Trace([n_iter], [objective], [seconds["assembly"] + seconds["solve"]], [weights]),
-            mixture=self.mixture(weights),
-            violation=self.violation(weights),
-            seconds=seconds,
-        ).warn_unless_converged()
+
+# -- separation: the inequalities that a mixture violates most -----------------------------------
+
+DETOURS = 4
+"""Third items per pair: where the shortest detour is tight in all sources, its row is 0 and another
+one may not be."""
 
 
-# -- the laws of a metric as rows of a matrix, all of them: what the direct solvers hand over ---
+@dataclass(frozen=True)
+class ViolatedRows:
+    """Inequalities that a mixture violates, or satisfies by less than some slack.
 
-EPS = float(np.finfo(np.float64).eps)
-
-
-def n_constraints(n: int, *, directed: bool = False) -> int:
-    """Return the number of rows: one per pair, and one per pair and third item."""
-    pairs = n * (n - 1) // (1 if directed else 2)
-    return int(pairs * (1 + max(0, n - 2)))
-
-
-def dense_bytes(n: int) -> int:
-    """Return the bytes of the paper's matrix of n³ triangles by n² pairs, dense, in float64.
-
-    >>> f"{dense_bytes(100) / 2**30:.1f} GiB"
-    '74.5 GiB'
+    Attributes
+    ----------
+    rows, excess : (L, R) and (L,) arrays
+        The inequalities as rows over the weights, and how much each is violated, slack included.
+    margin : float
+        The smallest slack of any inequality, up to the slack asked for; negative if one is
+        violated.
+    scale : float
+        Largest absolute entry of the mixture.
     """
-    return 8 * n**5
+
+    rows: Floats
+    excess: Floats
+    margin: float
+    scale: float
 
 
-def sparse_bytes(n: int, *, directed: bool = False) -> int:
-    """Return the bytes of what :func:`constraint_matrix` returns: at most 3 entries in a row."""
-    return 20 * 3 * n_constraints(n, directed=directed)
+@dataclass(frozen=True)
+class SeparationOracle:
+    """Finds the inequalities that the mixture of a model violates."""
+
+    model: LinearModel
+
+    def separate(self, weights: Floats, count: int, slack: float = 0.0) -> ViolatedRows:
+        """Return about `count` inequalities that are violated, or satisfied by less than `slack`.
+
+        The worst of every item, then the worst of these, with a few third items each; rows that
+        are 0 for all sources are dropped, since no weights change them.
+        """
+        model = self.model
+        m = model.mixed(weights)
+        scale = float(np.abs(m).max())
+        directed, n = model.stack.directed, model.n
+        np.fill_diagonal(m, np.inf)  # a detour is over a third item
+        pairs: list[tuple[Indices, Indices, Indices]] = []
+        margin = np.inf
+        if n > 1:
+            lowest = m.argmin(axis=1)
+            at = m[np.arange(n), lowest]
+            margin = float(at.min())
+            i = np.argsort(at, kind="stable")[: max(1, count // 4)]
+            i = i[at[i] < slack]
+            pairs.append((i, i, lowest[i]))
+        if n > 2:
+            excess, partner = self.worst_pairs(m, slack)
+            margin = min(margin, slack - float(excess.max()))
+            i = np.argsort(-excess, kind="stable")[:count]
+            i = i[excess[i] > 0]
+            j = partner[i]
+            into = m[:, j].T if directed else m[j]
+            detours = m[i] + into
+            few = min(DETOURS, n - 2)
+            third = np.argpartition(detours, few - 1, axis=1)[:, :few]
+            pairs += [(i, third[:, c], j) for c in range(few)]
+        rows, excess = self.rows_over_weights(m, pairs, slack)
+        return ViolatedRows(rows, excess, margin, scale)
+
+    def worst_pairs(self, m: Floats, slack: float) -> tuple[Floats, Indices]:
+        """Return for every item the largest excess over a detour, and the other item of the pair.
+
+        One min-plus product.
+        """
+        n, lower = len(m), not self.model.stack.directed
+        excess, partner = np.zeros(n), np.zeros(n, dtype=np.int64)
+
+        def fill(low: int) -> None:
+            high = min(low + ROW_BLOCK, n)
+            shortest = m[low:high, : high if lower else n] + slack
+            # Not to be lowered, and no obstacle to leaving its tile out.
+            shortest[np.arange(high - low), np.arange(low, high)] = -np.inf
+            lower_by_detours(shortest, m, low, lower)
+            worst_of_rows(m, shortest, low, lower, slack, excess[low:high], partner[low:high])
+
+        # The longest rows first, so that no thread is left with them.
+        in_threads(fill, range(0, n, ROW_BLOCK)[::-1], threads_for(n, self.model.n_jobs))
+        return excess, partner
+
+    def rows_over_weights(
+        self, m: Floats, found: list[tuple[Indices, Indices, Indices]], slack: float
+    ) -> tuple[Floats, Floats]:
+        """Return inequalities (i, k, j) as rows, and their excess; k = i is m_ij >= 0."""
+        R = self.model.stack.n_sources
+        if not found:
+            return np.empty((0, R)), np.empty(0)
+        i, k, j = (np.concatenate(side) for side in zip(*found, strict=True))
+        single = i == k
+        direct = self.model.sources_at(i, j)
+        legs = self.model.sources_at(i, k), self.model.sources_at(k, j)
+        rows = legs[0] + legs[1] - direct
+        rounding = 4.0 * self.model.rounding * (legs[0] + legs[1] + direct)
+        rows[np.abs(rows) <= rounding] = 0.0
+        rows[single] = direct[single]
+        around = np.where(single, 0.0, m[i, k] + m[k, j])
+        excess = slack + np.where(single, -m[i, j], m[i, j] - around)
+        matter = (excess > 0) & rows.any(axis=1)
+        return rows[matter], excess[matter]
 
 
-def pair_positions(n: int, *, directed: bool = False) -> tuple[Indices, Indices, Indices]:
-    """Return the pairs (i, j) behind the columns, and the (n, n) columns of pairs; -1 for i = j."""
-    i, j = np.nonzero(~np.eye(n, dtype=bool)) if directed else np.triu_indices(n, 1)
-    column = np.full((n, n), -1)
-    column[i, j] = np.arange(len(i))
-    if not directed:
-        column[j, i] = column[i, j]
-    return i, j, column
+# -- interior points: phase 1 of the cutting planes ----------------------------------------------
+
+TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+NO_MARGIN = 1e-9
+"""Margins up to this share of the largest entries mean that there is no interior."""
+WIDE = 1e-3
+"""Margins from this share of the largest entries on are good enough."""
 
 
-def constraint_matrix(n: int, *, directed: bool = False) -> sparse.csr_array[Any]:
-    r"""Return the sparse A, entries in {-1, 0, 1}, such that m is a metric when A m >= 0.
+class InteriorPoint(NamedTuple):
+    """What is known of the interior.
 
-    Columns are pairs i < j (all ordered pairs, if `directed`) in the order of
-    :func:`pair_positions`; first come the n (n - 1) / 2 rows of :math:`m_{ij} \ge 0`, then the
-    n (n - 1) (n - 2) / 2 rows of :math:`m_{ik} + m_{kj} \ge m_{ij}`, pair by pair (twice as many of
-    either, if `directed`).
-
-    Examples
-    --------
-    >>> constraint_matrix(3).toarray().astype(int)
-    array([[ 1,  0,  0],
-           [ 0,  1,  0],
-           [ 0,  0,  1],
-           [-1,  1,  1],
-           [ 1, -1,  1],
-           [ 1,  1, -1]])
+    `margin` is that of `weights` (nan: none known yet; 0: in the interior but for triangles that
+    are tight in all sources), `width` an upper bound of all margins, `settled` whether the search
+    has ended.
     """
-    i, j, column = pair_positions(n, directed=directed)
-    count = len(i)
-    everyone = np.arange(n)
-    apart = (everyone != i[:, None]) & (everyone != j[:, None])
-    pair, k = np.nonzero(apart)
-    legs = np.stack([pair, column[i[pair], k], column[k, j[pair]]], axis=1)
-    indices = np.concatenate([np.arange(count), legs.ravel()])
-    signs = np.tile([-1.0, 1.0, 1.0], len(pair))
-    data = np.concatenate([np.ones(count), signs])
-    starts = np.concatenate([np.arange(count), count + 3 * np.arange(len(pair) + 1)])
-    return sparse.csr_array((data, indices, starts), shape=(count + len(pair), count))
+
+    weights: Floats
+    margin: float
+    width: float
+    settled: bool
 
 
-def reduced_rows(n: int, S: Floats, *, directed: bool = False, rounding: float = EPS) -> Floats:
-    """Return A S, dense: the rows over R weights where ``m = S @ weights``; without rows of zeros.
+@dataclass(frozen=True)
+class InteriorSearch:
+    """Search for weights that satisfy all inequalities with a margin."""
 
-    What only rounding keeps from 0 is 0: a solver that scales its rows would take it at its word.
+    model: LinearModel
+    oracle: SeparationOracle
+    start: Floats
+    rows_per_round: int
+
+    @cached_property
+    def unit(self) -> float:
+        """The unit of margins: the largest entry that feasible weights may give."""
+        return float(self.model.largest.max()) if self.model.constraint == "simplex" else 1.0
+
+    def exists(self, point: InteriorPoint) -> bool | None:
+        """Return whether there is an interior; None if that is not known yet."""
+        if point.margin > 0:
+            return True
+        if point.width <= NO_MARGIN * self.unit:
+            return False
+        return True if point.settled and point.margin == 0 else None
+
+    def is_feasible(self, point: InteriorPoint) -> bool:
+        """Return whether the weights make a metric, up to rounding."""
+        short = -NO_MARGIN * self.unit if self.exists(point) is False else 0.0
+        return point.margin >= short - self.model.noise(point.weights)
+
+    def step(self, point: InteriorPoint, rows: Floats) -> tuple[InteriorPoint, ViolatedRows | None]:
+        """Return weights with a larger margin, and the inequalities that limit the margin.
+
+        Call it again with those among the rows, unless :meth:`is_settled`.
+        """
+        width = point.width
+        if np.isnan(point.margin):
+            if self.model.constraint == "simplex":
+                x = project_weights(self.start, "simplex")
+            else:
+                x = self.start / (float(np.abs(self.start) @ self.model.largest) or 1.0)
+            violated = self.oracle.separate(x, self.rows_per_round, WIDE * self.unit)
+        else:
+            x, found = largest_margin(rows, self.model.largest, self.model.constraint)
+            width = min(width, found)
+            if width <= NO_MARGIN * self.unit and self.model.constraint != "simplex":
+                return point._replace(width=width), None
+            violated = self.oracle.separate(x, self.rows_per_round, max(width, 0.0))
+        margin = 0.0 if abs(violated.margin) <= self.model.noise(x) else violated.margin
+        if np.isnan(point.margin) or margin > point.margin:
+            return InteriorPoint(x, margin, width, False), violated
+        return point._replace(width=width), violated
+
+    def is_settled(self, point: InteriorPoint, new: bool) -> bool:
+        """Return whether to end the search: margin large enough, no interior, or no `new` rows.
+
+        On the simplex, where weights 0 are infeasible, it goes on to the boundary of the cone.
+        """
+        least = NO_MARGIN * self.unit
+        at_edge = self.model.constraint == "simplex" and abs(point.width) <= least
+        if at_edge and new and not self.is_feasible(point):
+            return False
+        enough = point.margin >= min(WIDE * self.unit, 0.5 * point.width)
+        asked = np.isfinite(point.width)
+        return bool(enough or (asked and not new) or (not point.width > least))
+
+
+def largest_margin(rows: Floats, largest: Floats, constraint: str) -> tuple[Floats, float]:
+    """Return the weights with the largest margin over `rows`, and that margin.
+
+    Parameters
+    ----------
+    rows : (L, R) array
+    largest : (R,) array
+        Largest entry of every source; weights are measured by it.
+    constraint : {"none", "nonnegative", "simplex"}
     """
-    A = constraint_matrix(n, directed=directed)
-    rows: Floats = np.asarray(A @ S)
-    rows[np.abs(rows) <= 4.0 * rounding * (abs(A) @ np.abs(S))] = 0.0
-    return rows[rows.any(axis=1)]
+    from scipy.optimize import linprog
+
+    R = rows.shape[1]
+    simplex = constraint == "simplex"
+    # Either way the entries of the mixture, and with them s, are about 1.
+    unit = np.ones(R) if simplex else largest
+    height = float(largest.max()) if simplex else 1.0
+    cost = np.zeros(R + 1)
+    cost[-1] = -1.0
+    low = -1.0 if constraint == "none" else 0.0
+    options: Any = TOLERANCES
+    bounds: list[tuple[float | None, float]] = [(low, 1.0)] * R
+    found: Any = linprog(
+        cost,
+        A_ub=np.column_stack([-rows / (unit * height), np.ones(len(rows))]),
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.append(np.ones(R), 0.0)[None] if simplex else None,
+        b_eq=np.ones(1) if simplex else None,
+        bounds=[*bounds, (None, 1.0)],
+        method="highs",
+        options=options,
+    )
+    if found.x is None:  # HiGHS gave up; there always is a solution
+        return np.zeros(R), 0.0
+    weights = found.x[:-1] / unit
+    if constraint != "none":
+        weights = np.maximum(weights, 0.0)
+    return weights / weights.sum() if simplex else weights, height * float(found.x[-1])

@@ -329,8 +329,9 @@ def look(
 
 
 def copy_state(state: Any) -> Any:
-    """Return a copy of a state and its arrays: the next step may reuse them."""
-    fields = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+    """Return a state with copies of the arrays that a checkpoint holds; steps may reuse them."""
+    stored = [f.name for f in dataclasses.fields(state) if f.metadata.get("checkpoint", True)]
+    fields = {name: getattr(state, name) for name in stored}
     return type(state)(
         **{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
     )

@@ -10,23 +10,22 @@ many of the paper's steps, taken at one point, not their mean.
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import form_lengths, length_of
-from metricmix.mixture.edge_lengths import lengths_of
-from metricmix.mixture.link import link_code, link_derivative
+from metricmix.kernels.mixing import length_of
+from metricmix.mixture.edge_lengths import form_lengths, lengths_of
+from metricmix.mixture.linear import LINKS, link_code, link_derivative
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
-from metricmix.solvers.loop import Progress, Solver, run
+from metricmix.solvers.loop import RunOptions, Solver, check_run_options, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
 from metricmix.typing import Floats, Indices
@@ -38,54 +37,122 @@ from metricmix.validation import (
     check_square,
 )
 
-__all__ = ["MatrixState", "WholeMatrix", "descend_along_paths", "move_edges"]
+__all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges"]
+
+TERMS_AT_ONCE = 1 << 22
 
 
 @dataclass
-class MatrixState:
-    """The variable X, and the mean of the terms drawn since the last check."""
+class PathDescentState:
+    """The variable X, its edge lengths, and the mean of the terms drawn since the last check."""
 
     X: Floats
-    seen: float
-    count: int
-    best: float
-    waited: int
+    seen: float = 0.0
+    count: int = 0
+    best: float = np.inf
+    waited: int = 0
+    w: Floats | None = field(default=None, metadata={"checkpoint": False})
 
 
-class WholeMatrix(Solver[MatrixState]):
-    """Stochastic descent over the entries of a matrix; see the module."""
+class MatrixProblem(NamedTuple):
+    """An objective over the metric P(link(X)), and the X to start from."""
 
-    state_type = MatrixState
-    returns = "mean"
+    objective: Objective
+    X0: Floats
+    directed: bool
+    link: str
+    beta: float
+    n_jobs: int | None
 
-    def __init__(
-        self,
-        objective: Objective,
-        X0: Floats,
-        *,
-        directed: bool,
-        link: str,
-        beta: float,
-        learning_rate: float,
-        schedule: str,
-        decay: float,
-        batch_size: int,
-        tol: float | None,
-        patience: int,
-        n_jobs: int | None,
-    ) -> None:
-        self.objective, self.X0, self.directed = objective, X0, directed
-        self.link, self.beta, self.batch_size, self.n_jobs = link, beta, batch_size, n_jobs
-        self.rate = (learning_rate, schedule, decay)
-        self.tol, self.patience = tol, patience
-        self.n = len(X0)
-        self._w = np.empty_like(X0)  # lengths of the state being stepped on
-        self._of: Floats | None = None
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return len(self.X0)
+
+    def edge_lengths(self, X: Floats) -> Floats:
+        """Return link(X)."""
+        w = np.empty_like(X)
+        block = X[None].view()
+        block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
+        form_lengths(block, np.ones(1), self.beta, link_code(self.link), 0, w)
+        return w
+
+    def metric(self, w: Floats) -> Floats:
+        """Return P(w)."""
+        return project(w, directed=self.directed, n_jobs=self.n_jobs)
+
+    def value(self, X: Floats, d: Floats) -> float:
+        """Return the objective over all terms at X, whose metric is d."""
+        objective, total = self.objective, 0.0
+        n_terms = objective.n_terms(self.n)
+        for start in range(0, n_terms, TERMS_AT_ONCE):
+            terms = np.arange(start, min(n_terms, start + TERMS_AT_ONCE))
+            i, j = objective.pairs(terms, self.n)
+            value, _ = objective.evaluate(terms, d[i, j], self.n)
+            ridge = objective.rho * np.where(i == j, 0.0, X[i, j] ** 2).mean(axis=1)
+            total += float((value + ridge) @ objective.probabilities(terms, self.n))
+        return total
+
+    def fingerprint(self) -> str:
+        """Return a digest of the problem."""
+        digest = hashlib.sha256(self.objective.fingerprint() + self.X0.tobytes())
+        digest.update(repr((self.directed, self.link, self.beta)).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathDescent(Solver[PathDescentState]):
+    """Stochastic descent over the entries of a matrix; see the module.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Size of the step per drawn pair.
+    schedule : {"constant", "sqrt", "inverse"}
+        How the step size falls.
+    decay : float, optional
+        Steps after which it begins to fall; default a twentieth of the default `max_iter`.
+    batch_size : int, optional
+        Terms drawn per step; default n.
+    tol : float, optional
+        Stop when the mean over a check has not improved by this share for `patience` checks.
+    patience : int
+        Checks without improvement that `tol` waits for.
+    """
+
+    learning_rate: float = 0.2
+    schedule: str = "inverse"
+    decay: float | None = None
+    batch_size: int | None = None
+    tol: float | None = None
+    patience: int = 5
+
+    problem: MatrixProblem = field(init=False, repr=False, compare=False)
+    state_type = PathDescentState
+    returns: ClassVar[Literal["mean"]] = "mean"
+
+    def __post_init__(self) -> None:
+        check_number(self.learning_rate, name="learning_rate", low=0, open_low=True)
+        check_choice(self.schedule, SCHEDULES, name="schedule")
+        check_integer(self.patience, name="patience", low=1)
+        if self.decay is not None:
+            check_number(self.decay, name="decay", low=0, open_low=True)
+        if self.batch_size is not None:
+            check_integer(self.batch_size, name="batch_size", low=1)
+        if self.tol is not None:
+            check_number(self.tol, name="tol", low=0)
+
+    def bind(self, problem: MatrixProblem) -> PathDescent:
+        """Return this solver with a problem."""
+        bound = copy.copy(self)
+        object.__setattr__(bound, "problem", problem)
+        return bound
 
     @property
     def default_max_iter(self) -> int:
-        """As many as draw every term 50 times on average."""
-        return -(-50 * self.objective.n_terms(self.n) // self.batch_size)
+        """Iterations that draw every term 50 times on average."""
+        n_terms = self.problem.objective.n_terms(self.problem.n)
+        return -(-50 * n_terms // (self.batch_size or self.problem.n))
 
     def default_check_every(self, max_iter: int) -> int:
         """Return a fiftieth of all iterations."""
@@ -96,121 +163,88 @@ class WholeMatrix(Solver[MatrixState]):
         """Only with a `tol`."""
         return self.tol is not None
 
-    def init(self, rng: np.random.Generator) -> MatrixState:
+    def init(self, rng: np.random.Generator) -> PathDescentState:
         """Return the start."""
-        return MatrixState(self.X0.copy(), 0.0, 0, np.inf, 0)
+        return PathDescentState(self.problem.X0.copy())
 
-    def lengths(self, X: Floats) -> Floats:
-        """Return the edge lengths of X: formed once, then kept up to date step by step."""
-        if self._of is not X:
-            block = X[None].view()
-            block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
-            form_lengths(block, np.ones(1), self.beta, link_code(self.link), 0, self._w)
-            self._of = X
-        return self._w
-
-    def step(self, state: MatrixState, iteration: int, rng: np.random.Generator) -> MatrixState:
+    def step(
+        self, state: PathDescentState, iteration: int, rng: np.random.Generator
+    ) -> PathDescentState:
         """Draw terms, find their shortest paths, move the entries on them (in place)."""
-        terms = self.objective.sample(rng, self.batch_size, self.n)
-        w = self.lengths(state.X)
-        i, j = self.objective.pairs(terms, self.n)
-        lengths = lengths_of(w, directed=self.directed)
-        paths = bundle_paths(lengths, i.ravel(), j.ravel(), n_jobs=self.n_jobs)
-        value, slope = self.objective.evaluate(terms, paths.lengths.reshape(i.shape), self.n)
+        problem, objective, X = self.problem, self.problem.objective, state.X
+        n, beta, link = problem.n, problem.beta, problem.link
+        terms = objective.sample(rng, self.batch_size or n, n)
+        w = problem.edge_lengths(X) if state.w is None else state.w
+        i, j = objective.pairs(terms, n)
+        lengths = lengths_of(w, directed=problem.directed)
+        paths = bundle_paths(lengths, i.ravel(), j.ravel(), n_jobs=problem.n_jobs)
+        value, slope = objective.evaluate(terms, paths.lengths.reshape(i.shape), n)
         number, u, v = paths.edges()
-        rate = step_size(*self.rate, iteration)
-        move = -rate * slope.ravel()[number] * link_derivative(state.X[u, v], self.beta, self.link)
+        decay = max(1.0, self.default_max_iter / 20) if self.decay is None else self.decay
+        rate = step_size(self.learning_rate, self.schedule, decay, iteration)
+        move = -rate * slope.ravel()[number] * link_derivative(X[u, v], beta, link)
         seen = float(value.mean())
-        if self.objective.rho:
+        if objective.rho:
             first, second = i.ravel(), j.ravel()
             apart = first != second
             first, second = first[apart], second[apart]
-            entries = state.X[first, second]
+            entries = X[first, second]
             u, v = np.concatenate([u, first]), np.concatenate([v, second])
-            pull = -rate * 2.0 * self.objective.rho / i.shape[1]
+            pull = -rate * 2.0 * objective.rho / i.shape[1]
             move = np.concatenate([move, pull * entries])
-            seen += self.objective.rho * float(np.sum(entries**2)) / i.size
+            seen += objective.rho * float(np.sum(entries**2)) / i.size
         if not (np.isfinite(move).all() and np.isfinite(seen)):
-            return MatrixState(state.X, np.nan, state.count + 1, state.best, state.waited)
-        before = state.X[u, v]
+            return replace(state, seen=np.nan, count=state.count + 1)
+        before = X[u, v], w[u, v]
         try:
-            move_edges(state.X, w, u, v, move, self.beta, link_code(self.link), not self.directed)
-            return MatrixState(
-                state.X, state.seen + seen, state.count + 1, state.best, state.waited
-            )
-        except KeyboardInterrupt:  # half a step is no step
-            self._of = None
-            state.X[u, v] = before
-            if not self.directed:
-                state.X[v, u] = before
+            move_edges(X, w, u, v, move, beta, link_code(link), not problem.directed)
+            return replace(state, w=w, seen=state.seen + seen, count=state.count + 1)
+        except KeyboardInterrupt:  # undo a partial step
+            for matrix, entries in zip((X, w), before, strict=True):
+                matrix[u, v] = entries
+                if not problem.directed:
+                    matrix[v, u] = entries
             raise
 
-    def check(self, state: MatrixState) -> tuple[MatrixState, float]:
+    def check(self, state: PathDescentState) -> tuple[PathDescentState, float]:
         """Return the mean of the terms drawn since the last check."""
         if state.count == 0:
-            return state, self.value(state.X)
+            w = self.problem.edge_lengths(state.X)
+            return replace(state, w=w), self.problem.value(state.X, self.problem.metric(w))
         objective = state.seen / state.count
+        state = replace(state, seen=0.0, count=0)
         improved = objective < state.best - (self.tol or 0.0) * abs(state.best)
         if improved or not np.isfinite(state.best):
-            return MatrixState(state.X, 0.0, 0, objective, 0), objective
-        return MatrixState(state.X, 0.0, 0, state.best, state.waited + 1), objective
+            return replace(state, best=objective, waited=0), objective
+        return replace(state, waited=state.waited + 1), objective
 
-    def value(self, X: Floats) -> float:
-        """Return the exact objective: all pairs, one closure."""
-        d = project(self.lengths(X), directed=self.directed, n_jobs=self.n_jobs)
-        total = 0.0
-        terms_in_all = self.objective.n_terms(self.n)
-        for start in range(0, terms_in_all, 1 << 22):
-            terms = np.arange(start, min(terms_in_all, start + (1 << 22)))
-            i, j = self.objective.pairs(terms, self.n)
-            value, _ = self.objective.evaluate(terms, d[i, j], self.n)
-            p = self.objective.probabilities(terms, self.n)
-            apart = np.where(i == j, 0.0, X[i, j] ** 2).mean(axis=1)
-            total += float((value + self.objective.rho * apart) @ p)
-        return total
-
-    def status(self, state: MatrixState) -> Status | None:
+    def status(self, state: PathDescentState) -> Status | None:
         """Stop when the mean has not improved for `patience` checks."""
         if self.tol is not None and state.waited >= self.patience:
             return Status.CONVERGED
         return None
 
-    def is_finite(self, state: MatrixState) -> bool:
+    def is_finite(self, state: PathDescentState) -> bool:
         """Return whether the last step met finite values."""
         return bool(np.isfinite(state.seen))
 
-    def weights(self, state: MatrixState) -> None:
-        """Return None: there are no weights."""
-
     def fingerprint(self) -> str:
         """Return a digest of problem and settings."""
-        digest = hashlib.sha256(self.objective.fingerprint() + self.X0.tobytes())
-        settings = (self.directed, self.link, self.beta, self.rate, self.batch_size, self.tol)
-        digest.update(repr((*settings, self.patience)).encode())
-        return digest.hexdigest()
+        settings = [getattr(self, f.name) for f in fields(self) if f.init]
+        return f"{self.problem.fingerprint()} {settings}"
 
 
 def descend_along_paths(
     objective: Objective,
     X0: ArrayLike,
+    solver: PathDescent | None = None,
     *,
     directed: bool = False,
     link: str = "softplus",
     beta: float = 1.0,
-    learning_rate: float = 0.2,
-    schedule: str = "inverse",
-    decay: float | None = None,
-    batch_size: int | None = None,
-    max_iter: int | None = None,
-    tol: float | None = None,
-    patience: int = 5,
-    time_limit: float | None = None,
-    check_every: int | None = None,
     random_state: int | np.random.Generator | None = None,
-    callback: Callable[[Progress], Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
+    **options: Unpack[RunOptions],
 ) -> SolveResult:
     r"""Minimise an objective over metrics, moving the entries on the shortest paths of drawn pairs.
 
@@ -224,79 +258,43 @@ def descend_along_paths(
     X0 : (n, n) array
         Where to start, of any sign: the metric is P(softplus(X0)). To start at given lengths w,
         pass ``metricmix.mixture.inverse_link(w)``.
+    solver : PathDescent, optional
+        Settings: learning_rate, schedule, decay, batch_size, tol, patience.
     directed : bool
         Whether the metric may be asymmetric; else X0 must be symmetric.
     link, beta : str, float
         The link and its sharpness.
-    learning_rate, schedule : float, str
-        Size of the step per drawn pair, and how it falls: "constant", "sqrt" or "inverse".
-    decay : float, optional
-        Steps after which it begins to fall; default a twentieth of the default `max_iter`.
-    batch_size : int, optional
-        Terms drawn per step; default n.
-    max_iter : int, optional
-        Steps; default such that every term is drawn 50 times on average.
-    tol, patience : float, int
-        Stop when the mean over a check has not improved by the share `tol` for `patience` checks.
-    time_limit, check_every, random_state, callback, checkpoint, verbose, n_jobs
+    random_state, n_jobs
         As in :func:`metricmix.minimize`.
+    **options
+        See :class:`~metricmix.solvers.RunOptions`. `max_iter` is such that every term is drawn 50
+        times on average, unless given.
 
     Returns
     -------
     SolveResult
         With `metric`, a metric to rounding, and the exact `objective` at it.
     """
+    check_run_options(options)
     check_objective(objective)
     rng, seed = check_random_state(random_state)
-    if tol is not None:
-        check_number(tol, name="tol", low=0)
     X = check_square(
         X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
     ).astype(np.float64)
-    n = len(X)
-    objective.check(n)
-    batch = check_integer(n if batch_size is None else batch_size, name="batch_size", low=1)
-    enough = -(-50 * objective.n_terms(n) // batch)
-    solver = WholeMatrix(
-        objective,
-        X,
-        directed=directed,
-        link=link,
-        beta=check_number(beta, name="beta", low=0, open_low=True),
-        learning_rate=check_number(learning_rate, name="learning_rate", low=0, open_low=True),
-        schedule=check_choice(schedule, SCHEDULES, name="schedule"),
-        decay=check_number(
-            max(1.0, enough / 20) if decay is None else decay, name="decay", low=0, open_low=True
-        ),
-        batch_size=batch,
-        tol=tol,
-        patience=check_integer(patience, name="patience", low=1),
-        n_jobs=n_jobs,
-    )
-    outcome = run(
-        solver,
-        rng,
-        seed=seed,
-        max_iter=max_iter,
-        time_limit=time_limit,
-        check_every=check_every,
-        callback=callback,
-        checkpoint=checkpoint,
-        verbose=verbose,
-    )
+    objective.check(len(X))
+    check_number(beta, name="beta", low=0, open_low=True)
+    check_choice(link, LINKS, name="link")
+    problem = MatrixProblem(objective, X, directed, link, beta, n_jobs)
+    outcome = run((solver or PathDescent()).bind(problem), rng, seed=seed, **options)
     X = outcome.state.X
-    metric = project(solver.lengths(X), directed=directed, n_jobs=n_jobs)
+    metric = problem.metric(problem.edge_lengths(X))
     return SolveResult(
-        objective=solver.value(X),
-        objective_kind="exact",
+        objective=problem.value(X, metric),
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,
         metric=metric,
     ).warn_unless_converged()
-
-
-# -- moving single entries of a matrix of edge lengths ------------------------------------------
 
 
 @kernel

@@ -1,57 +1,41 @@
-"""The front door: minimise an objective over the weights of a mixture."""
+"""Minimise an objective over the weights of a mixture."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import LINKS
+from metricmix.mixture.linear import LINKS, Mixture
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
-from metricmix.solvers.lbfgs import Full
+from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.linear_model import LinearModel
-from metricmix.solvers.loop import Progress, run
+from metricmix.solvers.loop import RunOptions, check_run_options
 from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
-from metricmix.validation import (
-    check_choice,
-    check_integer,
-    check_number,
-    check_random_state,
-)
+from metricmix.solvers.weight_solver import WeightSolver
+from metricmix.typing import Floats
+from metricmix.validation import check_choice, check_number, check_random_state
 
-__all__ = ["minimize"]
+__all__ = ["METHODS", "minimize", "solver_from_options"]
 
-METHODS: dict[str, Any] = {
-    "stochastic": Stochastic,
-    "full": Full,
-    "cutting-plane": CuttingPlane,
-    "direct": Direct,
-    "trust-constr": TrustConstr,
+METHODS: dict[str, type[WeightSolver]] = {
+    solver.method: solver for solver in (Stochastic, LBFGS, CuttingPlane, Direct, TrustConstr)
 }
-AT_ONCE = ("direct", "trust-constr")
-"""Methods that are one call to a solver: they have no steps to look at."""
-EXACT = ("cutting-plane", *AT_ONCE)
-"""Methods that take the mixture itself for the metric, and constrain the weights so that it is."""
-PAPER = {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1}
-EXACT_UP_TO = 2000
-"""Up to this many items, the objective of the result is evaluated over all terms."""
 
 
 def minimize(
     objective: Objective,
     stack: DissimilarityStack | ArrayLike,
-    method: str = "stochastic",
+    method: str | WeightSolver = "stochastic",
     *,
     link: str | None = None,
     beta: float | None = None,
@@ -59,15 +43,9 @@ def minimize(
     constraint: str | None = None,
     projection: bool = True,
     centre: Mixture | ArrayLike | None = None,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-    check_every: int | None = None,
     random_state: int | np.random.Generator | None = None,
-    callback: Callable[[Progress], Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
     n_jobs: int | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> SolveResult:
     r"""Learn the weights of a mixture of dissimilarities.
 
@@ -80,15 +58,24 @@ def minimize(
         What to minimise: see :mod:`metricmix.objectives`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"}
-        "stochastic" is Algorithm 1: each step draws a few pairs, and needs one shortest path each,
-        O(R n) per pair. "full" computes all shortest paths in each step and an exact sub-gradient,
-        O(n³) but few steps; the choice up to a few thousand items.
+    method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"} or solver
+        A name, or a solver with settings of its own, as in
+        ``mm.solvers.Stochastic(batch_size=1)``.
+
+        - "stochastic", :class:`~metricmix.solvers.Stochastic`: Algorithm 1. Each step draws a few
+          pairs and needs one shortest path each, O(R n) per pair.
+        - "full", :class:`~metricmix.solvers.LBFGS`: all shortest paths in each step and an exact
+          sub-gradient, O(n³) but few steps; the choice up to a few thousand items.
+
         The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
-        "cutting-plane" finds the optimum of quadratic objectives and proves it, for thousands of
-        items. "direct" is the paper's baseline for the same, by cvxpy, up to a few hundred;
-        "trust-constr" takes any smooth objective, for a few dozen.
+
+        - "cutting-plane", :class:`~metricmix.solvers.CuttingPlane`: the optimum of quadratic
+          objectives, with a proof, for thousands of items.
+        - "direct", :class:`~metricmix.solvers.Direct`: the paper's baseline for the same, by
+          cvxpy, up to a few hundred items.
+        - "trust-constr", :class:`~metricmix.solvers.TrustConstr`: any smooth objective, for a few
+          dozen items.
     link, beta : str, float
         The link and its sharpness; default those of `start`, else "softplus" and 1. The exact
         methods have the link "identity".
@@ -101,34 +88,17 @@ def minimize(
         lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
         many thousands of items take milliseconds; see :mod:`metricmix.solvers.problem`.
     centre : Mixture or array of R weights, optional
-        Where the ridge draws weights to, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in
-        the paper. Equal weights are a good centre where there is little to learn from.
-    max_iter : int, optional
-        Steps; default 2000 (500 with ``scaling="paper"``), 200 ("full") or 500 ("cutting-plane").
-    time_limit : float, optional
-        Seconds after which to stop with what there is.
-    check_every : int, optional
-        Steps between checks (a trace entry each); default a hundredth of `max_iter` for
-        "stochastic", else 1.
+        Centre of the ridge, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in the paper.
+        Equal weights are a good centre where there is little to learn from.
     random_state : int or Generator, optional
         Seed; the same seed gives the same result, bit for bit, on one machine.
-    callback : callable, optional
-        Called with a :class:`~metricmix.solvers.Progress` at every check; returning True stops.
-    checkpoint : path, optional
-        File to save the run to, again and again. If it is there already and belongs to this
-        problem, the run goes on from it, to the result it would have had.
-    verbose : bool
-        Show a progress bar with the time left, on a terminal.
     n_jobs : int, optional
         Threads; the result does not depend on it.
     **options
-        Of the method: see :class:`~metricmix.solvers.Stochastic` (optimizer, learning_rate,
-        schedule, batch_size, scaling, averaging, n_validation, checked, tol, patience),
-        :class:`~metricmix.solvers.Full` (tol, memory, temperature),
-        :class:`~metricmix.solvers.CuttingPlane` (tol, rows_per_round, forget_after),
-        :class:`~metricmix.solvers.Direct` (form, solver, solver_options) and
-        :class:`~metricmix.solvers.TrustConstr` (tol). ``scaling="paper"`` also sets the paper's own
-        settings where none are given: plain steps of size 1, one pair each.
+        max_iter, time_limit, check_every, callback, checkpoint, verbose: see
+        :class:`~metricmix.solvers.RunOptions`. `max_iter` is 2000 for "stochastic" (500 with
+        ``scaling="paper"``), 200 for "full", 500 for "cutting-plane". The methods that are one call
+        to another solver take none of them but `verbose`, and "trust-constr" `max_iter`.
 
     Returns
     -------
@@ -136,6 +106,11 @@ def minimize(
         `mixture`, `weights`, `objective`, `status`, `message`, `n_iter`, `trace`; exact methods add
         `violation`, and "cutting-plane" `lower_bound` and `gap`. A solver that stopped before it
         was done warns, and its message says what to try.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be, or the method does not take it.
 
     Examples
     --------
@@ -152,136 +127,93 @@ def minimize(
     >>> result.weights.round(3)
     array([ 1.5, -0.4])
     """
-    check_choice(method, tuple(METHODS), name="method")
+    if isinstance(method, WeightSolver):
+        solver = method
+    else:
+        solver = METHODS[check_choice(method, tuple(METHODS), name="method")]()
+    refuse_settings(solver, options)
+    check_run_options(options)
     check_objective(objective)
     rng, seed = check_random_state(random_state)
     if not isinstance(stack, DissimilarityStack):
         stack = DissimilarityStack(stack)
     objective.check(stack.n_items)
     like = start if isinstance(start, Mixture) else Mixture([1.0])
-    linear = method in EXACT
-    problem = (LinearModel if linear else Problem if projection else UnprojectedProblem)(
+    if solver.linear:
+        asked = like.link if link is None and like is start else link
+        if asked not in (None, "identity"):
+            raise InputError(
+                f"method={solver.method!r} takes the mixture itself for the metric, "
+                f"link='identity', got {asked!r}",
+                argument="link",
+                remedy="methods 'full' and 'stochastic' take it",
+            )
+        link = "identity"
+    if start is not None and not solver.takes_start:
+        raise InputError(
+            f"not an argument of method={solver.method!r}, which is one call to a solver",
+            argument="start",
+        )
+    model = LinearModel if solver.linear else Problem if projection else UnprojectedProblem
+    problem = model(
         objective,
         stack,
-        _identity(method, link, start)
-        if linear
-        else check_choice(link or like.link, LINKS, name="link"),
+        check_choice(link or like.link, LINKS, name="link"),
         check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
         check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
         n_jobs,
-        None if centre is None else _weights_of(centre, stack),
+        None if centre is None else weights_on(stack, centre),
     )
-    if method in AT_ONCE:
-        refused: dict[str, Any] = {"time_limit": time_limit, "check_every": check_every}
-        refused |= {"callback": callback, "checkpoint": checkpoint}
-        return _solve_at_once(method, problem, start, max_iter, refused, options)
-    paper = method == "stochastic" and options.get("scaling") == "paper"
-    options = {**(PAPER if paper else {}), **options, "start": _start(start, stack)}
-    solver = _make_solver(method, problem, options)
-    judged = solver.returns == "best"
-    outcome = run(
-        solver,
-        rng,
-        seed=seed,
-        max_iter=max_iter,
-        time_limit=time_limit,
-        check_every=check_every,
-        callback=callback,
-        checkpoint=checkpoint,
-        verbose=verbose,
-    )
-    weights = solver.weights(outcome.state)
-    if isinstance(solver, CuttingPlane):
-        return SolveResult(
-            objective=outcome.objective,
-            objective_kind="exact",
-            status=outcome.status,
-            n_iter=outcome.n_iter,
-            trace=outcome.trace,
-            mixture=problem.mixture(weights),
-            lower_bound=outcome.state.lower,
-            gap=solver.gap(outcome.state),
-            has_interior=solver.has_interior(outcome.state),
-            violation=solver.model.violation(weights),
-        ).warn_unless_converged()
-    value, kind = outcome.objective, "held-out" if judged else "running mean"
-    if isinstance(solver, Full):
-        kind = "exact" if solver.temperature is None else "soft"
-    elif stack.n_items <= EXACT_UP_TO or not projection:
-        exact = problem.value(weights)
-        if np.isfinite(exact):
-            value, kind = exact, "exact"
-    if kind == "exact" and not projection:
-        kind = "unprojected"
-    return SolveResult(
-        objective=value,
-        objective_kind=kind,
-        status=outcome.status,
-        n_iter=outcome.n_iter,
-        trace=outcome.trace,
-        mixture=problem.mixture(weights),
-    ).warn_unless_converged()
+    equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
+    bound = solver.bind(problem, equal if start is None else weights_on(stack, start))
+    return bound.solve(rng, seed, **options)
 
 
-def _solve_at_once(
-    method: str,
-    problem: Problem,
-    start: Mixture | ArrayLike | None,
-    max_iter: int | None,
-    refused: dict[str, Any],
-    options: dict[str, Any],
-) -> SolveResult:
-    """Run a method that is one call; refuse, by name, what only a loop can do."""
-    if method == "direct":
-        refused = {**refused, "start": start, "max_iter": max_iter}
-    else:
-        options = {**options, "start": _start(start, problem.stack)}
-        if max_iter is not None:
-            options["max_iter"] = check_integer(max_iter, name="max_iter")
-    for name, value in refused.items():
-        if value is not None:
+def solver_from_options(
+    method: str, options: Mapping[str, Any]
+) -> tuple[WeightSolver, dict[str, Any]]:
+    """Return the solver of that name, with its settings taken from `options`, and the rest.
+
+    >>> solver_from_options("full", {"tol": 1e-4, "max_iter": 30})
+    (LBFGS(tol=0.0001, memory=10, temperature=None), {'max_iter': 30})
+    """
+    solver = METHODS[check_choice(method, tuple(METHODS), name="method")]
+    names = settings_of(solver)
+    settings = {name: value for name, value in options.items() if name in names}
+    return solver(**settings), {k: v for k, v in options.items() if k not in names}
+
+
+def settings_of(solver: type[WeightSolver]) -> list[str]:
+    """Return the names of the settings of a solver."""
+    return [field.name for field in fields(solver) if field.init]
+
+
+def refuse_settings(solver: WeightSolver, options: Mapping[str, Any]) -> None:
+    """Raise InputError for settings of solvers among the options of a run."""
+    own = settings_of(type(solver))
+    takes = f"{type(solver).__name__} takes {', '.join(own)}"
+    for name in (name for name in options if name not in RunOptions.__annotations__):
+        owners = [kind.__name__ for kind in METHODS.values() if name in settings_of(kind)]
+        if name in own:
             raise InputError(
-                f"not an argument of method={method!r}, which is one call to a solver",
+                "a setting of the solver",
                 argument=name,
+                remedy=f"pass method=metricmix.solvers.{type(solver).__name__}({name}=...)",
             )
-    result: SolveResult = _make_solver(method, problem, options).solve()
-    return result
-
-
-def _start(start: Mixture | ArrayLike | None, stack: DissimilarityStack) -> Any:
-    if start is None:
-        return np.full(stack.n_sources, 1.0 / stack.n_sources)
-    return _weights_of(start, stack)
-
-
-def _weights_of(given: Mixture | ArrayLike, stack: DissimilarityStack) -> Any:
-    """Return weights of the stack's sources, in its order and by its scales."""
-    mixture = given if isinstance(given, Mixture) else Mixture(given)
-    return mixture.raw_weights(stack) * stack.scales
-
-
-def _identity(method: str, link: str | None, start: Mixture | ArrayLike | None) -> str:
-    """Return the link of the exact methods; another one is another model."""
-    asked = start.link if link is None and isinstance(start, Mixture) else link
-    if asked not in (None, "identity"):
-        raise InputError(
-            (
-                f"method={method!r} takes the mixture itself for the metric, "
-                f"link='identity', got {asked!r}"
-            ),
-            argument="link",
-            remedy="methods 'full' and 'stochastic' take it",
-        )
-    return "identity"
-
-
-def _make_solver(method: str, problem: Problem, options: dict[str, Any]) -> Any:
-    kind = METHODS[method]
-    first, *known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            own = [name for name in known if name not in ("start", "max_iter")]
+        if owners:
             raise InputError(
-                f"not an option of method={method!r}, which takes {', '.join(own)}", argument=name
+                f"a setting of {' and '.join(owners)}, not of this method",
+                argument=name,
+                remedy=takes,
             )
-    return kind(**{first: problem}, **options)
+        raise InputError(
+            "unknown argument",
+            argument=name,
+            remedy=f"a run takes {', '.join(RunOptions.__annotations__)}; {takes}",
+        )
+
+
+def weights_on(stack: DissimilarityStack, given: Mixture | ArrayLike) -> Floats:
+    """Return weights of the stack's sources, in its order and for its scales."""
+    mixture = given if isinstance(given, Mixture) else Mixture(given)
+    return np.asarray(mixture.raw_weights(stack) * stack.scales)

@@ -17,24 +17,26 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.mixing import dense_edge_gradient
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
-from metricmix.mixture.linear import Mixture
-from metricmix.mixture.link import link, link_derivative
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
+from metricmix.mixture.linear import Mixture, link, link_derivative
 from metricmix.objectives.base import Objective
-from metricmix.paths.min_plus import distances_by_rounds, edges_back
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.soft import soft_paths
-from metricmix.paths.trees import ROOTS_PER_CLOSURE, distances_from, grow_trees
-from metricmix.typing import Floats, Indices
+from metricmix.paths.trees import (
+    ROOTS_PER_CLOSURE,
+    bellman_ford,
+    distances_from,
+    grow_trees,
+    trace_edges,
+)
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 __all__ = ["CONSTRAINTS", "Problem", "UnprojectedProblem", "project_weights"]
@@ -57,7 +59,7 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
     """
     check_choice(constraint, CONSTRAINTS, name="constraint")
     if constraint == "none" or not np.isfinite(weights).all():
-        return weights  # what is not finite is the business of the loop
+        return weights  # the loop handles values that are not finite
     if constraint == "nonnegative":
         return np.maximum(weights, 0.0)
     # The simplex: shift all weights by the same amount and cut at 0.
@@ -67,10 +69,12 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
     return np.asarray(np.maximum(weights - excess[kept] / (kept + 1), 0.0))
 
 
-# -- the problem all weight solvers share: an objective over the metric of a mixture ------------
+# -- the objective over the metric of a mixture --------------------------------------------------
 
 PAIRS_AT_ONCE = 1 << 22
 """Full evaluations go through the terms in pieces that look at this many pairs."""
+CHEAP_UP_TO = 2000
+"""Items up to which the objective of a result is evaluated over all terms."""
 ROWS_PER_PAIR = 16
 """What one pair costs, in rows of n numbers, where a tree costs n of them (measured)."""
 FEW_PAIRS = 2
@@ -79,7 +83,12 @@ FEW_PAIRS = 2
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective, a stack, and how weights become edge lengths."""
+    """An objective, a stack, and how weights become edge lengths.
+
+    `kind` is what its value is called in a :class:`~metricmix.solvers.SolveResult`.
+    """
+
+    kind: ClassVar[str] = "exact"
 
     objective: Objective
     stack: DissimilarityStack
@@ -98,6 +107,11 @@ class Problem:
     def n_terms(self) -> int:
         """Number of terms of the objective."""
         return self.objective.n_terms(self.n)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether one evaluation over all terms costs little beside a run."""
+        return self.n <= CHEAP_UP_TO
 
     def mixture(self, weights: Floats) -> Mixture:
         """Return weights as a mixture that means the same on any stack of these sources."""
@@ -174,7 +188,7 @@ class Problem:
         lengths = self.lengths(weights)
         roots = self._roots
         if temperature is None:
-            cheap = self._pair_by_pair(weights) if self._by_pairs else self._by_rounds(weights)
+            cheap = self._pair_by_pair(weights) if self._by_pairs else self.from_few_roots(weights)
             if cheap is not None:
                 value, gradient = cheap
                 return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
@@ -195,7 +209,7 @@ class Problem:
             spread = np.zeros((self.n, self.n))
             spread[roots] = demand
             edge_flow = soft.gradient(spread)
-        gradient = self._through_link(lengths, edge_flow)
+        gradient = self.gradient_through_link(lengths, edge_flow)
         return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
 
     def pieces(self) -> Iterator[Indices]:
@@ -237,20 +251,20 @@ class Problem:
             gradient = gradient + lengths.edge_gradient(u, v, flow[number])
         return value, gradient
 
-    def _by_rounds(self, weights: Floats) -> tuple[float, Floats] | None:
+    def from_few_roots(self, weights: Floats) -> tuple[float, Floats] | None:
         """Return the same from all distances of few roots; None where trees serve better."""
         lengths, roots = self.lengths(weights), self._roots
         few = len(roots) * ROOTS_PER_CLOSURE < self.n <= FORMED_UP_TO
         if lengths.block is None or not few:
             return None
         w = lengths.matrix(n_jobs=self.n_jobs)
-        d = distances_by_rounds(w, roots, n_jobs=self.n_jobs)
+        d = bellman_ford(w, roots, n_jobs=self.n_jobs)
         if d is None:
             return None
         value, demand = self._demand(roots, d)
         tree, end = np.nonzero(demand)
         into = np.ascontiguousarray(w.T) if self.stack.directed else w
-        edges = edges_back(into, d, roots, tree, end)
+        edges = trace_edges(into, d, roots, tree, end)
         if edges is None:
             return None
         number, u, v = edges
@@ -271,7 +285,7 @@ class Problem:
             demand += np.bincount(where, (slopes * p[:, None]).ravel(), minlength=d.size)
         return value, demand.reshape(d.shape)
 
-    def _through_link(self, lengths: EdgeLengths, flow: Floats) -> Floats:
+    def gradient_through_link(self, lengths: EdgeLengths, flow: Floats) -> Floats:
         """Return the derivatives by the weights of sum_e flow_e w_e."""
         if lengths.block is None:
             u, v = np.nonzero(flow)
@@ -305,15 +319,18 @@ class Problem:
         return digest.hexdigest()
 
 
-# -- the same problem without the projection: distances are the edge lengths themselves ---------
+# -- the objective over the edge lengths ---------------------------------------------------------
 
-KEPT_UP_TO = 1 << 26
-"""Values of the sources that are kept between evaluations: half a gigabyte."""
+STORED_UP_TO = 1 << 26
+"""Values of the sources that are stored between evaluations: half a gigabyte."""
 
 
 @dataclass(frozen=True)
 class UnprojectedProblem(Problem):
     """An objective over the edge lengths of a mixture."""
+
+    kind: ClassVar[str] = "unprojected"
+    is_cheap = True
 
     def sampled(self, weights: Floats, terms: Indices) -> tuple[float, Floats]:
         """Return the mean of some terms and its gradient by the weights, without the ridge."""
@@ -341,7 +358,7 @@ class UnprojectedProblem(Problem):
                 "soft paths are a projection", argument="temperature", remedy="pass projection=True"
             )
         value, gradient = self.ridge(weights), self.ridge_gradient(weights)
-        for terms, sources in self._everything if self._keeps else self._in_pieces():
+        for terms, sources in self.stored_sources or self._with_sources():
             p = self.objective.probabilities(terms, self.n)
             part, slope = self._evaluate(weights, terms, sources, p)
             value, gradient = value + part, gradient + slope
@@ -352,7 +369,7 @@ class UnprojectedProblem(Problem):
         return "unprojected " + super().fingerprint()
 
     def _evaluate(
-        self, weights: Floats, terms: Indices, sources: NDArray[Any], p: Floats
+        self, weights: Floats, terms: Indices, sources: AnyArray, p: Floats
     ) -> tuple[float, Floats]:
         """Return the sum of p times the terms, and its gradient; `sources` is (R, pairs)."""
         i, j = self.objective.pairs(terms, self.n)
@@ -363,20 +380,19 @@ class UnprojectedProblem(Problem):
         slope = link_derivative(m, self.beta, self.link)
         return float((values * p).sum()), sources @ (flow * slope)
 
-    def _values(self, terms: Indices) -> NDArray[Any]:
+    def _values(self, terms: Indices) -> AnyArray:
         """Return the scaled sources at the pairs of the terms, (R, pairs)."""
         i, j = self.objective.pairs(terms, self.n)
         raw = self.stack.raw_pairs(i.ravel(), j.ravel())
         return np.asarray(raw / self.stack.scales[:, None])
 
     @cached_property
-    def _keeps(self) -> bool:
+    def stored_sources(self) -> list[tuple[Indices, AnyArray]] | None:
+        """All terms with the sources at their pairs; None where that takes too much memory."""
         i, _ = self.objective.pairs(np.arange(1), self.n)
-        return bool(self.n_terms * i.shape[1] * self.stack.n_sources <= KEPT_UP_TO)
+        fits = self.n_terms * i.shape[1] * self.stack.n_sources <= STORED_UP_TO
+        return list(self._with_sources()) if fits else None
 
-    @cached_property
-    def _everything(self) -> list[tuple[Indices, NDArray[Any]]]:
-        return list(self._in_pieces())
-
-    def _in_pieces(self) -> Iterator[tuple[Indices, NDArray[Any]]]:
+    def _with_sources(self) -> Iterator[tuple[Indices, AnyArray]]:
+        """Yield all terms, a few at a time, with the sources at their pairs."""
         return ((terms, self._values(terms)) for terms in self.pieces())

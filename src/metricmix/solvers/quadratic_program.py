@@ -19,16 +19,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.typing import Floats, Indices
 
-__all__ = ["Quadratic", "WeightProgram", "nearest_point", "quadratic_of"]
+__all__ = ["Quadratic", "QuadraticProgram", "nearest_point", "quadratic_of"]
 
 
 EPS = float(np.finfo(np.float64).eps)
@@ -43,7 +43,7 @@ REACH = 1e3
 nothing bounds them: weights of any sign, no ridge, and pairs without a target."""
 
 
-class WeightProgram:
+class QuadraticProgram:
     """Minimise a quadratic function of the weights over given rows.
 
     Parameters
@@ -83,7 +83,7 @@ class WeightProgram:
         A = np.concatenate([self.signs, rows])
         reduced = A @ self.into
         norms = np.linalg.norm(reduced, axis=1)
-        # A row that is as good as 0 here is a constant, and has been looked at in phase 1.
+        # A row that vanishes here is a constant; phase 1 has checked it.
         matter = norms > 1e-13 * (np.abs(A) @ np.abs(self.into).sum(axis=1))
         norms = norms[matter]
         bounds = -(A[matter] @ self.origin) / norms
@@ -104,7 +104,10 @@ class WeightProgram:
                 break
         multipliers = np.zeros(len(A))
         multipliers[matter] = 2.0 * of_rows / norms
-        return self._kept(self.origin + self.into @ z), multipliers
+        weights = self.origin + self.into @ z
+        if self.constraint != "none":  # undo the rounding
+            weights = np.maximum(weights, 0.0)
+        return weights / weights.sum() if self.constraint == "simplex" else weights, multipliers
 
     @cached_property
     def free(self) -> Floats:
@@ -118,7 +121,7 @@ class WeightProgram:
         A = np.concatenate([self.signs, rows])
         slack = float(multipliers @ (A @ weights))
         slope = ((quadratic.gradient(weights) - multipliers @ A) / self.largest) @ self.directions
-        reach = self._reach(weights)
+        reach = self.reach(weights)
         steepness, square = np.abs(slope), self.curvature**2
         steps = np.full(len(square), reach)
         within = steepness < 2.0 * square * reach
@@ -130,8 +133,8 @@ class WeightProgram:
         # Squares are not negative, which may say more where the objective is flat.
         return bound if quadratic.slope.any() else max(bound, quadratic.constant)
 
-    def _reach(self, weights: Floats) -> float:
-        """Return how far from these weights the best may be; only matters where F is flat."""
+    def reach(self, weights: Floats) -> float:
+        """Bound the distance from these weights to the optimum; used where F is flat."""
         if self.constraint == "simplex":
             return float(np.sqrt(2.0) * self.largest.max())
         columns = np.linalg.norm(self.quadratic.factor, axis=0)
@@ -143,16 +146,11 @@ class WeightProgram:
         sizes = [np.linalg.norm(at * self.largest) for at in (weights, self.free)]
         return REACH * max(float(max(sizes)), EPS)
 
-    def _kept(self, weights: Floats) -> Floats:
-        """Return the weights with what rounding did to their own constraint undone."""
-        if self.constraint != "none":
-            weights = np.maximum(weights, 0.0)
-        return weights / weights.sum() if self.constraint == "simplex" else weights
 
+# -- projection onto a polyhedron, by non-negative least squares ---------------------------------
 
-# -- the small quadratic program of a cutting-plane round, by non-negative least squares --------
-NOTHING = 1e-14
-"""Residuals below this mean that no point satisfies the rows."""
+NO_RESIDUAL = 1e-14
+"""Residuals up to this mean that no point satisfies the rows."""
 
 
 def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, Floats] | None:
@@ -172,56 +170,48 @@ def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, 
     if (ahead <= 0).all():
         return point.copy(), np.zeros(len(rows))
     if not bounds.any():
-        multipliers = _nonnegative_least_squares(rows.T, -point)
+        multipliers = nonnegative_least_squares(rows.T, -point)
     else:
         size = float(np.abs(ahead).max())
         system = np.concatenate([rows, ahead[:, None] / size], axis=1).T
         unit = np.zeros(len(system))
         unit[-1] = 1.0
-        found = _nonnegative_least_squares(system, unit)
+        found = nonnegative_least_squares(system, unit)
         left = unit - system @ found
-        if left[-1] <= NOTHING:
+        if left[-1] <= NO_RESIDUAL:
             return None
         multipliers = size * found / left[-1]
     z = point + rows.T @ multipliers
-    return _polished(z, point, rows, bounds, multipliers > 0), multipliers
-
-
-def _polished(
-    z: Floats, point: Floats, rows: Floats, bounds: Floats, active: NDArray[np.bool_]
-) -> Floats:
-    """Return z with its tight rows met as exactly as its own size allows.
-
-    ``point + rows.T @ multipliers`` is off by rounding of the size of `point`, which may be far
-    away. What is orthogonal to the tight rows can be computed without leaving them.
-    """
+    # Rounding in z is of the size of `point`, which may be far away. Solve the tight rows for a
+    # point that meets them as exactly as its own size allows, and move along them only.
     slack = rows @ z - bounds
-    tight = active | (slack <= 64.0 * EPS * (1.0 + float(np.linalg.norm(point))))
+    tight = (multipliers > 0) | (slack <= 64.0 * EPS * (1.0 + float(np.linalg.norm(point))))
     _, values, directions = np.linalg.svd(rows[tight])
     rank = int((values > 1e-10 * values[0]).sum())
     along = directions[rank:].T
     there = np.linalg.lstsq(rows[tight], bounds[tight], rcond=1e-10)[0]
     better = there + along @ ((point - there) @ along)
     rounding = 8.0 * EPS * (1.0 + float(np.linalg.norm(better)))
-    kept = (rows @ better - bounds).min() >= min(float(slack.min()), -rounding)
-    return better if kept else z
+    improved = (rows @ better - bounds).min() >= min(float(slack.min()), -rounding)
+    return better if improved else z, multipliers
 
 
-def _nonnegative_least_squares(A: Floats, b: Floats) -> Floats:
+def nonnegative_least_squares(A: Floats, b: Floats) -> Floats:
+    """Return the x >= 0 that minimises ``||A x - b||``."""
     from scipy.optimize import lsq_linear, nnls
 
     A = np.ascontiguousarray(A)
     try:
         solution, _ = nnls(A, b, maxiter=30 * max(A.shape))
-    except RuntimeError:  # too many exchanges: rows that tie may go round in circles
+    except RuntimeError:  # too many exchanges: ties may make the active set cycle
         solution = np.maximum(lsq_linear(A, b, bounds=(0.0, np.inf), tol=1e-14).x, 0.0)
     return np.asarray(solution, dtype=np.float64)
 
 
-# -- an objective of the mixture as a quadratic function of the weights -------------------------
+# -- the objective as a quadratic function of the weights ----------------------------------------
 
 VALUES_AT_ONCE = 1 << 16
-"""Values of sources that are decomposed at a time: they stay in the second cache."""
+"""Values of sources per QR decomposition: they stay in the second-level cache."""
 
 
 @dataclass(frozen=True)
@@ -254,21 +244,21 @@ def quadratic_of(model: LinearModel) -> Quadratic:
     threads = 1 if model.stack.block is None else threads_for(model.n, model.n_jobs)
     ridge = np.sqrt(model.objective.rho) * np.eye(R)
     centre = np.zeros(R) if model.centre is None else model.centre
-    factor = np.column_stack([ridge, -(ridge @ centre)])
+    factor: Any = np.column_stack([ridge, -(ridge @ centre)])
     slope, constant = np.zeros(R), 0.0
     for terms in model.pieces():
         pieces = [terms[start : start + step] for start in range(0, len(terms), step)]
         # Small decompositions, each on one thread: BLAS would get in its own way.
         with threadpool_limits(1, user_api="blas"):
-            parts = in_threads(lambda piece: _decompose(model, piece), pieces, threads)
-        factor = _triangle(np.concatenate([factor, *(part[0] for part in parts)]))
+            parts = in_threads(lambda piece: quadratic_part(model, piece), pieces, threads)
+        factor = np.linalg.qr(np.concatenate([factor, *(part[0] for part in parts)]), mode="r")
         slope += sum((part[1] for part in parts), np.zeros(R))
         constant += float(np.sum([part[2] for part in parts]))
     return Quadratic(factor[:, :-1].copy(), factor[:, -1].copy(), slope, constant)
 
 
-def _decompose(model: LinearModel, terms: Indices) -> tuple[Floats, Floats, float]:
-    """Return triangular [F, h], q and the constant of some terms."""
+def quadratic_part(model: LinearModel, terms: Indices) -> tuple[Floats, Floats, float]:
+    """Return the triangular [F, h], q and the constant of some terms."""
     a, b, c = model.quadratic(terms)
     i, j = (side[:, 0] for side in model.objective.pairs(terms, model.n))
     S = model.sources_at(i, j)
@@ -277,13 +267,7 @@ def _decompose(model: LinearModel, terms: Indices) -> tuple[Floats, Floats, floa
     root = np.sqrt(a[curved])
     # a m² + b m = (√a m + b / 2√a)² - b² / 4a
     shift = b[curved] / (2.0 * root)
-    triangle = _triangle(np.column_stack([root[:, None] * S[curved], shift]))
+    triangle: Any = np.linalg.qr(np.column_stack([root[:, None] * S[curved], shift]), mode="r")
     # What is left of c is 0 for squares, up to rounding of each: no sum of large terms cancels.
     c[curved] -= shift**2
     return triangle, np.asarray(b[~curved] @ S[~curved]), float(c.sum())
-
-
-def _triangle(rows: Floats) -> Floats:
-    """Return the triangular factor of a QR decomposition."""
-    factor: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
-    return factor

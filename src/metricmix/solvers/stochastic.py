@@ -12,19 +12,18 @@ well.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.exceptions import InputError
-from metricmix.solvers.loop import Solver
-from metricmix.solvers.problem import Problem, project_weights
-from metricmix.solvers.result import Status
-from metricmix.typing import Floats
+from metricmix.solvers.loop import Outcome
+from metricmix.solvers.problem import project_weights
+from metricmix.solvers.result import SolveResult, Status
+from metricmix.solvers.weight_solver import IterativeSolver
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["Stochastic", "StochasticState", "step_size"]
@@ -45,7 +44,7 @@ def step_size(learning_rate: float, schedule: str, decay: float, iteration: int)
 class StochasticState:
     """Where the descent is: weights, their average, Adam's moments, and what the checks saw."""
 
-    validation: NDArray[np.int64]
+    validation: Indices
     weights: Floats
     average: Floats
     moment: Floats
@@ -60,21 +59,31 @@ class StochasticState:
     finite: bool
 
 
-@dataclass(frozen=True)
-class Stochastic(Solver[StochasticState]):
-    """Algorithm 1 and its variants.
+UNSET: Any = None
+"""The default depends on `scaling`."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "mean": {"optimizer": "adam", "learning_rate": 0.05, "schedule": "sqrt", "batch_size": 32},
+    "paper": {"optimizer": "sgd", "learning_rate": 1.0, "schedule": "constant", "batch_size": 1},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stochastic(IterativeSolver[StochasticState]):
+    """Algorithm 1 and its variants: ``method="stochastic"``.
 
     Parameters
     ----------
-    problem : Problem
-    start : (R,) array
     optimizer : {"adam", "sgd"}
+        Default "adam"; "sgd" with ``scaling="paper"``.
     learning_rate : float
-        Size of the first steps; with "adam" about the change of each weight per step.
+        Size of the first steps; with "adam" about the change of each weight per step. Default 0.05;
+        1 with ``scaling="paper"``.
     schedule : {"constant", "sqrt", "inverse"}
-        How the step size falls; `decay` is the number of steps after which it begins to.
+        How the step size falls. Default "sqrt"; "constant" with ``scaling="paper"``.
+    decay : float
+        Number of steps after which the step size begins to fall.
     batch_size : int
-        Terms per step; 1 is the paper.
+        Terms per step. Default 32; 1 with ``scaling="paper"``.
     scaling : {"mean", "paper"}
         "paper" multiplies the step by 1 / n², n being all items of the stack.
     averaging : bool
@@ -88,15 +97,19 @@ class Stochastic(Solver[StochasticState]):
         Stop when the held-out objective has not improved by this share for `patience` checks.
     patience : int
         Checks without improvement that `tol` waits for.
+
+    Examples
+    --------
+    >>> import metricmix as mm
+    >>> mm.solvers.Stochastic(scaling="paper").batch_size
+    1
     """
 
-    problem: Problem
-    start: Floats
-    optimizer: str = "adam"
-    learning_rate: float = 0.05
-    schedule: str = "sqrt"
+    optimizer: str = UNSET
+    learning_rate: float = UNSET
+    schedule: str = UNSET
     decay: float = 100.0
-    batch_size: int = 32
+    batch_size: int = UNSET
     scaling: str = "mean"
     averaging: bool = False
     n_validation: int = 0
@@ -104,12 +117,16 @@ class Stochastic(Solver[StochasticState]):
     tol: float | None = None
     patience: int = 10
 
+    method: ClassVar[str] = "stochastic"
     state_type = StochasticState
 
     def __post_init__(self) -> None:
+        check_choice(self.scaling, tuple(DEFAULTS), name="scaling")
+        for name, value in DEFAULTS[self.scaling].items():
+            if getattr(self, name) is UNSET:
+                object.__setattr__(self, name, value)
         check_choice(self.optimizer, ("adam", "sgd"), name="optimizer")
         check_choice(self.schedule, SCHEDULES, name="schedule")
-        check_choice(self.scaling, ("mean", "paper"), name="scaling")
         check_number(self.learning_rate, name="learning_rate", low=0, open_low=True)
         check_number(self.decay, name="decay", low=0, open_low=True)
         check_integer(self.batch_size, name="batch_size", low=1)
@@ -119,7 +136,7 @@ class Stochastic(Solver[StochasticState]):
             check_number(self.tol, name="tol", low=0)
         if self.scaling == "paper" and self.optimizer == "adam":
             raise InputError(
-                ("scaling='paper' goes with 'sgd', got 'adam', which undoes any scaling"),
+                "scaling='paper' goes with 'sgd', got 'adam', which undoes any scaling",
                 argument="optimizer",
             )
         if (self.checked or self.tol is not None) and self.n_validation == 0:
@@ -149,30 +166,26 @@ class Stochastic(Solver[StochasticState]):
 
     def init(self, rng: np.random.Generator) -> StochasticState:
         """Hold some terms out and return the start."""
+        n_terms, held_out = self.problem.n_terms, np.empty(0, np.int64)
+        if not self.n_validation < n_terms:
+            raise InputError(
+                argument="n_validation",
+                expected=f"0 .. {n_terms - 1}, fewer than there are terms",
+                found=self.n_validation,
+            )
+        if self.n_validation:
+            held_out = rng.choice(n_terms, self.n_validation, replace=False)
         start = project_weights(self.start, self.problem.constraint)
         zeros = np.zeros_like(start)
-        held_out = self._hold_out(rng)
         return StochasticState(
             held_out, start, start, zeros, zeros, 0, 1.0, 0.0, 0, math.nan, math.inf, 0, True
         )
-
-    def _hold_out(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        problem, wanted = self.problem, self.n_validation
-        if not 0 <= wanted < problem.n_terms:
-            raise InputError(
-                argument="n_validation",
-                expected=f"0 .. {problem.n_terms - 1}, fewer than there are terms",
-                found=wanted,
-            )
-        if wanted == 0:
-            return np.empty(0, np.int64)
-        return rng.choice(problem.n_terms, wanted, replace=False)
 
     def step(
         self, state: StochasticState, iteration: int, rng: np.random.Generator
     ) -> StochasticState:
         """Draw terms, find their shortest paths, step against the gradient."""
-        terms = self._draw(state, rng)
+        terms = self.draw(state, rng)
         value, gradient = self.problem.sampled(state.weights, terms)
         ridge = self.problem.ridge_gradient(state.weights)
         moment, square = state.moment, state.square
@@ -201,22 +214,21 @@ class Stochastic(Solver[StochasticState]):
             count=state.count + 1,
             finite=finite,
         )
-        if self.checked and finite:
-            after = self._accept_or_reject(state, after)
+        if self.checked and finite:  # a step that raises the held-out objective is not taken
+            known = state.held_out
+            if math.isnan(known):
+                known = self.problem.estimate(state.weights, state.validation)
+            reached = self.problem.estimate(weights, state.validation)
+            if reached <= known:
+                shrink = min(1.0, 1.5 * state.shrink)
+                after = replace(after, held_out=reached, shrink=shrink)
+            else:
+                after = replace(state, held_out=known, shrink=0.5 * state.shrink)
         # Averages that favour late iterates: weight 2 / (t + 2) for the newest.
         share = 2.0 / (iteration + 2.0)
         return replace(after, average=(1.0 - share) * state.average + share * after.weights)
 
-    def _accept_or_reject(self, before: StochasticState, after: StochasticState) -> StochasticState:
-        known = before.held_out
-        if math.isnan(known):
-            known = self.problem.estimate(before.weights, before.validation)
-        reached = self.problem.estimate(after.weights, after.validation)
-        if reached <= known:
-            return replace(after, held_out=reached, shrink=min(1.0, 1.5 * before.shrink))
-        return replace(before, held_out=known, shrink=0.5 * before.shrink)
-
-    def _draw(self, state: StochasticState, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, state: StochasticState, rng: np.random.Generator) -> Indices:
         """Draw the terms of a step, none of them held out."""
         objective, n = self.problem.objective, self.problem.n
         terms = objective.sample(rng, self.batch_size, n)
@@ -237,7 +249,7 @@ class Stochastic(Solver[StochasticState]):
             remedy="hold out fewer",
         )
 
-    def _keys(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _keys(self, terms: Indices) -> Indices:
         """Return numbers that agree for terms that look at the same distance."""
         i, j = self.problem.objective.pairs(terms, self.problem.n)
         if i.shape[1] > 1 or self.problem.stack.directed:
@@ -273,11 +285,16 @@ class Stochastic(Solver[StochasticState]):
         """Return the weights, or their average."""
         return state.average if self.averaging else state.weights
 
-    def fingerprint(self) -> str:
-        """Return a digest of problem and settings."""
-        settings = (
-            *("stochastic", self.optimizer, self.learning_rate, self.schedule, self.decay),
-            *(self.batch_size, self.scaling, self.averaging, self.n_validation, self.checked),
-            *(self.tol, self.patience, self.start.tolist()),
-        )
-        return hashlib.sha256((self.problem.fingerprint() + repr(settings)).encode()).hexdigest()
+    @property
+    def objective_kind(self) -> str:
+        """What a check evaluates."""
+        return "held-out" if self.n_validation else "running mean"
+
+    def result(self, outcome: Outcome) -> SolveResult:
+        """Return what was found, with the objective over all terms where that is cheap."""
+        result = super().result(outcome)
+        if self.problem.is_cheap:
+            value = self.problem.value(self.weights(outcome.state))
+            if np.isfinite(value):
+                return replace(result, objective=value, objective_kind=self.problem.kind)
+        return result

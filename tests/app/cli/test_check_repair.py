@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
-from metricmix.app.matrix_files import read_matrix, write_matrix
+from metricmix.app.ingest.matrices import read_matrix, write_matrix
 from metricmix.metric import is_metric
 from metricmix.nearness import nearest_metric
 from metricmix.nearness.dual_ascent import DualAscent
@@ -669,7 +669,7 @@ def test_an_interruption_before_there_is_anything(
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("metricmix.app.matrix_files.read_matrix", interrupted)
+    monkeypatch.setattr("metricmix.app.ingest.matrices.read_matrix", interrupted)
     more = () if command == "check" else ("-o", tmp_path / "out.csv")
     result = call(command, bad, *more)
     assert result.exit_code == 130

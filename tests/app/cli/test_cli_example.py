@@ -80,7 +80,7 @@ def test_an_interruption_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("metricmix.datasets.example_files.tables.replacing", interrupted)
+    monkeypatch.setattr("metricmix.datasets.example_files.replacing", interrupted)
     result = run("digits", "-o", str(tmp_path / "digits"))
     assert result.exit_code == 130
     assert "interrupted; not all files were written" in result.output

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import metricmix as mm
 from metricmix.app.cli import main
-from metricmix.app.page import gather, write_page
+from metricmix.app.page import page_content, write_page
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X = np.random.default_rng(0).normal(size=(20, 3))
     model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, np.arange(20) % 2)
     mm.save(model, made / "model.mm")
-    write_page(made / "report.html", gather(model, title="The page of the fit", n_bootstrap=0))
+    write_page(
+        made / "report.html", page_content(model, title="The page of the fit", n_bootstrap=0)
+    )
     return made
 
 

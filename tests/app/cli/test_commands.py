@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
-from metricmix.datasets.fetch import MNIST
+from metricmix.datasets.mnist import MNIST
 from metricmix.paper.results import Results
 
 
@@ -280,7 +280,7 @@ def test_reproduce_without_a_package(
 
 INTERRUPTING = """
 import os, signal
-from metricmix.paper.feature_space import FeatureSpace
+from metricmix.paper.experiment2_feature_space import FeatureSpace
 run = FeatureSpace.run
 def interrupted(self, cell, data, seed):
     if cell["repetition"] == 2:
@@ -312,7 +312,7 @@ def test_reproduce_goes_on_after_an_interruption(tmp_path: Path) -> None:
 
 
 WRITING_OFTEN = """
-from metricmix.paper import run as runner
+from metricmix.paper import runner
 runner.WRITE_EVERY = 0.0
 from metricmix.app.cli import main
 main()

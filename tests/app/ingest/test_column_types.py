@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metricmix import InputError, TableFileError
-from metricmix.app.ingest import decide, encode, read_items
+from metricmix.app.ingest import encode, infer_columns, read_items
 
 TABLE = """id,size,colour,note,code,same,nothing
 a,1,red,a small red thing,A1,s,
@@ -17,7 +17,7 @@ d,8,,,D4,s,NA
 
 
 def kinds_of(table) -> dict[str, str]:
-    return {column.name: column.kind for column in decide(table)}
+    return {column.name: column.kind for column in infer_columns(table)}
 
 
 def dense(features) -> np.ndarray:
@@ -34,14 +34,14 @@ def test_every_kind(write) -> None:
         "same": "ignore",
         "nothing": "ignore",
     }
-    found = {column.name: column for column in decide(table)}
+    found = {column.name: column for column in infer_columns(table)}
     assert found["size"].n_missing == 1
     assert found["code"].why == "4 values that no two items share, such as 'A1'"
 
 
 def test_numbers_have_the_median_where_missing_and_variance_one(write) -> None:
     table = read_items(write("items.csv", "id,size\na,1\nb,\nc,3\nd,8\n"))
-    encoding = encode(table, decide(table))
+    encoding = encode(table, infer_columns(table))
     expected = np.array([1.0, 3.0, 3.0, 8.0])
     expected = (expected - expected.mean()) / expected.std()
     np.testing.assert_allclose(dense(encoding.features)[:, 0], expected)
@@ -49,7 +49,7 @@ def test_numbers_have_the_median_where_missing_and_variance_one(write) -> None:
 
 def test_categories_and_text(write) -> None:
     table = read_items(write("items.csv", TABLE))
-    encoding = encode(table, decide(table))
+    encoding = encode(table, infer_columns(table))
     features = dense(encoding.features)
     np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[[2, 2, 1, 0]])
     norms = np.linalg.norm(features[:, 4:], axis=1)
@@ -58,7 +58,7 @@ def test_categories_and_text(write) -> None:
 
 def test_new_items_by_the_same_rules(write) -> None:
     table = read_items(write("items.csv", TABLE))
-    encoding = encode(table, decide(table))
+    encoding = encode(table, infer_columns(table))
     np.testing.assert_allclose(
         dense(encoding.transform(table)), dense(encoding.features), atol=1e-12
     )
@@ -71,7 +71,7 @@ def test_new_items_by_the_same_rules(write) -> None:
 def test_rare_categories_share_a_feature(write) -> None:
     rows = "".join(f"i{k},c{k // 2}\n" for k in range(200))
     table = read_items(write("items.csv", "id,c\n" + rows))
-    assert encode(table, decide(table)).features.shape == (200, 50)
+    assert encode(table, infer_columns(table)).features.shape == (200, 50)
 
 
 def test_decimal_commas_where_commas_do_not_separate(write) -> None:
@@ -84,28 +84,28 @@ def test_decimal_commas_where_commas_do_not_separate(write) -> None:
 def test_a_mistake_among_numbers_is_told(write) -> None:
     rows = "".join(f"i{k},{k % 7}\n" for k in range(30))
     table = read_items(write("items.csv", "id,x\n" + rows + "z,oops\n"))
-    (column,) = decide(table)
+    (column,) = infer_columns(table)
     assert column.kind == "category"
     assert column.why.endswith("nearly all are numbers, but not 'oops'")
 
 
 def test_what_is_stated_counts(write) -> None:
     table = read_items(write("items.csv", "id,zip\na,1\nb,2\nc,2\n"))
-    (column,) = decide(table, {"zip": "category"})
+    (column,) = infer_columns(table, {"zip": "category"})
     assert (column.kind, column.why) == ("category", "as stated")
-    (column,) = decide(table, {"z*": "plain"})
+    (column,) = infer_columns(table, {"z*": "plain"})
     assert column.kind == "plain"
     with pytest.raises(InputError, match=r"kinds: .* got 'zap'; did you mean 'zip'"):
-        decide(table, {"zap": "number"})
+        infer_columns(table, {"zap": "number"})
     with pytest.raises(InputError, match="'zip'"):
-        decide(table, {"zip": "colour"})
+        infer_columns(table, {"zip": "colour"})
 
 
 @pytest.mark.parametrize("cell", ["inf", "many"])
 def test_a_stated_number_that_is_none(write, cell) -> None:
     table = read_items(write("items.csv", f"id,x\na,1\nb,{cell}\n"))
     with pytest.raises(TableFileError, match="line 3, column 'x': expected a finite number"):
-        encode(table, decide(table, {"x": "number"}))
+        encode(table, infer_columns(table, {"x": "number"}))
 
 
 def test_many_whole_numbers_most_of_them_zero_are_counts(write) -> None:
@@ -119,7 +119,7 @@ def test_many_whole_numbers_most_of_them_zero_are_counts(write) -> None:
         return read_items(write("words.csv", header + "\n".join(lines)))
 
     assert set(kinds_of(table(words)).values()) == {"count"}
-    features = dense(encode(table(words), decide(table(words))).features)
+    features = dense(encode(table(words), infer_columns(table(words))).features)
     assert (words.sum(axis=1) > 0).all()
     rarity = 1 + np.log(41 / (1 + (words > 0).sum(axis=0)))
     expected = words * rarity / np.linalg.norm(words * rarity, axis=1, keepdims=True)
@@ -131,7 +131,7 @@ def test_many_whole_numbers_most_of_them_zero_are_counts(write) -> None:
 def test_dates_are_days(write) -> None:
     rows = "a,2024-03-01\nb,2024-03-03 12:00\nc,\nd,2024-03-06T00:00:00+00:00\n"
     table = read_items(write("items.csv", "id,when\n" + rows))
-    (column,) = decide(table)
+    (column,) = infer_columns(table)
     assert (column.kind, column.n_missing) == ("date", 1)
     days = np.array([0, 2.5, 2.5, 5])
     expected = (days - days.mean()) / days.std()
@@ -143,19 +143,19 @@ def test_dates_are_days(write) -> None:
 
 def test_plain_numbers_keep_their_size(write) -> None:
     table = read_items(write("items.csv", "id,x\na,1\nb,\nc,30\nd,8\n"))
-    encoding = encode(table, decide(table, {"x": "plain"}))
+    encoding = encode(table, infer_columns(table, {"x": "plain"}))
     np.testing.assert_array_equal(dense(encoding.features)[:, 0], [1, 8, 30, 8])
 
 
 def test_texts_without_a_word(write) -> None:
     table = read_items(write("items.csv", "id,x\na,! ?\nb,? !\n"))
     with pytest.raises(TableFileError, match=r"items.csv, 'x': "):
-        encode(table, decide(table, {"x": "text"}))
+        encode(table, infer_columns(table, {"x": "text"}))
 
 
 def test_numbers_with_thousands_apart(write) -> None:
     table = read_items(write("t.csv", "id;rent\na;1.740,14\nb;980,5\nc;1.234.567\nd;12\n"))
-    encoding = encode(table, decide(table, {"rent": "plain"}))
+    encoding = encode(table, infer_columns(table, {"rent": "plain"}))
     np.testing.assert_allclose(dense(encoding.features)[:, 0], [1740.14, 980.5, 1234567, 12])
     assert kinds_of(table) == {"rent": "number"}
 
@@ -167,7 +167,7 @@ def test_dates_with_dots(write) -> None:
 
 def test_codes_have_zeros_in_front(write) -> None:
     table = read_items(write("t.csv", "id,zip\na,07550\nb,99084\nc,07550\n"))
-    (column,) = decide(table)
+    (column,) = infer_columns(table)
     assert column.kind == "category"
     assert "zeros in front" in column.why
     lines = "id,note\na,the agent 007\nb,007\nc,some more words\nd,and yet more\n"
@@ -178,10 +178,10 @@ def test_an_infinite_cell_among_many_columns(write) -> None:
     header = "id," + ",".join(f"c{k}" for k in range(22))
     rows = ["a" + ",0" * 21 + ",1e999", "b" + ",1" * 21 + ",1", "c" + ",0" * 21 + ",0"]
     table = read_items(write("t.csv", "\n".join([header, *rows])))
-    assert {column.kind for column in decide(table)} == {"number"}
+    assert {column.kind for column in infer_columns(table)} == {"number"}
 
 
 def test_numbers_whose_squares_are_none(write) -> None:
     table = read_items(write("t.csv", "id,x\na,1e308\nb,2\nc,3\n"))
     with pytest.raises(TableFileError, match="line 2, column 'x': expected a finite number"):
-        encode(table, decide(table))
+        encode(table, infer_columns(table))

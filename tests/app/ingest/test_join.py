@@ -1,4 +1,4 @@
-"""Joining by id: the table's items are the items."""
+"""The join on item id: the items are those of the table."""
 
 from __future__ import annotations
 
@@ -226,3 +226,28 @@ def test_ids_that_look_alike_are_told(write) -> None:
     edges = write("edges.csv", "source,target\n10001,10002\n10001.0,007\n")
     report = plan(items, [links(edges)]).report.sources[1]
     assert report.lookalikes == (("10001.0", "10001"), ("007", "7"))
+
+
+# -- reports as text -----------------------------------------------------------------------------
+
+
+def test_the_description_of_a_graph(write) -> None:
+    items = read_items(write("t.csv", "id,x\n1,1\n2,2\n3,3\n4,5\n"))
+    file = write("e.csv", "from,to,minutes\n1,2,5\n2,1,5\n3,3,1\n1,9,2\n1.0,2,1\n")
+    graph = plan(items, [links(file, directed=True)], defaults=False).report.sources[0]
+    assert graph.describe() == f"path lengths in {file}, 2 directed edges each counting 1"
+    assert list(graph.remarks()) == [
+        "2 edges left out: 2 ids are not in the table, such as 9, 1.0",
+        "'1.0' there looks like '1' in the table; write ids alike",
+        "2 items have no edge in it, such as 3, 4",
+        "0 edges are there again, 1 lead nowhere else",
+        "not used: minutes; if one is how far, say e.csv:length=minutes",
+    ]
+
+
+def test_the_description_of_columns(write) -> None:
+    items = read_items(write("t.csv", "id,a,b,c,d,e\n1,1,2,3,4,5\n2,3,4,5,6,7\n"))
+    first, second = plan(items).report.sources
+    assert first.describe() == "distance of 5 columns: a, b, c, d, ..."
+    assert second.describe() == "paths over nearest neighbours of 5 columns: a, b, c, d, ..."
+    assert list(first.remarks()) == []

@@ -14,13 +14,13 @@ from metricmix import InputError, MatrixFileError, ModelFileError, TableFileErro
 from metricmix.app.ingest import (
     SourceSpec,
     join,
-    keep_inputs,
     load_inputs,
     parse_edges,
     parse_matrix,
     parse_source,
-    read_arrivals,
     read_items,
+    read_new_items,
+    save_inputs,
 )
 
 N, M = 30, 4
@@ -40,14 +40,14 @@ def world(write, tmp_path):
     write("new.csv", header + "\n".join(rows[N:]))
     edges = {(k, (k + 1) % N) for k in range(N)} | {(k, k * 7 % N) for k in range(1, N)}
     edges = sorted((u, v) for u, v in edges if u != v)
-    arriving = [(30, 2), (30, 17), (31, 30), (33, 31), (33, 5)]  # 32 has none
-    every = {pair: float(rng.integers(1, 9)) for pair in [*edges, *arriving]}
+    new_edges = [(30, 2), (30, 17), (31, 30), (33, 31), (33, 5)]  # 32 has none
+    every = {pair: float(rng.integers(1, 9)) for pair in [*edges, *new_edges]}
 
     def lines(pairs):
         return "\n".join(f"i{u},i{v},{every[u, v]:g}" for u, v in pairs)
 
     write("links.csv", "source,target,length\n" + lines(edges))
-    write("new-links.csv", "source,target,length\n" + lines(arriving) + "\ni1,i2,1\nq,i33,1\n")
+    write("new-links.csv", "source,target,length\n" + lines(new_edges) + "\ni1,i2,1\nq,i33,1\n")
     points = rng.normal(size=(N + M, 2))
     far = np.linalg.norm(points[:, None] - points, axis=2)
     np.save(tmp_path / "far.npy", far[:N, :N])
@@ -64,25 +64,25 @@ def specs(folder, *more):
 
 
 def attach(folder, **options):
-    """Keep the inputs of a fit, load them, and return the rows of the new items by source."""
-    gathered = join(
+    """Save the inputs of a fit, load them, and return the rows of the new items by source."""
+    joined = join(
         read_items(folder / "items.csv", label="class"),
         specs(folder, "near=knn:size,note:k=4"),
     )
-    keep_inputs(folder / "inputs.json.gz", gathered)
-    kept = load_inputs(folder / "inputs.json.gz")
+    save_inputs(folder / "inputs.json.gz", joined)
+    inputs = load_inputs(folder / "inputs.json.gz")
     options.setdefault("edges", [parse_edges(f"links={folder}/new-links.csv")])
     options.setdefault("matrices", [parse_matrix(f"far={folder}/new-far.npy")])
-    new, met = read_arrivals(kept, folder / "new.csv", **options)
-    stack = gathered.stack
-    rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in kept.sources}
-    return gathered, new, met, rows
+    new, reports = read_new_items(inputs, folder / "new.csv", **options)
+    stack = joined.stack
+    rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in inputs.sources}
+    return joined, new, reports, rows
 
 
 def test_every_source_of_new_items(world, tmp_path) -> None:
     every, far = world
-    gathered, new, met, rows = attach(tmp_path)
-    assert set(rows) == set(gathered.stack.names)
+    joined, new, reports, rows = attach(tmp_path)
+    assert set(rows) == set(joined.stack.names)
     assert all(values.shape == (M, N) for values in rows.values())
     assert new.items.labels == ("x", "y", "z", "x")
     np.testing.assert_allclose(rows["far"], far[N:, :N])
@@ -90,16 +90,21 @@ def test_every_source_of_new_items(world, tmp_path) -> None:
     lengths = np.full((N + M, N + M), np.inf)
     for (u, v), length in every.items():
         lengths[u, v] = lengths[v, u] = min(length, lengths[u, v])
-    lengths[:N, :N] = gathered.stack.source("links")  # attached: old paths stay as they are
+    lengths[:N, :N] = joined.stack.source("links")  # attached: old paths stay as they are
     np.fill_diagonal(lengths, 0)
     expected = shortest_path(np.where(np.isinf(lengths), 0, lengths), directed=False)[N:, :N]
     connected = [0, 1, 3]
     np.testing.assert_allclose(rows["links"][connected], expected[connected], rtol=1e-6)
     longest = max(length for (u, v), length in every.items() if max(u, v) < N)
-    bridge = gathered.stack.source("links").max() + longest
+    bridge = joined.stack.source("links").max() + longest
     np.testing.assert_allclose(rows["links"][2], bridge)
-    (how,) = met
-    assert (how.n_edges, how.n_left_out, how.foreign, how.n_without) == (5, 2, ("q",), 1)
+    (report,) = reports
+    assert (report.n_edges, report.n_left_out, report.foreign, report.n_without) == (
+        5,
+        2,
+        ("q",),
+        1,
+    )
 
 
 def test_an_old_item_that_comes_again_has_its_old_distances(world, tmp_path, write) -> None:
@@ -109,10 +114,10 @@ def test_an_old_item_that_comes_again_has_its_old_distances(world, tmp_path, wri
         "new.csv",
         "\n".join([header, rows[6].replace("i6,", "twin,"), rows[7].replace("i7,", "t,")]),
     )
-    gathered, _, _, rows_of = attach(tmp_path, edges=[], matrices=[_twin_rows(tmp_path)])
+    joined, _, _, rows_of = attach(tmp_path, edges=[], matrices=[_twin_rows(tmp_path)])
     for name in ("numbers", "categories", "note", "near"):
         np.testing.assert_allclose(
-            rows_of[name], gathered.stack.source(name)[[6, 7]], rtol=1e-5, atol=1e-6
+            rows_of[name], joined.stack.source(name)[[6, 7]], rtol=1e-5, atol=1e-6
         )
 
 
@@ -142,12 +147,12 @@ def test_sources_that_new_items_cannot_have(world, tmp_path) -> None:
     items = read_items(tmp_path / "items.csv", label="class")
     file = str(tmp_path / "links.csv")
     for kind in ("jaccard", "pagerank"):
-        gathered = join(items, [SourceSpec("around", kind, file)], defaults=False)
-        keep_inputs(tmp_path / "inputs.json.gz", gathered)
-        kept = load_inputs(tmp_path / "inputs.json.gz")
-        new, _ = read_arrivals(kept, tmp_path / "new.csv")
+        joined = join(items, [SourceSpec("around", kind, file)], defaults=False)
+        save_inputs(tmp_path / "inputs.json.gz", joined)
+        inputs = load_inputs(tmp_path / "inputs.json.gz")
+        new, _ = read_new_items(inputs, tmp_path / "new.csv")
         with pytest.raises(InputError, match=r"'around': .* put them into the table"):
-            kept.sources[0].cross(new, gathered.stack.source("around"))
+            inputs.sources[0].cross(new, joined.stack.source("around"))
 
 
 def test_rows_with_names(world, tmp_path, write) -> None:
@@ -160,7 +165,7 @@ def test_rows_with_names(world, tmp_path, write) -> None:
     np.testing.assert_allclose(found, far)
 
 
-def test_bad_arrivals(world, tmp_path, write) -> None:
+def test_bad_new_items(world, tmp_path, write) -> None:
     with pytest.raises(InputError, match="'far': expected the rows of the new items, found none"):
         attach(tmp_path, matrices=[])
     with pytest.raises(InputError, match=r"--matrix: .* among \['far'\], got 'near'"):
@@ -186,7 +191,7 @@ def _one_row(folder):
 
 def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
     file = tmp_path / "inputs.json.gz"
-    keep_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
+    save_inputs(file, join(read_items(tmp_path / "items.csv"), specs(tmp_path)))
     whole = file.read_bytes()
     content = json.loads(gzip.decompress(whole))
     file.write_bytes(whole[: len(whole) // 2])
@@ -214,7 +219,7 @@ def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
     file.write_bytes(gzip.compress(b"[" * 100_000))
     with pytest.raises(ModelFileError, match="found it damaged"):
         load_inputs(file)
-    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST", 1000)
+    monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST_FILE", 1000)
     file.write_bytes(whole)
     with pytest.raises(ModelFileError, match="found it damaged"):
         load_inputs(file)
@@ -240,21 +245,21 @@ def test_several_files_of_one_graph(world, tmp_path, write) -> None:
 def test_long_ways_into_a_graph_of_parts(write, tmp_path) -> None:
     items = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\n"))
     edges = write("e.csv", "source,target,length\na,b,1\nc,d,1\n")
-    gathered = join(items, [parse_edges(str(edges))], defaults=False)
-    keep_inputs(tmp_path / "i.gz", gathered)
-    kept = load_inputs(tmp_path / "i.gz")
+    joined = join(items, [parse_edges(str(edges))], defaults=False)
+    save_inputs(tmp_path / "i.gz", joined)
+    inputs = load_inputs(tmp_path / "i.gz")
     more = write("more.csv", "source,target,length\ng,a,100\n")
     new = write("new.csv", "id,x\ng,1\nh,2\n")
-    found, _ = read_arrivals(kept, new, edges=[parse_edges(f"e={more}")])
-    rows = kept.sources[0].cross(found, gathered.stack.source("e"))
+    found, _ = read_new_items(inputs, new, edges=[parse_edges(f"e={more}")])
+    rows = inputs.sources[0].cross(found, joined.stack.source("e"))
     np.testing.assert_array_equal(rows, [[100, 101, 101, 101], [2, 2, 2, 2]])
 
 
 def test_ids_may_stand_anywhere(write, tmp_path) -> None:
     items = read_items(write("items.csv", "group,code,x\nA,a,1\nA,b,2\nB,c,3\n"), id="code")
-    keep_inputs(tmp_path / "i.gz", join(items))
-    kept = load_inputs(tmp_path / "i.gz")
-    new, _ = read_arrivals(kept, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
+    save_inputs(tmp_path / "i.gz", join(items))
+    inputs = load_inputs(tmp_path / "i.gz")
+    new, _ = read_new_items(inputs, write("new.csv", "group,code,x\nA,p,1\nA,q,2\n"))
     assert new.items.ids == ("p", "q")
 
 
@@ -264,8 +269,8 @@ def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> Non
         SourceSpec("links", "paths", str(tmp_path / "rail.csv")),
         SourceSpec("rail", "paths", str(tmp_path / "links.csv")),
     ]
-    keep_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
-    kept = load_inputs(tmp_path / "i.gz")
+    save_inputs(tmp_path / "i.gz", join(read_items(tmp_path / "items.csv"), specs, defaults=False))
+    inputs = load_inputs(tmp_path / "i.gz")
     more = parse_edges(f"links={tmp_path / 'new-links.csv'}")
-    found, _ = read_arrivals(kept, tmp_path / "new.csv", edges=[more])
+    found, _ = read_new_items(inputs, tmp_path / "new.csv", edges=[more])
     assert list(found.edges) == [str(tmp_path / "rail.csv")]

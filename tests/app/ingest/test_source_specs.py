@@ -1,4 +1,4 @@
-"""Sources as people state them."""
+"""Source specifications: parsing, defaults, selected columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from metricmix import InputError
 from metricmix.app.ingest import (
     SourceSpec,
-    decide,
     default_specs,
+    infer_columns,
     parse_edges,
     parse_matrix,
     parse_source,
@@ -49,7 +49,7 @@ def test_stated_sources(text, expected) -> None:
         ("g=smoothed:g.csv:restart=2", "restart between 0 and 1"),
     ],
 )
-def test_sources_that_nobody_understands(text, sentence) -> None:
+def test_malformed_sources(text, sentence) -> None:
     with pytest.raises(InputError, match=sentence):
         parse_source(text)
 
@@ -72,7 +72,7 @@ c,3,1,blue,not a thing,C3
 
 @pytest.fixture
 def columns(write):
-    return decide(read_items(write("items.csv", TABLE)))
+    return infer_columns(read_items(write("items.csv", TABLE)))
 
 
 def test_defaults(columns) -> None:
@@ -88,7 +88,7 @@ def test_defaults(columns) -> None:
 
 
 def test_a_table_alone_has_neighbours(write) -> None:
-    mixed = decide(read_items(write("items.csv", TABLE)))
+    mixed = infer_columns(read_items(write("items.csv", TABLE)))
     assert default_specs(mixed, [], alone=True)[-1] == SourceSpec("neighbours", "knn")
     words = [column for column in mixed if column.name in ("note", "code")]
     assert default_specs(words, [], alone=True)[-1].metric == "cosine"
@@ -96,7 +96,7 @@ def test_a_table_alone_has_neighbours(write) -> None:
 
 def test_columns_by_name_and_pattern(columns) -> None:
     def chosen(text):
-        return [column.name for column in parse_source(text).chosen(columns)]
+        return [column.name for column in parse_source(text).select_columns(columns)]
 
     assert chosen("x=euclidean:weight,size") == ["weight", "size"]
     assert chosen("x=euclidean:*") == ["size", "weight", "colour", "note"]
@@ -117,6 +117,8 @@ def test_columns_of_edges_and_contradictions(tmp_path) -> None:
         parse_edges("f.csv:length:similarity")
     with pytest.raises(InputError, match="expected both from=COLUMN and to=COLUMN"):
         parse_edges("f.csv:from=a")
+    with pytest.raises(InputError, match=r"f.csv: expected one from, got 'a' and 'b'"):
+        parse_edges("f.csv:from=a:from=b:to=c")
 
 
 def test_an_option_that_is_none(tmp_path) -> None:

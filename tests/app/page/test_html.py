@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.page import Items, PageData, View, Weight, as_live, gather, write_page
-from metricmix.app.page.html import four_digits_kept, ids_of, roots
+from metricmix.app.page import Items, PageContent, View, Weight, as_live, page_content, write_page
+from metricmix.app.page.html import item_ids, quantise, to_float32
 from metricmix.exceptions import InputError
 
 HOSTILE = (
@@ -70,13 +70,13 @@ def unpacked(tags: Tags, data: dict[str, Any]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def simple(ids: tuple[str, ...], **others: Any) -> PageData:
+def simple(ids: tuple[str, ...], **others: Any) -> PageContent:
     n = len(ids)
     about = others.pop("about", ())
     items = Items(ids, ("a", "<b>"), np.arange(n) % 2, np.ones(n, bool), np.zeros(n, bool), about)
     view = View("mixture", np.arange(2.0 * n).reshape(n, 2))
     weight = Weight("<i>s", 1.0, about=others.pop("source", ""))
-    return PageData(others.pop("title", "t"), items, (view,), (weight,), **others)
+    return PageContent(others.pop("title", "t"), items, (view,), (weight,), **others)
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert tuple(data["about"]) == HOSTILE[::-1]
         assert data["weights"][0]["about"] == HOSTILE[0]
         assert [tuple(fact) for fact in data["facts"]] == list(facts)
-        assert ids_of(text) == list(HOSTILE)
+        assert item_ids(text) == list(HOSTILE)
         assert not set("<>&") & set(tags.scripts[0])
         assert [tag for tag, _ in tags.tags].count("script") == scripts
         assert "img" not in [tag for tag, _ in tags.tags]
@@ -121,7 +121,7 @@ def test_pages_nested_without_end_are_none(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     deep = text.replace('"ids":', '"deep":' + "[" * 10**6 + '"ids":', 1)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        ids_of(deep)
+        item_ids(deep)
 
 
 def test_scripts_write_no_markup(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_only_pages_become_live(text: str) -> None:
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
         as_live(text)
     with pytest.raises(InputError, match="page: expected a report written by metricmix"):
-        ids_of(text)
+        item_ids(text)
 
 
 def test_equal_data_give_equal_files(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def curved(n: int, *, directed: bool = False) -> mm.MetricMixtureClassifier:
 def test_paths_of_a_model_read_back(tmp_path: Path, directed: bool) -> None:
     n = 24
     model = curved(n, directed=directed)
-    write_page(tmp_path / "report.html", gather(model, n_bootstrap=5))
+    write_page(tmp_path / "report.html", page_content(model, n_bootstrap=5))
     tags, data = parsed(tmp_path / "report.html")
     arrays = unpacked(tags, data)
     assert [view["name"] for view in data["views"]] == ["mixture", "square", "other"]
@@ -230,7 +230,7 @@ def test_paths_of_a_model_read_back(tmp_path: Path, directed: bool) -> None:
 def test_beyond_800_items_near_pairs_are_held() -> None:
     n = 812
     model = curved(n)
-    data = gather(model, n_bootstrap=0)
+    data = page_content(model, n_bootstrap=0)
     paths = data.paths
     assert paths is not None
     assert not paths.complete
@@ -250,7 +250,7 @@ def test_four_digits_are_kept_in_32_bits() -> None:
     rng = np.random.default_rng(0)
     middles = (rng.integers(1000, 9999, 4000) + 0.5) * 10.0 ** rng.integers(-6, 4, 4000)
     values = middles * (1.0 + rng.choice([-1e-9, 1e-9], 4000))
-    kept = four_digits_kept(values)
+    kept = to_float32(values)
     assert kept.dtype == np.float32
     assert kept == pytest.approx(values, rel=2e-7)
     assert [f"{one:.4g}" for one in kept] == [f"{one:.4g}" for one in values]
@@ -259,22 +259,22 @@ def test_four_digits_are_kept_in_32_bits() -> None:
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_roots_are_near(sign: float) -> None:
+def test_quantised_values_are_near(sign: float) -> None:
     values = sign * np.random.default_rng(0).exponential(size=500) ** 2
     values[3] = 0.0
-    small, scale = roots(values)
+    small, scale = quantise(values)
     again = scale * (small / 65535.0) ** 2
     assert again[3] == 0.0
     assert (
         np.abs(again - values) <= 1.01 * np.sqrt(np.abs(values * scale)) / 65535.0 + 1e-10
     ).all()
-    assert roots(np.zeros(3))[1] == 0.0
+    assert quantise(np.zeros(3))[1] == 0.0
 
 
 def test_arrays_of_other_items_are_refused() -> None:
     items = Items(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
     with pytest.raises(InputError, match=r"expected coordinates \(1, 2\), got \(3, 2\)"):
-        PageData("t", items, (View("mixture", np.zeros((3, 2))),), ())
+        PageContent("t", items, (View("mixture", np.zeros((3, 2))),), ())
 
 
 def test_items_are_checked_before_anything_is_computed() -> None:

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from metricmix.app.page import layout
-from metricmix.app.page.layout import _of_perplexity, attract, place, repel, turn_to
+from metricmix.app.page.layout import (
+    align,
+    attractive_forces,
+    conditional_probabilities,
+    plane_coordinates,
+    repulsive_forces,
+)
 
 
 def groups(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -25,17 +31,17 @@ def purity(places: np.ndarray, group: np.ndarray) -> float:
 @pytest.mark.parametrize("n", [40, 400])
 def test_neighbours_are_of_the_same_group(n: int) -> None:
     distances, group = groups(n)
-    places = place(distances)
+    places = plane_coordinates(distances)
     assert purity(places, group) > 0.95
     assert places.mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-9)
     assert (places**2).sum(axis=1).mean() == pytest.approx(1.0)
-    assert (place(distances) == places).all()
+    assert (plane_coordinates(distances) == places).all()
 
 
 def test_of_very_many_items_some_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "LAID_OUT", 150)
+    monkeypatch.setattr(layout, "MAX_TSNE_ITEMS", 150)
     distances, group = groups(400)
-    assert purity(place(distances), group) > 0.9
+    assert purity(plane_coordinates(distances), group) > 0.9
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 11, 12, 13, 31])
@@ -48,7 +54,7 @@ def test_any_matrix_has_a_map(n: int, kind: str) -> None:
         distances[: n // 2, n // 2 :] = distances[n // 2 :, : n // 2] = np.inf
     elif kind == "oneway":
         distances = np.triu(distances) * 3.0
-    places = place(distances)
+    places = plane_coordinates(distances)
     assert places.shape == (n, 2)
     assert np.isfinite(places).all()
 
@@ -58,7 +64,7 @@ def test_turning_keeps_distances() -> None:
     places = rng.normal(size=(20, 2))
     angle = 1.2
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    assert turn_to(places @ turn * [1.0, -1.0], places) == pytest.approx(places)
+    assert align(places @ turn * [1.0, -1.0], places) == pytest.approx(places)
 
 
 def test_forces_are_sums_over_all_pairs() -> None:
@@ -66,7 +72,7 @@ def test_forces_are_sums_over_all_pairs() -> None:
     n = 300
     places = rng.normal(size=(2, n)).astype(np.float32)
     force = np.empty((2, n), np.float32)
-    total = repel(places[0], places[1], force)
+    total = repulsive_forces(places[0], places[1], force)
     differences = places[:, :, None].astype(float) - places[:, None, :]
     q = 1.0 / (1.0 + (differences**2).sum(axis=0))
     assert total == pytest.approx(q.sum() - n, rel=1e-5)
@@ -74,7 +80,7 @@ def test_forces_are_sums_over_all_pairs() -> None:
     indptr = np.arange(0, 2 * n + 1, 2, dtype=np.int32)
     indices = rng.integers(0, n, 2 * n).astype(np.int32)
     p = rng.random(2 * n).astype(np.float32)
-    attract(places[0], places[1], indptr, indices, p, force)
+    attractive_forces(places[0], places[1], indptr, indices, p, force)
     whole = np.zeros((n, n))
     np.add.at(whole, (np.repeat(np.arange(n), 2), indices), p)
     assert force == pytest.approx((whole * q * differences).sum(axis=2), abs=1e-4)
@@ -82,7 +88,7 @@ def test_forces_are_sums_over_all_pairs() -> None:
 
 def test_widths_give_the_perplexity() -> None:
     squares = np.random.default_rng(0).exponential(size=(50, 40))
-    p = _of_perplexity(squares, 10.0)
+    p = conditional_probabilities(squares, 10.0)
     assert p.sum(axis=1) == pytest.approx(1.0)
     entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
     assert np.exp(entropy) == pytest.approx(10.0, rel=1e-6)

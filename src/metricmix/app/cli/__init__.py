@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. One file per group of commands."""
+"""The command line: parse, call, print. Commands that are used together share a file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ except ImportError:  # an optional dependency
     ) from None
 
 from metricmix.app.cli.check import check
+from metricmix.app.cli.common import main
 from metricmix.app.cli.demo import demo, example
-from metricmix.app.cli.explore import explore
 from metricmix.app.cli.fit import fit
-from metricmix.app.cli.predict import explain, predict
+from metricmix.app.cli.predict import explain, explore, predict
 from metricmix.app.cli.repair import repair
 from metricmix.app.cli.reproduce import reproduce
 
@@ -41,24 +41,6 @@ def completion(context: click.Context, shell: str) -> None:
     assert kind is not None
     root = context.find_root()
     click.echo(kind(root.command, {}, "metricmix", "_METRICMIX_COMPLETE").source())
-
-
-class InOrder(click.Group):
-    """Commands in the order in which one needs them, and not by the alphabet."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return list(self.commands)
-
-
-@click.group(
-    cls=InOrder,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
-)
-@click.version_option(package_name="metricmix")
-def main() -> None:
-    """Learn one true metric from many dissimilarities."""
 
 
 COMMANDS = (

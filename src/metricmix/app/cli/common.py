@@ -1,15 +1,14 @@
-"""How all commands behave: options they share, one sentence for what goes wrong, interruptions."""
+"""What all commands share: the group, options, error messages, interruptions, a progress bar."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,192 +17,75 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest import SourceSpec
+    from metricmix.app.ingest.matrices import MatrixFile
 
 __all__ = [
     "FILE",
-    "Failure",
-    "command_of",
+    "CommandError",
+    "command_line",
     "complete_file",
-    "in_one_sentence",
     "interruptible",
     "json_option",
-    "one_sentence",
-    "pairs",
+    "main",
     "percent",
     "print_json",
-    "progress",
+    "progress_bar",
     "quiet_option",
-    "specs",
+    "read_matrix_file",
+    "report_errors",
+    "symmetrise_option",
     "uninterrupted",
 ]
 
 
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order of a typical session."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=OrderedGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Try: metricmix example citations (files of 600 papers, and what to do with them)",
+)
+@click.version_option(package_name="metricmix")
+def main() -> None:
+    """Learn one true metric from many dissimilarities."""
+
+
+# -- options -------------------------------------------------------------------------------------
+
 FILE = click.Path(path_type=Path)
-INTERRUPTED = 130
-OPTIONS = {
-    "id": "--id",
-    "label": "--label",
-    "name": "--name",
-    "kinds": "--kind",
-    "weight": "--edges",
-}
-ARGUMENT = re.compile(rf"^({'|'.join(OPTIONS)})(?=[:\[])")
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-class Failure(click.ClickException):
-    """What went wrong, in one sentence; exit code 2."""
-
-    exit_code = 2
-
-
-@contextmanager
-def one_sentence(file: Path) -> Iterator[None]:
-    """Turn errors into a sentence about the file, where they speak of D."""
-    from metricmix.exceptions import MetricMixError
-
-    try:
-        yield
-    except (MetricMixError, MemoryError) as error:
-        words = str(error) or f"{file}: not enough memory"
-        raise Failure(f"{file}: {words[3:]}" if words.startswith("D: ") else words) from None
-
-
-@contextmanager
-def interruptible(otherwise: str) -> Iterator[None]:
-    """Take a request to end (SIGTERM, as batch systems send it) for Ctrl-C; say what it means."""
-    with _handling(signal.SIGTERM, signal.default_int_handler):
-        try:
-            yield
-        except (KeyboardInterrupt, SystemError) as error:
-            from metricmix.exceptions import is_interruption
-
-            if not is_interruption(error):
-                raise
-            click.echo(f"interrupted; {otherwise}", err=True)
-            raise SystemExit(INTERRUPTED) from None
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let nothing interrupt what takes a moment and would be lost: writing the result."""
-    with _handling(signal.SIGTERM, signal.SIG_IGN), _handling(signal.SIGINT, signal.SIG_IGN):
-        yield
-
-
-@contextmanager
-def _handling(number: int, handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # where Python forbids it
-        yield
-        return
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
-@contextmanager
-def in_one_sentence(where: Path | None = None) -> Iterator[None]:
-    """Turn what metricmix, the file system or the memory refuses into one sentence.
-
-    Arguments of functions are called as the options they came from; `where` is what an error is
-    about that names no file, such as a full disk.
-    """
-    from metricmix.exceptions import MetricMixError
-
-    try:
-        yield
-    except MetricMixError as error:
-        words = " ".join(str(error).split())
-        raise Failure(ARGUMENT.sub(lambda found: OPTIONS[found[1]], words)) from None
-    except BrokenPipeError:  # who reads has read enough
-        raise
-    except OSError as error:
-        raise Failure(f"{error.filename or where or 'file'}: {error.strerror or error}") from None
-    except MemoryError:
-        raise Failure("not enough memory; take fewer items or sources") from None
-
-
-def percent(share: float) -> str:
-    """Return a share of 1 in percent, which are 100 only if nothing is lacking."""
-    return f"{share if share >= 1.0 else min(share, 0.99):.0%}"
-
-
-def print_json(record: dict[str, Any]) -> None:
-    """Print a record as one line of JSON, which has no infinities: null in their place."""
-    plain = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.items()
-    }
-    click.echo(json.dumps(plain, allow_nan=False))
-
-
-@contextmanager
-def progress(quiet: bool, words: dict[str, str]) -> Iterator[Callable[[str, float], None] | None]:
-    """Show a bar with the time left, on a terminal; nothing in a pipe.
-
-    Gives a function to call with the name of a stage and the share of the work done.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    width = max(map(len, words.values()))
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("starting".ljust(width), total=1.0)
-        yield lambda stage, share: bar.update(
-            task, completed=share, description=words.get(stage, stage).ljust(width)
-        )
-
-
-# -- options of commands that read people's files, and the command that says the same again -----
+symmetrise_option = click.option(
+    "--symmetrise",
+    type=click.Choice(["mean", "min", "max"]),
+    help="What to make of entries that differ there and back.",
+)
 
 
 def complete_file(*_: object) -> list[CompletionItem]:
-    """Tell the shell that a file is meant, for options that are more than a path."""
+    """Let the shell complete file names, for options that hold more than a path."""
     return [CompletionItem("", type="file")]
 
 
-def specs(parse: Callable[[str], SourceSpec], texts: tuple[str, ...]) -> list[SourceSpec]:
-    """Read what an option stated, as often as it was given."""
-    with in_one_sentence():
-        return [parse(text) for text in texts]
+def read_matrix_file(file: Path, symmetrise: str | None = None) -> MatrixFile:
+    """Read a matrix, and make it symmetric if `symmetrise` says how."""
+    from metricmix.app import matrix_check
+    from metricmix.app.ingest.matrices import read_matrix
+
+    with report_errors(file):
+        matrix = read_matrix(file)
+    return matrix if symmetrise is None else matrix_check.symmetrise(matrix, symmetrise)
 
 
-def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    """Read ``NAME=VALUE``, as often as it was given."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        if not (equals and name and value):
-            raise Failure(f"{option}: expected COLUMN=KIND, such as zip=category, got {text!r}")
-        found[name] = value
-    return found
-
-
-def command_of(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
-    """Return what to type to run a command again: all that was stated, in the order of its help."""
+def command_line(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
+    """Return the command line that repeats a command: all stated options, in order of its help."""
     words = ["metricmix", str(context.info_name)]
     arguments = []
     for parameter in context.command.params:
@@ -226,3 +108,146 @@ def command_of(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join([*words, "--", *arguments])
     return shlex.join([*words[:2], *arguments, *words[2:]])
+
+
+# -- errors and interruptions --------------------------------------------------------------------
+
+INTERRUPTED = 130
+OPTIONS = {
+    "id": "--id",
+    "label": "--label",
+    "name": "--name",
+    "kinds": "--kind",
+    "weight": "--edges",
+}
+"""The options that arguments of library functions come from."""
+
+
+class CommandError(click.ClickException):
+    """An error message of one sentence; exit code 2."""
+
+    exit_code = 2
+
+
+@contextmanager
+def report_errors(file: Path | None = None, *, exit_code: int = 2) -> Iterator[None]:
+    """Turn errors of metricmix, of the file system and of memory into one sentence.
+
+    Arguments of library functions are replaced by the options they come from, and the argument
+    ``D`` by `file`. An error of the file system that names no file, such as a full disk, is
+    reported for `file` too.
+    """
+    from metricmix.exceptions import InputError, MetricMixError
+
+    try:
+        yield
+        return
+    except BrokenPipeError:  # the reader closed the pipe
+        raise
+    except InputError as error:
+        name, bracket, key = error.argument.partition("[")
+        if error.argument == "D" and file is not None:
+            error = error.replace(argument=file)
+        elif name in OPTIONS:
+            error = error.replace(argument=OPTIONS[name] + bracket + key)
+        message = " ".join(str(error).split())
+    except MetricMixError as error:
+        message = " ".join(str(error).split())
+    except OSError as error:
+        message = f"{error.filename or file or 'file'}: {error.strerror or error}"
+    except MemoryError:
+        message = "not enough memory; take fewer items or sources"
+    raise CommandError(message) if exit_code == 2 else click.ClickException(message)
+
+
+@contextmanager
+def interruptible(consequence: str) -> Iterator[None]:
+    """Exit with code 130 on Ctrl-C and SIGTERM, which batch systems send; print `consequence`."""
+    with _signal_handler(signal.SIGTERM, signal.default_int_handler):
+        try:
+            yield
+        except (KeyboardInterrupt, SystemError) as error:
+            from metricmix.exceptions import is_interruption
+
+            if not is_interruption(error):
+                raise
+            click.echo(f"interrupted; {consequence}", err=True)
+            raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ignore interruptions, for the moment that writing the result takes."""
+    with (
+        _signal_handler(signal.SIGTERM, signal.SIG_IGN),
+        _signal_handler(signal.SIGINT, signal.SIG_IGN),
+    ):
+        yield
+
+
+@contextmanager
+def _signal_handler(number: int, handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # where Python forbids it
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+# -- output --------------------------------------------------------------------------------------
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent; 100 % only if exact."""
+    return f"{fraction if fraction >= 1.0 else min(fraction, 0.99):.0%}"
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """Print a record as one line of JSON; numbers that are not finite become null."""
+    plain = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in record.items()
+    }
+    click.echo(json.dumps(plain, allow_nan=False))
+
+
+@contextmanager
+def progress_bar(
+    steps: Mapping[str, str] | None = None, *, quiet: bool = False, width: int = 50
+) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar with the time left on a terminal, and nothing in a pipe.
+
+    Gives a function to call with the name of a step and the fraction of all work that is done.
+    `steps` maps names to what is shown; other names are shown as they are, cut to `width`.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda step, fraction: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    shown = steps or {}
+    width = max(map(len, shown.values()), default=width)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("starting".ljust(width), total=1.0)
+        yield lambda step, fraction: bar.update(
+            task, completed=fraction, description=shown.get(step, step)[:width].ljust(width)
+        )

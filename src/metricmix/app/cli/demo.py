@@ -1,4 +1,4 @@
-"""``metricmix demo``: the main job on embedded data."""
+"""``metricmix demo`` and ``metricmix example``: data to try the other commands with."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from metricmix.app.cli.common import Failure, interruptible, one_sentence, quiet_option
+from metricmix.app.cli.common import (
+    CommandError,
+    interruptible,
+    progress_bar,
+    quiet_option,
+    report_errors,
+)
 
 if TYPE_CHECKING:
     from metricmix.app.demo import Demo
     from metricmix.datasets.example_files import ExampleFiles
 
-__all__ = ["demo", "draw_demo", "example"]
+__all__ = ["demo", "example"]
+
+WIDTH = 88
+NOTES = {
+    "mixture": "learned weights of eight graphs",
+    "best single": "the graph with the lowest objective",
+    "uniform weights": "the same eight graphs, 1/8 each",
+    "full metric": "the images, which the graphs only sketch",
+}
+"""On the metrics that the demo compares."""
 
 
 @click.command(short_help="The main job on embedded data, in half a minute.")
@@ -35,40 +50,31 @@ def demo(out: Path, splits: int, items: int, seed: int) -> None:
     Prints how often the nearest labelled image has the right digit, says whether the result is a
     metric, and draws how the objective fell.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from metricmix.app.demo import run_demo
+    from metricmix.app.demo import draw_demo, run_demo
 
     started = time.perf_counter()
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("learning", total=splits)
+    with progress_bar({"learning": "learning"}) as show:
         found = run_demo(
             n_items=items,
             n_splits=splits,
             seed=seed,
-            on_split=lambda split: bar.update(task, completed=split),
+            on_split=lambda split: show("learning", split / splits),
         )
-    _print_demo(found, splits)
+    print_demo(found, splits)
     picture = draw_demo(found, out / "convergence")
     click.echo(f"convergence: {picture}   ({time.perf_counter() - started:.0f} s in all)")
 
 
-def _print_demo(found: Demo, splits: int) -> None:
+def print_demo(found: Demo, splits: int) -> None:
+    """Print the accuracies as a table, the mixture, and whether the result is a metric."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    notes = {
-        "mixture": "learned weights of eight graphs",
-        "best single": "the graph with the lowest objective",
-        "uniform weights": "the same eight graphs, 1/8 each",
-        "full metric": "the images, which the graphs only sketch",
-    }
-    unlabelled = found.n_items - found.n_labelled
+    n = found.n_items
     table = Table(
-        title=f"1-NN accuracy, {found.n_labelled} labelled and {unlabelled} unlabelled digits",
+        title=f"1-NN accuracy, {found.n_labelled} labelled and {n - found.n_labelled} unlabelled "
+        "digits",
         caption=f"mean ± standard deviation over {splits} random splits",
         title_justify="left",
         caption_justify="left",
@@ -78,48 +84,29 @@ def _print_demo(found: Demo, splits: int) -> None:
     table.add_column("accuracy", justify="right")
     table.add_column("")
     for method, values in found.accuracy.items():
-        table.add_row(method, f"{values.mean():.3f} ± {values.std():.3f}", notes[method])
-    Console(width=88).print(table)
-    report = found.violations
-    verdict = "is a metric" if report.is_metric() else "is NOT a metric"
-    n = found.n_items
-    terms = textwrap.wrap(f"learned: {found.mixture}", 88, subsequent_indent=" " * 9)
-    click.echo("\n".join(terms))
+        table.add_row(method, f"{values.mean():.3f} ± {values.std():.3f}", NOTES[method])
+    Console(width=WIDTH).print(table)
+    violations = found.violations
+    verdict = "is a metric" if violations.is_metric() else "is NOT a metric"
+    click.echo(textwrap.fill(f"learned: {found.mixture}", WIDTH, subsequent_indent=" " * 9))
     click.echo(
-        f"The result {verdict}: largest violation {report.triangle:.1g} over all "
+        f"The result {verdict}: largest violation {violations.triangle:.1g} over all "
         f"{n * (n - 1) * (n - 2) // 2:,} triangle inequalities."
     )
 
 
-def draw_demo(found: Demo, target: Path) -> Path:
-    """Draw how the objective fell, as PNG and SVG; return the former."""
-    from metricmix.plots import plot_convergence, save_figure
-
-    picture = plot_convergence(
-        found.traces,
-        optimum=found.optimum,
-        title="Algorithm 1 on eight graphs of digits, from four starts",
-        ylabel="objective",
-    )
-    return save_figure(picture, target)[0]
-
-
-# -- ``metricmix example``: files to try the other commands with --------------------------------
-
-WIDTH = 88
-
-
-def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_name(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    """Return the names of examples that begin with a text."""
     from metricmix.datasets.example_files import EXAMPLES
 
-    return [name for name in EXAMPLES if name.startswith(incomplete)]
+    return [name for name in EXAMPLES if name.startswith(text)]
 
 
 @click.command(
     short_help="Files to try the commands with.",
     epilog="Try: metricmix example citations (600 papers that cite each other)",
 )
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=complete_name)
 @click.option(
     *("-o", "--out"),
     type=click.Path(path_type=Path),
@@ -141,32 +128,21 @@ def example(name: str | None, out: Path | None, listed: bool, force: bool, quiet
 
         if listed or name is None:
             if out is not None or force:
-                raise Failure(f"NAME: expected one of {', '.join(EXAMPLES)}, to write its files")
-            _print_list(list(EXAMPLES.values()))
+                raise CommandError(
+                    f"NAME: expected one of {', '.join(EXAMPLES)}, to write its files"
+                )
+            print_examples(list(EXAMPLES.values()))
             return
         if name not in EXAMPLES:
-            raise Failure(f"NAME: expected one of {', '.join(EXAMPLES)}, got {name!r}")
+            raise CommandError(f"NAME: expected one of {', '.join(EXAMPLES)}, got {name!r}")
         chosen, folder = EXAMPLES[name], Path(name) if out is None else out
-        before = chosen.there_already(folder)
+        before = chosen.existing_files(folder)
         if before and not force:
-            raise Failure(f"{before[0]}: there already; pass --force to overwrite it")
-        with one_sentence(folder):
+            raise CommandError(f"{before[0]}: there already; pass --force to overwrite it")
+        with report_errors(folder):
             chosen.write(folder, overwrite=force)
-    if not quiet:
-        _print_next(chosen, folder)
-
-
-def _print_list(examples: list[ExampleFiles]) -> None:
-    width = max(len(one.name) for one in examples) + 2
-    for one in examples:
-        first = f"{one.name:<{width}}"
-        click.echo(
-            textwrap.fill(one.about, WIDTH, initial_indent=first, subsequent_indent=" " * width)
-        )
-    click.echo("\nwrite one: metricmix example NAME")
-
-
-def _print_next(chosen: ExampleFiles, folder: Path) -> None:
+    if quiet:
+        return
     click.echo(textwrap.fill(chosen.about, WIDTH))
     width = max(map(len, chosen.files)) + len(str(folder)) + 1
     for file, what in chosen.files.items():
@@ -174,3 +150,14 @@ def _print_next(chosen: ExampleFiles, folder: Path) -> None:
     click.echo("next:")
     for command in chosen.commands_in(folder):
         click.echo(f"  {command}")
+
+
+def print_examples(examples: list[ExampleFiles]) -> None:
+    """Print the names of all examples, and what they are about."""
+    width = max(len(one.name) for one in examples) + 2
+    for one in examples:
+        name = f"{one.name:<{width}}"
+        click.echo(
+            textwrap.fill(one.about, WIDTH, initial_indent=name, subsequent_indent=" " * width)
+        )
+    click.echo("\nwrite one: metricmix example NAME")

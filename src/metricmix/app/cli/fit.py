@@ -1,12 +1,11 @@
-"""``metricmix fit``: from people's files to labels, a metric and a page."""
+"""``metricmix fit``: from user files to labels, a metric and a page."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,180 +13,29 @@ import click
 
 from metricmix.app.cli.common import (
     FILE,
-    Failure,
-    command_of,
+    CommandError,
+    command_line,
     complete_file,
-    in_one_sentence,
     interruptible,
     json_option,
-    pairs,
     print_json,
-    progress,
+    progress_bar,
     quiet_option,
-    specs,
+    report_errors,
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest import Joined, Plan
+    from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
-    from metricmix.estimators.comparison import Comparison
 
-__all__ = ["as_record", "fit", "plan_record", "print_outcome", "print_plan"]
+__all__ = ["fit", "print_outcome", "print_plan"]
 
 
 SHOWN = 4
+"""Columns that are left out or doubtful, listed at most."""
 CLASSES = 8
 """Classes that are listed with their sizes."""
-
-
-# -- what was joined -----------------------------------------------------------------------------
-
-
-def print_plan(plan: Plan, seconds: float | None = None) -> None:
-    """Tell what was joined; with the time that is expected, what it would take."""
-    from metricmix.app.ingest.match import described, remarks
-
-    report, items = plan.report, plan.items
-    click.echo(
-        f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
-        f"with a label ({_sizes(report.classes)})"
-    )
-    for column in report.columns:
-        missing = f", {column.n_missing:,} missing" if column.n_missing else ""
-        if seconds is not None:
-            click.echo(f"  column {column.name!r}: {column.kind} ({column.why}{missing})")
-    if seconds is None:
-        _print_odd_columns(report)
-    for line in _odd_labels(report.classes):
-        click.echo(f"  {line}")
-    click.echo(f"{len(report.sources)} source{'s' * (len(report.sources) > 1)}")
-    width = max(len(source.name) for source in report.sources)
-    seen: set[str] = set()
-    for source in report.sources:
-        click.echo(f"  {source.name:<{width}}  {described(source)}")
-        if source.file not in seen:
-            for line in remarks(source):
-                click.echo(f"  {'':<{width}}  {line}")
-        seen.add(source.file)
-    if report.directed:
-        click.echo("the metric is directed: the way back may be longer")
-    if seconds is not None:
-        click.echo(f"would take about {_size(report.memory_bytes)} of memory, {_time(seconds)}")
-
-
-def _sizes(classes: dict[str, int]) -> str:
-    sizes = [f"{name} {count}" for name, count in Counter(classes).most_common(CLASSES)]
-    more = len(classes) - len(sizes)
-    return ", ".join([*sizes, *([f"and {more} more"] if more > 0 else [])])
-
-
-def _print_odd_columns(report: Joined) -> None:
-    """Tell of columns that are left out, and of those that may be mistaken for categories."""
-    odd = [
-        f"column {column.name!r} is left out: {column.why}"
-        if column.kind == "ignore"
-        else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
-        for column in report.columns
-        if column.kind == "ignore" or (column.kind == "category" and ("," in column.why))
-    ]
-    for line in odd[:SHOWN]:
-        click.echo(f"  {line}")
-    if len(odd) > SHOWN:
-        click.echo(f"  and {len(odd) - SHOWN} more such columns; --dry-run tells all")
-
-
-def _odd_labels(classes: dict[str, int]) -> Iterator[str]:
-    """Yield remarks on labels that may be mistyped: those that look alike, and single ones."""
-    import difflib
-
-    from metricmix.app.ingest.match import some
-
-    names = list(classes)
-    for k, name in enumerate(names):
-        for other in names[k + 1 :]:
-            alike = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio() > 0.8
-            few = min(classes[name], classes[other]) <= 2 and not name.isdigit()
-            if name.casefold() == other.casefold() or (alike and few and len(name) > 3):
-                yield f"labels {name!r} and {other!r} look alike; are they two classes?"
-    single = [name for name, count in classes.items() if count == 1]
-    if single:
-        yield f"a single item has the label {some(single, ' or ')}: too few to learn from"
-
-
-def _size(amount: float) -> str:
-    return f"{amount / 2**30:.1f} GiB" if amount > 2**29 else f"{max(1, amount / 2**20):.0f} MiB"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{max(1.0, seconds):.0f} seconds"
-
-
-# -- what came out -------------------------------------------------------------------------------
-
-
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
-    """Tell what was learned, how good it is, and what to look at."""
-    if outcome.settings.tune:
-        click.echo(f"chosen by cross-validation: rule {outcome.model.rule}, rho {_rho(outcome)}")
-    table = outcome.weights
-    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
-    width = max(len(str(name)) for name, *_ in rows)
-    click.echo("learned weights")
-    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
-        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
-    if outcome.comparison is not None:
-        _print_comparison(outcome.comparison, outcome.how_judged)
-    for note in outcome.notes:
-        click.echo(f"note: {note}")
-    click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
-    if "report.html" in outcome.files:
-        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
-
-
-def _rho(outcome: FitOutcome) -> str:
-    return "default" if outcome.model.rho is None else f"{outcome.model.rho:g}"
-
-
-def _print_comparison(found: Comparison, how: str) -> None:
-    click.echo(f"accuracy ({how})")
-    shown = [found[kind] for kind in ("learned", "equal", "best-single", "most-frequent")]
-    for method in shown:
-        mean, error = 100 * method.mean, 100 * method.standard_error
-        chosen = "   (chosen without the held-out labels)" if method.kind == "best-single" else ""
-        click.echo(f"  {method.name:<20} {mean:5.1f} % ± {error:.1f}{chosen}")
-    learned = shown[0]
-    better = [m for m in shown[1:3] if m.mean > learned.mean + learned.standard_error]
-    if better:
-        best = max(better, key=lambda method: method.mean)
-        click.echo(f"  note: here {best.name} did better than learning")
-
-
-# -- JSON ----------------------------------------------------------------------------------------
-
-
-def plan_record(plan: Plan, seconds: float) -> dict[str, Any]:
-    """Return what would be joined, in terms of JSON."""
-    record = asdict(plan.report)
-    return {
-        "table": str(plan.items.source),
-        "id_column": plan.items.id_column,
-        **record,
-        "seconds": round(seconds, 1),
-    }
-
-
-def as_record(outcome: FitOutcome) -> dict[str, Any]:
-    """Return what came out, in terms of JSON."""
-    from metricmix.app.pipeline.run_record import found_record
-
-    found = found_record(outcome.model, outcome.gathered, outcome.weights, outcome.comparison)
-    return {**found, "notes": list(outcome.notes), "seconds": outcome.seconds}
-
-
-# -- ``metricmix fit``: from people's files to labels, a metric and a page ----------------------
-
-STAGES = {
+STEPS = {
     "sources": "computing the sources",
     "learning": "learning the weights",
     "intervals": "intervals of the weights",
@@ -322,93 +170,162 @@ def fit(
     Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
     """
     began = time.perf_counter()
-    if stated["folds"] == 1:
-        raise Failure("--folds: expected 0 for none, or 2 at least, got 1")
     out = out or Path(f"{table.stem}-metric")
     with interruptible("nothing was written"):
-        settings = _settings(table, stated)
         from metricmix.app.pipeline import fit_files, plan_files
+        from metricmix.app.pipeline.fit_run import expected_seconds, plan_record
 
+        settings = fit_settings(table, stated)
         if not dry_run:
-            _check_out(out, force)
-        with in_one_sentence():
+            confirm_folder(out, force)
+        with report_errors():
             plan = plan_files(settings)
         if dry_run:
-            _tell_plan(plan, settings, as_json)
+            if as_json:
+                print_json(plan_record(plan, settings))
+            else:
+                print_plan(plan, sum(expected_seconds(plan, settings).values()))
             return
         if not (quiet or as_json):
             print_plan(plan)
-        with in_one_sentence(out), progress(quiet, STAGES) as on_progress:
-            command = command_of(context, leave_out=("quiet", "as_json", "force"))
+        with report_errors(out), progress_bar(STEPS, quiet=quiet) as on_progress:
+            command = command_line(context, leave_out=("quiet", "as_json", "force"))
             outcome = fit_files(plan, settings, out, command=command, on_progress=on_progress)
     if as_json:
-        print_json({**as_record(outcome), "out": str(out), "files": list(outcome.files)})
+        more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
+        print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
         print_outcome(outcome, out, time.perf_counter() - began)
 
 
-def _settings(table: Path, stated: dict[str, Any]) -> FitSettings:
-    from metricmix.app.ingest.source_specs import parse_edges, parse_matrix, parse_source
-    from metricmix.app.pipeline.run_record import FitSettings
+def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
+    """Return the settings that the options state."""
+    from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
+    from metricmix.app.pipeline import FitSettings
 
-    by_hand = specs(parse_source, stated["source"])
-    sources = specs(parse_edges, stated["edges"]) + specs(parse_matrix, stated["matrix"]) + by_hand
+    if stated["folds"] == 1:
+        raise CommandError("--folds: expected 0 for none, or 2 at least, got 1")
+    kinds = {}
+    for text in stated["kind"]:
+        column, _, kind = text.rpartition("=")
+        if not (column and kind):
+            raise CommandError(f"--kind: expected COLUMN=KIND, such as zip=category, got {text!r}")
+        kinds[column] = kind
+    parsers: dict[str, Callable[[str], Any]] = {
+        "source": parse_source,
+        "edges": parse_edges,
+        "matrix": parse_matrix,
+    }
+    with report_errors():
+        specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
+    names = ("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report")
     return FitSettings(
         str(table),
         stated["label"],
         stated["id_column"],
-        tuple(sources),
-        defaults=not by_hand,
-        kinds=pairs("--kind", stated["kind"]),
+        (*specs["edges"], *specs["matrix"], *specs["source"]),
+        defaults=not specs["source"],
+        kinds=kinds,
         n_bootstrap=stated["bootstrap"],
         n_splits=stated["folds"],
-        **{
-            name: stated[name]
-            for name in (
-                *("rule", "objective", "rho", "constraint", "tune", "seed"),
-                *("keep_metric", "report", "title", "name"),
-            )
-        },
+        **{name: stated[name] for name in (*names, "title", "name")},
     )
 
 
-def _check_out(out: Path, force: bool) -> None:
-    """Refuse a folder that cannot be written, and one that holds something, unless agreed to."""
-    import os
+def confirm_folder(out: Path, force: bool) -> None:
+    """Check that a run can be written to a folder; ask before an earlier one is replaced."""
+    from metricmix.app.pipeline.run_folder import check_output_folder
 
-    if out.exists() and not out.is_dir():
-        raise Failure(f"{out}: expected a folder to write, found a file; name another with -o")
-    if out.is_symlink() and not out.exists():
-        raise Failure(f"{out}: expected a folder to write, found a link that leads nowhere")
-    parent = out if out.exists() else out.absolute().parent
-    if not parent.is_dir():
-        raise Failure(f"{parent}: no such folder to write {out.name} to")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise Failure(f"{parent}: no permission to write there; name another folder with -o")
-    if not out.is_dir() or not any(out.iterdir()):
+    with report_errors():
+        check_output_folder(out)
+    if force or not out.is_dir() or not any(out.iterdir()):
         return
-    from metricmix.app.pipeline.run_folder import FILES, RUN, is_run
-
-    foreign = [name for name in FILES if (out / name).exists()]
-    if foreign and not is_run(out):
-        raise Failure(
-            f"{out}: holds {foreign[0]}, and no {RUN} that says it is of an earlier run; name "
-            "another folder with -o"
-        )
-    if force:
-        return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        if click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):
-            return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise CommandError(f"{out}: not empty; pass --force to replace an earlier result in it")
+    if not click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):
         raise SystemExit(2)
-    raise Failure(f"{out}: not empty; pass --force to replace an earlier result in it")
 
 
-def _tell_plan(plan: Any, settings: FitSettings, as_json: bool) -> None:
-    from metricmix.app.pipeline.fit_run import expected_seconds
+# -- output --------------------------------------------------------------------------------------
 
-    seconds = sum(expected_seconds(plan, settings).values())
-    if as_json:
-        print_json(plan_record(plan, seconds))
+
+def print_plan(plan: Plan, seconds: float | None = None) -> None:
+    """Print what was joined; if the expected time is given, all columns and the cost too."""
+    from metricmix.app.pipeline.fit_run import label_remarks
+
+    report, items = plan.report, plan.items
+    sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(CLASSES)]
+    if len(report.classes) > CLASSES:
+        sizes.append(f"and {len(report.classes) - CLASSES} more")
+    click.echo(
+        f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
+        f"with a label ({', '.join(sizes)})"
+    )
+    if seconds is None:
+        doubtful = [
+            f"column {column.name!r} is left out: {column.why}"
+            if column.kind == "ignore"
+            else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
+            for column in report.columns
+            if column.kind == "ignore" or (column.kind == "category" and ("," in column.why))
+        ]
+        for line in doubtful[:SHOWN]:
+            click.echo(f"  {line}")
+        if len(doubtful) > SHOWN:
+            click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run tells all")
     else:
-        print_plan(plan, seconds)
+        for column in report.columns:
+            missing = f", {column.n_missing:,} missing" if column.n_missing else ""
+            click.echo(f"  column {column.name!r}: {column.kind} ({column.why}{missing})")
+    for line in label_remarks(report.classes):
+        click.echo(f"  {line}")
+    click.echo(f"{len(report.sources)} source{'s' * (len(report.sources) > 1)}")
+    width = max(len(source.name) for source in report.sources)
+    seen: set[str] = set()
+    for source in report.sources:
+        click.echo(f"  {source.name:<{width}}  {source.describe()}")
+        if source.file not in seen:
+            for line in source.remarks():
+                click.echo(f"  {'':<{width}}  {line}")
+        seen.add(source.file)
+    if report.directed:
+        click.echo("the metric is directed: the way back may be longer")
+    if seconds is not None:
+        size = report.memory_bytes
+        memory = f"{size / 2**30:.1f} GiB" if size > 2**29 else f"{max(1, size / 2**20):.0f} MiB"
+        minutes, some = f"{seconds / 60:.0f} minutes", f"{max(1.0, seconds):.0f} seconds"
+        click.echo(f"would take about {memory} of memory, {minutes if seconds > 100 else some}")
+
+
+def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
+    """Print the weights, the accuracies, and which files were written."""
+    if outcome.settings.tune:
+        from metricmix.estimators.rules import as_rule
+
+        rho = "default" if outcome.model.rho is None else f"{outcome.model.rho:g}"
+        rule = as_rule(outcome.model.rule).name
+        click.echo(f"chosen by cross-validation: rule {rule}, rho {rho}")
+    table = outcome.weights
+    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
+    width = max(len(str(name)) for name, *_ in rows)
+    click.echo("learned weights")
+    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
+        interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
+        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
+    if outcome.comparison is not None:
+        click.echo(f"accuracy ({outcome.how_evaluated})")
+        kinds = ("learned", "equal", "best-single", "most-frequent")
+        methods = [outcome.comparison[kind] for kind in kinds]
+        for method in methods:
+            mean, error = 100 * method.mean, 100 * method.standard_error
+            note = "   (chosen without the held-out labels)" * (method.kind == "best-single")
+            click.echo(f"  {method.name:<20} {mean:5.1f} % ± {error:.1f}{note}")
+        learned, *simple, _ = methods
+        best = max(simple, key=lambda method: method.mean)
+        if best.mean > learned.mean + learned.standard_error:
+            click.echo(f"  note: here {best.name} did better than learning")
+    for note in outcome.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
+    if "report.html" in outcome.files:
+        click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")

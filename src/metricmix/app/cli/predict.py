@@ -1,8 +1,12 @@
-"""``metricmix predict``: labels for new items."""
+"""Commands that use a fitted model: ``metricmix predict``, ``explain`` and ``explore``."""
 
 from __future__ import annotations
 
+import errno
 import json
+import sys
+import threading
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,28 +15,25 @@ import click
 
 from metricmix.app.cli.common import (
     FILE,
-    Failure,
+    CommandError,
     complete_file,
-    in_one_sentence,
     interruptible,
     json_option,
     print_json,
+    progress_bar,
     quiet_option,
-    specs,
+    report_errors,
 )
 
 if TYPE_CHECKING:
     from metricmix.app.ingest import ItemTable
-    from metricmix.app.ingest.new_items import ArrivedEdges
+    from metricmix.app.ingest.new_items import NewEdgesReport
     from metricmix.app.pipeline import NewLabel
+    from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier
     from metricmix.estimators.attribution import Contributions
 
-__all__ = ["explain", "predict"]
-
-
-THEY = ("is", "are")
-COLUMNS = ("id", "label", "confidence", "nearest", "distance")
+__all__ = ["explain", "explore", "predict"]
 
 
 @click.command(
@@ -83,77 +84,65 @@ def predict(
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
-    with interruptible("nothing was written"):
-        from metricmix.app.ingest import parse_edges, parse_matrix, read_arrivals
+    with interruptible("nothing was written"), report_errors():
+        from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_files
+        from metricmix.app.pipeline.run_folder import as_csv, label_rows
+        from metricmix.atomic import replacing
 
         if out is not None and out.exists() and not force:
-            raise Failure(f"{out}: there already; pass --force to overwrite it")
-        graphs, rows = specs(parse_edges, edges), specs(parse_matrix, matrix)
-        with in_one_sentence():
-            run = open_run(model)
-            kept = run.inputs()
-            new, met = read_arrivals(kept, items, edges=graphs, matrices=rows)
-            labels = list(predict_files(run.model, kept, new))
-            text = _as_json(labels) if as_json else _as_csv(labels)
-            if out is None:
-                click.echo(text, nl=False)
-            else:
-                _write(out, text)
+            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+        graphs, rows = [parse_edges(text) for text in edges], [parse_matrix(t) for t in matrix]
+        run = open_run(model)
+        kept = run.inputs()
+        new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
+        labels = list(predict_files(run.model, kept, new))
+        if as_json:
+            text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
+        else:
+            text = as_csv(label_rows(labels))
+        if out is None:
+            click.echo(text, nl=False)
+        else:
+            with replacing(out) as file:
+                file.write(text.encode())
     if not quiet:
-        _tell(new.items, labels, met, out)
+        print_edges_left_out(joined)
+        print_accuracy(new.items, labels)
+        if out is not None:
+            click.echo(f"{out}: {len(labels)} new items", err=True)
 
 
-def _as_csv(labels: list[NewLabel]) -> str:
-    from metricmix.app.pipeline.run_record import as_csv
-
-    numbers = (
-        (one.id, one.label, f"{one.confidence:.4f}", one.nearest, f"{one.distance:.6g}")
-        for one in labels
-    )
-    return as_csv([COLUMNS, *numbers])
-
-
-def _as_json(labels: list[NewLabel]) -> str:
-    return "".join(json.dumps(asdict(one)) + "\n" for one in labels)
-
-
-def _write(out: Path, text: str) -> None:
-    from metricmix.atomic import replacing
-
-    with replacing(out) as file:
-        file.write(text.encode())
-
-
-def _tell(
-    items: ItemTable, labels: list[NewLabel], met: tuple[ArrivedEdges, ...], out: Path | None
-) -> None:
-    for graph in met:
+def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
+    """Print how many edges were left out, and how many new items have none."""
+    for graph in joined:
         if lost := graph.n_left_out:
             unknown = f"; unknown ids such as {', '.join(graph.foreign)}" if graph.foreign else ""
             plural = "s" * (lost != 1)
             click.echo(f"{graph.name}: {lost} edge{plural} left out{unknown}", err=True)
         if alone := graph.n_without:
-            which = f"{alone} new item{'s have' if alone != 1 else ' has'} no edge in it"
+            have, are = ("s have", "are") if alone != 1 else (" has", "is")
             why = "" if graph.n_edges else " (pass --edges)"
-            click.echo(f"{graph.name}: {which}, and {THEY[alone != 1]} far from all{why}", err=True)
-    known = [
-        (mine.label, given)
-        for mine, given in zip(labels, items.labels or [""] * len(labels), strict=True)
-        if given
-    ]
+            click.echo(
+                f"{graph.name}: {alone} new item{have} no edge in it, and {are} far from all{why}",
+                err=True,
+            )
+
+
+def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
+    """Print how many predictions are right, if the new items have labels."""
+    pairs = zip(labels, items.labels or [""] * len(labels), strict=True)
+    known = [(predicted.label, given) for predicted, given in pairs if given]
     if known:
-        right = sum(found == given for found, given in known)
+        right = sum(predicted == given for predicted, given in known)
         click.echo(
             f"{right} of {len(known)} labels in {items.source} are the ones predicted "
             f"({right / len(known):.1%})",
             err=True,
         )
-    if out is not None:
-        click.echo(f"{out}: {len(labels)} new items", err=True)
 
 
-# -- ``metricmix explain``: through which items two items are close, and which source says so ---
+# -- explain -------------------------------------------------------------------------------------
 
 
 @click.command(
@@ -177,94 +166,80 @@ def explain(model: Path, a: str, b: str | None, as_json: bool) -> None:
 
     Exit code 0: told; 2: MODEL cannot be opened, or has no such item.
     """
-    with interruptible("nothing was told"), in_one_sentence():
+    with interruptible("nothing was told"), report_errors():
         from metricmix.app.pipeline import open_run
 
-        classifier = open_run(model, verify=False).model
-        first = _item(classifier, a)
+        run = open_run(model, verify=False)
         if b is None:
-            why = classifier.explain(first)
+            why = run.model.explain(run.find_item(a))
             if as_json:
-                print_json(_why_record(why))
+                print_json(explanation_record(why))
             else:
                 click.echo(str(why))
             return
-        found = classifier.contributions(first, _item(classifier, b))
+        path = run.model.contributions(run.find_item(a), run.find_item(b))
         if as_json:
-            print_json(_path_record(classifier, found))
+            print_json(contributions_record(run.model, path))
         else:
-            _print_path(classifier, found)
+            print_contributions(run.model, path)
 
 
-def _item(model: MetricMixtureClassifier, text: str) -> Any:
-    """Return the id that a text means; InputError with ids that look alike, if there is none."""
-    import difflib
-
-    from metricmix.exceptions import InputError
-
-    ids = {str(item): item for item in model.stack_.items.tolist()}
-    if text in ids:
-        return ids[text]
-    close = difflib.get_close_matches(text, list(ids), n=3, cutoff=0.5) or list(ids)[:3]
-    raise InputError(f"no item is called {text!r}; there are {', '.join(close)} and others")
+def labels_by_item(model: MetricMixtureClassifier) -> dict[Any, Any]:
+    """Return the label of every item, given or predicted."""
+    return dict(zip(model.stack_.items.tolist(), model.transduction_.tolist(), strict=True))
 
 
-def _print_path(model: MetricMixtureClassifier, found: Contributions) -> None:
-    stack = model.stack_
-    labels = dict(zip(stack.items.tolist(), model.transduction_.tolist(), strict=True))
-    hops = len(found.link)
+def print_contributions(model: MetricMixtureClassifier, path: Contributions) -> None:
+    """Print a path as a table: a row per edge, a column per source."""
+    n_edges = len(path.link)
     click.echo(
-        f"{found.nodes[0]} to {found.nodes[-1]}: {found.length:.4g}, {hops} edge{'s' * (hops != 1)}"
+        f"{path.nodes[0]} to {path.nodes[-1]}: {path.length:.4g}, {n_edges} "
+        f"edge{'s' * (n_edges != 1)}"
     )
-    names = list(found.totals)
-    shown = [max(9, len(name)) for name in names]
-    wide = max((len(_edge(found, k)) for k in range(hops)), default=4)
-    if not hops:
+    if not n_edges:
         return
-    click.echo("  ".join(["".ljust(wide), *map(str.rjust, names, shown), "length".rjust(9)]))
-    for k in range(hops):
-        parts = [*found.edges[k].tolist(), float(found.link[k])]
-        numbers = [_signed(value).rjust(w) for value, w in zip(parts, shown, strict=True)]
-        click.echo("  ".join([_edge(found, k).ljust(wide), *numbers, f"{sum(parts):9.4g}"]))
-    totals = list(found.totals.values())
-    if hops > 1:
-        numbers = [_signed(value).rjust(w) for value, w in zip(totals, shown, strict=True)]
-        click.echo("  ".join(["all".ljust(wide), *numbers, f"{found.length:9.4g}"]))
-    told = ", ".join(f"{node}: {labels[node]}" for node in found.nodes)
-    click.echo(f"labels: {told}")
+    edges = [f"{path.nodes[k]} -> {path.nodes[k + 1]}" for k in range(n_edges)]
+    rows = [[*path.edges[k].tolist(), float(path.link[k])] for k in range(n_edges)]
+    table = [(edge, parts, sum(parts)) for edge, parts in zip(edges, rows, strict=True)]
+    if n_edges > 1:
+        table.append(("all", list(path.totals.values()), path.length))
+    first, widths = max(map(len, edges)), [max(9, len(name)) for name in path.totals]
+    heads = [name.rjust(width) for name, width in zip(path.totals, widths, strict=True)]
+    click.echo("  ".join(["".ljust(first), *heads, "length".rjust(9)]))
+    for edge, parts, length in table:
+        cells = [
+            ("0" if value == 0 else f"{value:+.3g}").rjust(width)
+            for value, width in zip(parts, widths, strict=True)
+        ]
+        click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
+    labels = labels_by_item(model)
+    click.echo(f"labels: {', '.join(f'{node}: {labels[node]}' for node in path.nodes)}")
 
 
-def _signed(value: float) -> str:
-    return "0" if value == 0 else f"{value:+.3g}"
-
-
-def _edge(found: Contributions, k: int) -> str:
-    return f"{found.nodes[k]} -> {found.nodes[k + 1]}"
-
-
-def _path_record(model: MetricMixtureClassifier, found: Contributions) -> dict[str, Any]:
-    stack = model.stack_
-    labels = dict(zip(stack.items.tolist(), model.transduction_.tolist(), strict=True))
+def contributions_record(model: MetricMixtureClassifier, path: Contributions) -> dict[str, Any]:
+    """Return a path and its parts, for JSON."""
+    labels = labels_by_item(model)
     return {
-        "from": found.nodes[0],
-        "to": found.nodes[-1],
-        "length": found.length,
-        "path": [{"item": node, "label": labels[node]} for node in found.nodes],
+        "from": path.nodes[0],
+        "to": path.nodes[-1],
+        "length": path.length,
+        "path": [{"item": node, "label": labels[node]} for node in path.nodes],
         "edges": [
             {
-                "from": found.nodes[k],
-                "to": found.nodes[k + 1],
-                "length": float(found.edges[k].sum() + found.link[k]),
-                "sources": dict(zip(found.sources, found.edges[k].tolist(), strict=True)),
-                "link": float(found.link[k]),
+                "from": path.nodes[k],
+                "to": path.nodes[k + 1],
+                "length": float(path.edges[k].sum() + path.link[k]),
+                "sources": dict(zip(path.sources, path.edges[k].tolist(), strict=True)),
+                "link": float(path.link[k]),
             }
-            for k in range(len(found.link))
+            for k in range(len(path.link))
         ],
-        "totals": found.totals,
+        "totals": path.totals,
     }
 
 
-def _why_record(why: Any) -> dict[str, Any]:
+def explanation_record(why: Any) -> dict[str, Any]:
+    """Return the explanation of a label, for JSON."""
     return {
         "item": why.item,
         "label": why.label,
@@ -282,3 +257,102 @@ def _why_record(why: Any) -> dict[str, Any]:
             for near in why.nearest
         ],
     }
+
+
+# -- explore -------------------------------------------------------------------------------------
+
+STEPS = {
+    "metric": "all shortest paths",
+    "certificate": "checking triangles",
+    "paths": "paths to embed",
+    "intervals": "intervals of the weights",
+    "maps": "drawing the maps",
+}
+
+
+@click.command(
+    short_help="The page of a model in the browser.",
+    epilog="""\b
+Examples:
+  metricmix explore out
+  metricmix explore model.mm --port 8000 --open""",
+)
+@click.argument("model", type=FILE)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Where to listen; 0 for any port that is free.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Which address to listen on; by default only this machine can connect.",
+)
+@click.option("--open/--no-open", "browse", help="Open it in a browser.", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Print the address and nothing else.")
+def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> None:
+    """Serve the page of MODEL on this machine, until Ctrl-C.
+
+    MODEL is a folder written by `metricmix fit`, or a file written by metricmix.save. The page is
+    the folder's report.html, or made if there is none; the path between any two items is computed
+    when it is asked for.
+
+    Exit code 0: stopped by Ctrl-C or a request to end; 2: nothing could be served; 130: interrupted
+    before that.
+    """
+    if not host:
+        raise CommandError(
+            "--host: expected an address of this machine, found ''; 0.0.0.0 means all"
+        )
+    with interruptible("nothing was served"):
+        from metricmix.app.page import page_content, page_html
+        from metricmix.app.pipeline import open_run
+        from metricmix.app.server import is_loopback
+
+        with report_errors():
+            run = open_run(model)
+            html = run.read_page()
+            if html is None:
+                if run.page is not None and not quiet:
+                    click.echo(f"{run.page}: not the page of this model; making another", err=True)
+                with progress_bar(STEPS, quiet=quiet) as on_progress:
+                    title = run.source.resolve().stem
+                    html = page_html(page_content(run.model, title=title, on_progress=on_progress))
+        with (
+            open_server(run.model, html, host, port) as server,
+            suppress(KeyboardInterrupt),  # which is how it ends
+        ):
+            if not is_loopback(host):
+                click.echo(
+                    f"warning: on {host}, anybody on the network can read the items of this model",
+                    err=True,
+                )
+            click.echo(server.address)
+            sys.stdout.flush()
+            if not quiet:
+                click.echo("serving until Ctrl-C", err=True)
+            if browse:
+                click.launch(server.address)
+            threading.Event().wait()
+    if not quiet:
+        click.echo("stopped", err=True)
+
+
+def open_server(model: MetricMixtureClassifier, html: str, host: str, port: int) -> PageServer:
+    """Return a server that is bound to an address; CommandError if it cannot be."""
+    from metricmix.app.server import PageServer
+
+    message = f"--host: expected an address of this machine, found {host!r}"
+    try:
+        return PageServer(model, html, host, port)
+    except UnicodeError:  # not a valid host name
+        pass
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            message = f"--port: {port} is taken; pass another, or 0 for any that is free"
+        elif error.errno == errno.EACCES:
+            message = f"--port: {port} is not for everybody; pass one from 1024 on, or 0"
+    raise CommandError(message)

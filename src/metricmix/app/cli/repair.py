@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metricmix.app.cli.check import known_both_ways, read, symmetrise_option
 from metricmix.app.cli.common import (
     FILE,
-    Failure,
+    CommandError,
     interruptible,
     json_option,
-    one_sentence,
     percent,
     print_json,
     quiet_option,
+    read_matrix_file,
+    report_errors,
+    symmetrise_option,
     uninterrupted,
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.matrix_files import MatrixFile
+    from metricmix.app.ingest.matrices import MatrixFile
     from metricmix.nearness import NearnessResult
     from metricmix.solvers import Progress
     from metricmix.typing import Floats
@@ -109,24 +110,25 @@ def repair(
     was one.
     """
     with interruptible("nothing was written"):
-        from metricmix.app.matrix_files import check_target, write_matrix
+        from metricmix.app.ingest.matrices import check_target, write_matrix
+        from metricmix.app.matrix_check import fill_one_sided
         from metricmix.exceptions import ConvergenceWarning
         from metricmix.nearness import nearest_metric, refine_linf
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:
-            raise Failure(f"{out}: there already; pass --force to overwrite it")
-        with one_sentence(file):
+            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+        with report_errors(file):
             check_target(out)  # before reading, which may take long
-        matrix = known_both_ways(read(file, symmetrise))
-        with one_sentence(file):
+        matrix = fill_one_sided(read_matrix_file(file, symmetrise))
+        with report_errors(file):
             check_target(out, matrix.items)
         check_repairable(file, matrix)
         matrix = replace(matrix, values=symmetrized(matrix.values))  # to the last digit
         known = None if start is None else read_start(start, matrix)
         resumed = checkpoint is not None and checkpoint.exists()
         began = time.perf_counter()
-        with one_sentence(file), warnings.catch_warnings(), gap_bar(tol, quiet) as callback:
+        with report_errors(file), warnings.catch_warnings(), gap_bar(tol, quiet) as callback:
             warnings.simplefilter("ignore", ConvergenceWarning)  # reported by text and exit code
             result = nearest_metric(
                 matrix.values,
@@ -140,7 +142,7 @@ def repair(
             )
             if norm == "linf" and result.converged:
                 result = refine_linf(matrix.values, result, time_limit=time_limit)
-        with uninterrupted(), one_sentence(out):
+        with uninterrupted(), report_errors(out):
             write_matrix(out, result.metric, matrix.items)
     seconds = time.perf_counter() - began
     done = Repair(file, out, norm, matrix, result, seconds, checkpoint, resumed)
@@ -157,7 +159,7 @@ def repair(
 
 
 def check_repairable(file: Path, matrix: MatrixFile) -> None:
-    """Raise Failure, with the names of the items, for errors that a repair would only hide."""
+    """Raise CommandError, with the names of the items, for errors that a repair would only hide."""
     import numpy as np
     from scipy.sparse.csgraph import connected_components
 
@@ -167,7 +169,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     scale = float(np.nanmax(np.abs(values)))
     if scale > LARGEST:
         i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
-        raise Failure(
+        raise CommandError(
             f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
         )
@@ -175,7 +177,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     apart = np.where(unknown, 0.0, np.abs(values - values.T))
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[i, j] > max(1e-9, matrix.rounding) * scale:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
             f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
             f"{matrix.name(i)}; pass --symmetrise mean, min or max"
@@ -183,7 +185,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     diagonal = np.abs(np.diagonal(values))
     i = int(diagonal.argmax())
     if diagonal[i] > 1e-9 * scale:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected 0 from every item to itself, found {values[i, i]:.6g} for "
             f"{matrix.name(i)}; set the diagonal to 0, or if these are similarities, turn them "
             "into dissimilarities first"
@@ -191,14 +193,14 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     _, part = connected_components(~unknown)
     if part.any():
         i, j = 0, int(part.argmax())
-        raise Failure(
+        raise CommandError(
             f"{file}: expected a way over known entries between any two items, found none between "
             f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
         )
     lowest = int(np.nanargmin(values))
     i, j = divmod(lowest, len(values))
     if values[i, j] < 0:
-        raise Failure(
+        raise CommandError(
             f"{file}: expected no negative distance, found {values[i, j]:.6g} for "
             f"{matrix.name(i)}, {matrix.name(j)}; correct it, or leave it empty if it is unknown"
         )
@@ -208,18 +210,20 @@ def read_start(start: Path, matrix: MatrixFile) -> Floats:
     """Read a metric to start from, with its items in the order of the matrix."""
     import numpy as np
 
-    given = read(start)
+    given = read_matrix_file(start)
     n = len(matrix.values)
     if len(given.values) != n:
-        raise Failure(f"{start}: expected {n} items, as in the matrix, found {len(given.values)}")
+        raise CommandError(
+            f"{start}: expected {n} items, as in the matrix, found {len(given.values)}"
+        )
     if np.isnan(given.values).any():
-        raise Failure(f"{start}: expected a metric to start from, found unknown entries")
+        raise CommandError(f"{start}: expected a metric to start from, found unknown entries")
     if given.items is None or matrix.items is None or given.items == matrix.items:
         return given.values
     place = {name: k for k, name in enumerate(given.items)}
     for name in matrix.items:
         if name not in place:
-            raise Failure(f"{start}: expected the names of the matrix, found no {name!r}")
+            raise CommandError(f"{start}: expected the names of the matrix, found no {name!r}")
     order = [place[name] for name in matrix.items]
     return given.values[np.ix_(order, order)]
 

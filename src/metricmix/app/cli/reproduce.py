@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from metricmix.app.cli.common import interruptible, progress_bar, report_errors
+
 if TYPE_CHECKING:
-    from metricmix.paper.experiment import Cell, Experiment
+    pass
 
 __all__ = ["reproduce"]
 
@@ -70,75 +70,33 @@ def reproduce(
     WHAT is an experiment (1, 2, 3), what only the figures need (figures), or all. Finished parts
     are kept: after an interruption, the same command goes on where it was.
     """
-    from metricmix.exceptions import MetricMixError
     from metricmix.kernels.threads import effective_threads
     from metricmix.paper import reproduce as run
 
-    started = time.perf_counter()
     try:
-        with _cells_bar() as (on_start, on_cell):
-            outcome = run(
-                *(what, out),
-                data=data,
-                data_home=data_home,
-                seed=seed,
-                sizes=_whole_numbers(sizes),
-                repetitions=repetitions,
-                n_jobs=jobs or effective_threads(),
-                fresh=fresh,
-                on_start=on_start,
-                on_cell=on_cell,
-            )
-    except KeyboardInterrupt:
-        click.echo("interrupted; what is finished is kept, the same command goes on", err=True)
-        raise SystemExit(130) from None
-    except MetricMixError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror or error}") from None
+        chosen = () if sizes is None else tuple(int(part) for part in sizes.split(","))
+    except ValueError:
+        raise click.BadParameter(
+            f"expected whole numbers with commas between, such as 40,90; got {sizes!r}",
+            param_hint="--sizes",
+        ) from None
+    started = time.perf_counter()
+    with (
+        interruptible("what is finished is kept, the same command goes on"),
+        report_errors(out, exit_code=1),
+        progress_bar() as show,
+    ):
+        outcome = run(
+            *(what, out),
+            data=data,
+            data_home=data_home,
+            seed=seed,
+            sizes=chosen,
+            repetitions=repetitions,
+            n_jobs=jobs or effective_threads(),
+            fresh=fresh,
+            on_progress=lambda done, total, name: show(name, done / total),
+        )
     seconds = time.perf_counter() - started
     click.echo(f"{outcome.n_cells} cells run in {seconds:.0f} s, kept in {outcome.results.path}")
     click.echo(f"read {outcome.page} or {outcome.html}")
-
-
-def _whole_numbers(text: str | None) -> tuple[int, ...]:
-    try:
-        return () if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(
-            f"expected whole numbers with commas between, such as 40,90; got {text!r}",
-            param_hint="--sizes",
-        ) from None
-
-
-@contextmanager
-def _cells_bar() -> Iterator[tuple[Callable[[float], None], Callable[..., None]]]:
-    """Show how much is done and how long the rest will take, on a terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, disable=not console.is_terminal, transient=True
-    ) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def on_cell(experiment: Experiment, cell: Cell, cost: float) -> None:
-            shown = ", ".join(f"{name} {value}" for name, value in cell.items())
-            bar.update(task, advance=cost, description=f"{experiment.name} {shown}"[:50].ljust(50))
-
-        yield lambda cost: bar.update(task, total=cost), on_cell

@@ -1,12 +1,18 @@
-"""People's files, joined by the ids of their items: tables, lists of edges, ready matrices."""
+"""User files, joined on item id: item tables, edge lists and matrices become a stack of sources."""
 
-from metricmix.app.ingest.column_types import Column, Encoding, decide, encode
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
-from metricmix.app.ingest.file_sources import Arrivals, FileSource
-from metricmix.app.ingest.item_tables import ItemTable, read_items
-from metricmix.app.ingest.join import Gathered, Joined, Plan, join, plan
-from metricmix.app.ingest.match import JoinedSource
-from metricmix.app.ingest.new_items import KeptInputs, keep_inputs, load_inputs, read_arrivals
+from metricmix.app.ingest.column_types import Column, Encoding, encode, infer_columns
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
+from metricmix.app.ingest.file_sources import FileSource, NewItemData
+from metricmix.app.ingest.item_table import ItemTable, read_items
+from metricmix.app.ingest.join import JoinedData, JoinReport, Plan, SourceReport, join, plan
+from metricmix.app.ingest.matrices import MatrixFile, read_matrix, write_matrix
+from metricmix.app.ingest.new_items import (
+    FitInputs,
+    NewEdgesReport,
+    load_inputs,
+    read_new_items,
+    save_inputs,
+)
 from metricmix.app.ingest.source_specs import (
     SourceSpec,
     default_specs,
@@ -16,29 +22,33 @@ from metricmix.app.ingest.source_specs import (
 )
 
 __all__ = [
-    "Arrivals",
     "Column",
     "EdgeFile",
     "Encoding",
     "FileSource",
-    "Gathered",
+    "FitInputs",
     "ItemTable",
-    "Joined",
-    "JoinedSource",
-    "KeptInputs",
+    "JoinReport",
+    "JoinedData",
+    "MatrixFile",
+    "NewEdgesReport",
+    "NewItemData",
     "Plan",
+    "SourceReport",
     "SourceSpec",
-    "decide",
     "default_specs",
     "encode",
+    "infer_columns",
     "join",
-    "keep_inputs",
     "load_inputs",
     "parse_edges",
     "parse_matrix",
     "parse_source",
     "plan",
-    "read_arrivals",
     "read_edge_file",
     "read_items",
+    "read_matrix",
+    "read_new_items",
+    "save_inputs",
+    "write_matrix",
 ]

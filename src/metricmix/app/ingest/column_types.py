@@ -1,10 +1,10 @@
-"""Attributes as features: what each column is taken for, and the numbers it becomes."""
+"""Column types: what each attribute is taken for, and the features it becomes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -13,36 +13,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import ItemTable, named, one_of
-from metricmix.app.matrix_files.text_tables import is_name, is_unknown
+from metricmix.app.ingest.delimited_text import did_you_mean, is_missing, parse_number, quoted
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.validation import check_choice
 
-__all__ = ["Column", "Encoding", "decide", "encode"]
+__all__ = [
+    "Column",
+    "Encoding",
+    "are_counts",
+    "column_transformer",
+    "encode",
+    "infer_columns",
+    "infer_kind",
+    "parse_date",
+    "parse_decimal",
+]
 
 KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
 NUMERIC = ("number", "plain", "date", "count")
 DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
 DOTTED_DATE = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 GROUPED = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)|[-+]?\d{1,3}(\.\d{3}){2,}")
-"""Thousands apart, where a comma is the decimal point: 1.740,14."""
+"""Digits grouped by points, where a comma is the decimal point: 1.740,14."""
 CODE = re.compile(r"0\d+")
-DAY = 86400.0
-LARGEST = 1e150
-"""Numbers whose squares are still numbers."""
+SECONDS_PER_DAY = 86400.0
+LARGEST_NUMBER = 1e150
+"""Numbers whose squares are finite."""
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
 NEARLY_ALL = 0.9
-"""Share of numbers from which on a cell that is none looks like a mistake."""
-MANY = 20
+"""Share of numbers above which a cell of text looks like a mistake."""
+MANY_COLUMNS = 20
 """Columns of whole numbers from which on they may be counts, as of words."""
 MOSTLY_ZERO = 0.6
-STATED = "as stated"
 
 
 @dataclass(frozen=True)
 class Column:
-    """What was decided about a column: its kind, why, and how many of its cells are missing."""
+    """The kind of a column, why it was chosen, and how many cells are missing."""
 
     name: str
     kind: str
@@ -52,7 +61,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Features (n, d), dense or sparse; the decisions behind them; the fitted transformer."""
+    """Features (n, d), dense or sparse; the columns they come from; the fitted transformer."""
 
     features: Any
     columns: tuple[Column, ...]
@@ -63,8 +72,8 @@ class Encoding:
         return self.transformer.transform(_cells(items, self.columns))
 
 
-def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
-    """Return what every attribute is taken for.
+def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
+    """Return the kind of every attribute.
 
     ============  =====================================  ======================================
     kind          a column of this kind has              and becomes
@@ -93,7 +102,7 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
     ----------
     items : ItemTable
     kinds : mapping of column names to kinds, optional
-        What is known better: a number that is a code, say, is a category. ``p*`` stands for all
+        Kinds that are stated: a number that is a code, say, is a category. ``p*`` stands for all
         columns that begin with p.
     """
     stated: dict[str, str] = {}
@@ -102,94 +111,86 @@ def decide(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Co
         names = [pattern] if pattern in items.attributes else []
         names = names or [name for name in items.attributes if fnmatchcase(name, pattern)]
         if not names:
-            raise InputError(argument="kinds", expected=one_of(list(items.attributes), pattern))
+            raise InputError(
+                argument="kinds", expected=did_you_mean(list(items.attributes), pattern)
+            )
         stated |= dict.fromkeys(names, kind)
-    return _find_counts(
-        items, [_decided(items, name, stated.get(name)) for name in items.attributes]
-    )
+    columns: list[Column] = []
+    for name, cells in items.attributes.items():
+        known = [cell for cell in cells if not is_missing(cell)]
+        n_missing = len(cells) - len(known)
+        if not known:
+            columns.append(Column(name, "ignore", "no cell has a value", n_missing))
+        elif name in stated:
+            if stated[name] in NUMERIC:
+                for item in range(len(cells)):  # report a mistake now, not in the computation
+                    _parse_cell(items, item, name, stated[name])
+            columns.append(Column(name, stated[name], "as stated", n_missing))
+        else:
+            kind, why = infer_kind(known, items.table.decimal_commas)
+            columns.append(Column(name, kind, why, n_missing))
+    numbers = {c.name for c in columns if c.kind == "number" and c.name not in stated}
+    if len(numbers) >= MANY_COLUMNS and are_counts(items.attributes[name] for name in numbers):
+        why = f"one of {len(numbers)} columns of whole numbers, most of them zero"
+        columns = [replace(c, kind="count", why=why) if c.name in numbers else c for c in columns]
+    return tuple(columns)
 
 
-def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
-    """Return attributes as features, as decided; one at least must not be ignored."""
-    columns = [column for column in columns if column.kind != "ignore"]
-    transformer = _transformer(columns)
-    try:
-        features = transformer.fit_transform(_cells(items, columns))
-    except TableFileError:
-        raise
-    except ValueError as error:  # such as texts without a word
-        names = named([column.name for column in columns])
-        raise TableFileError(f"{items.source}, {names}: {error}") from None
-    return Encoding(features, tuple(columns), transformer)
+def infer_kind(cells: Sequence[str], decimal_commas: bool = False) -> tuple[str, str]:
+    """Return the kind of a column with these known cells, and the reason.
 
-
-# -- what a column is ----------------------------------------------------------------------------
-
-
-def _decided(items: ItemTable, name: str, stated: str | None) -> Column:
-    cells = items.attributes[name]
-    known = [cell for cell in cells if not is_unknown(cell)]
-    missing = len(cells) - len(known)
-    if not known:
-        return Column(name, "ignore", "no cell has a value", missing)
-    if stated is not None:
-        if stated in NUMERIC:
-            for item in range(len(cells)):  # all of them now, not when it comes to computing
-                _number(items, item, name, stated)
-        return Column(name, stated, STATED, missing)
-    return Column(name, *_kind(items, known, len(set(known))), missing)
-
-
-def _kind(items: ItemTable, known: Sequence[str], distinct: int) -> tuple[str, str]:
-    numbers = sum(_is_number(items, cell) for cell in known)
+    >>> infer_kind(["2024-05-31", "2024-06-01"])
+    ('date', 'dates in all cells that are known')
+    """
+    distinct = len(set(cells))
+    numbers = sum(parse_decimal(cell, decimal_commas) is not None for cell in cells)
     if distinct == 1:
-        return "ignore", f"one value only, {known[0]!r}"
-    if numbers == len(known):
-        if any(CODE.fullmatch(cell) for cell in known):
+        return "ignore", f"one value only, {cells[0]!r}"
+    if numbers == len(cells):
+        if any(CODE.fullmatch(cell) for cell in cells):
             return "category", f"{distinct} different values, some with zeros in front: codes"
         return "number", "numbers in all cells that are known"
-    if all(_as_date(cell) is not None for cell in known):
+    if all(parse_date(cell) is not None for cell in cells):
         return "date", "dates in all cells that are known"
-    spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in known)
-    if 2 * spaced > len(known) and 2 * distinct > len(known):
+    spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in cells)
+    if 2 * spaced > len(cells) and 2 * distinct > len(cells):
         return "text", f"{distinct} different values, most with spaces"
-    if distinct == len(known):
-        return "ignore", f"{distinct} values that no two items share, such as {known[0]!r}"
+    if distinct == len(cells):
+        return "ignore", f"{distinct} values that no two items share, such as {cells[0]!r}"
     why = f"{distinct} different values"
-    if distinct > MOST_CATEGORIES and 2 * distinct > len(known):
+    if distinct > MOST_CATEGORIES and 2 * distinct > len(cells):
         why += ", hardly any of them shared"
-    if numbers > NEARLY_ALL * len(known):
-        odd = next(cell for cell in known if not _is_number(items, cell))
+    if numbers > NEARLY_ALL * len(cells):
+        odd = next(cell for cell in cells if parse_decimal(cell, decimal_commas) is None)
         why += f"; nearly all are numbers, but not {odd!r}"
     return "category", why
 
 
-def _find_counts(items: ItemTable, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Take many columns of whole numbers, most of them zero, for counts."""
-    numbers = [column for column in columns if column.kind == "number" and column.why != STATED]
-    if len(numbers) < MANY:
-        return tuple(columns)
+def are_counts(columns: Iterable[Sequence[str]]) -> bool:
+    """Return whether columns of numbers hold counts: whole, not negative, and most of them zero."""
     cells = Counter[str]()
-    for column in numbers:
-        cells.update(items.attributes[column.name])
-    values = {cell: 0.0 if is_unknown(cell) else _as_number(cell) for cell in cells}
+    for column in columns:
+        cells.update(column)
+    values = {cell: 0.0 if is_missing(cell) else parse_decimal(cell, True) for cell in cells}
     zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
-    whole = all(value >= 0 and value.is_integer() for value in values.values())
-    if not whole or zeros <= MOSTLY_ZERO * cells.total():
-        return tuple(columns)
-    why = f"one of {len(numbers)} columns of whole numbers, most of them zero"
-    counted = {column.name for column in numbers}
-    return tuple(replace(c, kind="count", why=why) if c.name in counted else c for c in columns)
+    if zeros <= MOSTLY_ZERO * cells.total():
+        return False
+    return all(value is not None and value >= 0 and value.is_integer() for value in values.values())
 
 
-def _as_number(cell: str) -> float:
-    if GROUPED.fullmatch(cell):
+def parse_decimal(cell: str, decimal_commas: bool) -> float | None:
+    """Return a cell as a number, None if it is text.
+
+    >>> parse_decimal("1.740,14", True), parse_decimal("1,5", False)
+    (1740.14, None)
+    """
+    if decimal_commas and GROUPED.fullmatch(cell):
         cell = cell.replace(".", "")
-    return float(cell.replace(",", ".", 1))
+    return None if "," in cell and not decimal_commas else parse_number(cell)
 
 
-def _as_date(cell: str) -> float | None:
-    """Return the days since 1970 of a date, with the time if it has one; None if it is none."""
+def parse_date(cell: str) -> float | None:
+    """Return the days since 1970 of a date, with the time if it has one; None if it is no date."""
     if dotted := DOTTED_DATE.fullmatch(cell):
         cell = "{2}-{1:0>2}-{0:0>2}".format(*dotted.groups())
     if not DATE.fullmatch(cell):
@@ -198,16 +199,24 @@ def _as_date(cell: str) -> float | None:
         moment = datetime.fromisoformat(cell)
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / DAY
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / SECONDS_PER_DAY
 
 
-def _is_number(items: ItemTable, cell: str) -> bool:
-    if items.cells.decimal_commas and GROUPED.fullmatch(cell):
-        return True
-    return not is_name(cell) and (items.cells.decimal_commas or "," not in cell)
+# -- features ------------------------------------------------------------------------------------
 
 
-# -- what it becomes -----------------------------------------------------------------------------
+def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
+    """Return attributes as features, by the kinds of their columns; not all may be ignored."""
+    columns = [column for column in columns if column.kind != "ignore"]
+    transformer = column_transformer(columns)
+    try:
+        features = transformer.fit_transform(_cells(items, columns))
+    except TableFileError:
+        raise
+    except ValueError as error:  # such as texts without a word
+        names = quoted([column.name for column in columns])
+        raise TableFileError(f"{items.source}, {names}: {error}") from None
+    return Encoding(features, tuple(columns), transformer)
 
 
 def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
@@ -218,21 +227,22 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]
         if column.kind in NUMERIC:
-            table[:, k] = [_number(items, i, column.name, column.kind) for i in range(len(cells))]
+            numbers = [_parse_cell(items, i, column.name, column.kind) for i in range(len(cells))]
+            table[:, k] = numbers
         else:
-            table[:, k] = ["" if is_unknown(cell) else cell for cell in cells]
+            table[:, k] = ["" if is_missing(cell) else cell for cell in cells]
     return table
 
 
-def _number(items: ItemTable, item: int, column: str, kind: str) -> float:
+def _parse_cell(items: ItemTable, item: int, column: str, kind: str) -> float:
+    """Return a cell of a numeric column, NaN if it is missing; TableFileError if it is text."""
     cell = items.attributes[column][item]
-    if is_unknown(cell):
+    if is_missing(cell):
         return np.nan
-    value = _as_date(cell) if kind == "date" else None
-    if kind != "date" and _is_number(items, cell):
-        value = _as_number(cell)
-    if value is None or not abs(value) <= LARGEST:
-        expected = "a date such as 2024-05-31" if kind == "date" else "a finite number"
+    is_date = kind == "date"
+    value = parse_date(cell) if is_date else parse_decimal(cell, items.table.decimal_commas)
+    if value is None or not abs(value) <= LARGEST_NUMBER:
+        expected = "a date such as 2024-05-31" if is_date else "a finite number"
         raise TableFileError(
             f"{items.where(item, column)}: expected {expected}, found {cell[:40]!r}; leave "
             "the cell empty if it is unknown"
@@ -240,7 +250,8 @@ def _number(items: ItemTable, item: int, column: str, kind: str) -> float:
     return value
 
 
-def _transformer(columns: Sequence[Column]) -> Any:
+def column_transformer(columns: Sequence[Column]) -> Any:
+    """Return the scikit-learn transformer of cells to features, not yet fitted."""
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
     from sklearn.impute import SimpleImputer

@@ -1,13 +1,13 @@
-r"""Sources made of files: dissimilarities of all items, and those of new items to them.
+r"""Sources computed from files: dissimilarities of all items, and of new items to them.
 
-New items are *attached*: what was computed for the n items of the fit stays as it is, and a new
-item x is told by what it brings along.
+New items are *attached*: what was computed for the n items of the fit stays as it is, and the
+dissimilarities of a new item x follow from its own data.
 
 - *Columns*: the distance of its encoded cells, by the medians, categories and words of the fit.
 - *Paths*: :math:`\min_u \ell(x, u) + M[u, j]` over its edges; other new items may lie between.
-  Where no path leads, it is as far as the farthest, and one edge more, as in the fit.
-- *Smoothed*: with :math:`B = D^{-1/2} (A + I) D^{-1/2}`, of which the new items know their own
-  rows, and the restart r, their smoothed attributes solve
+  Without a path, it is the largest distance plus the longest edge, as in the fit.
+- *Smoothed*: with :math:`B = D^{-1/2} (A + I) D^{-1/2}`, of which only the rows of new items are
+  computed, and the restart probability r, their smoothed attributes solve
   :math:`Z = r F + (1 - r)(B_{new} Z + B_{old} Z_{old})`.
 - *Matrix*: its row is given.
 """
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, Encoding, encode
-from metricmix.app.ingest.edge_lists import EdgeFile
-from metricmix.app.ingest.item_tables import ItemTable
+from metricmix.app.ingest.edge_list import EdgeFile
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import (
     diffusion,
@@ -38,11 +38,11 @@ from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 
-__all__ = ["Arrivals", "FileSource", "make_source"]
+__all__ = ["FileSource", "GraphFileSource", "NewItemData", "graph_from_edges", "make_source"]
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class NewItemData:
     """New items: their table, their edges by graph file, their rows by the name of the source.
 
     Edges go between new items, numbered from n on, and items of the fit, numbered up to n - 1.
@@ -54,7 +54,7 @@ class Arrivals:
 
 
 class FileSource(ABC):
-    """A source that was made of files, over the n items of a table."""
+    """A source over the n items of a table, computed from files."""
 
     def __init__(self, spec: SourceSpec, items: ItemTable) -> None:
         self.spec, self.items = spec, items
@@ -64,10 +64,10 @@ class FileSource(ABC):
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n)."""
 
-    def cross(self, new: Arrivals, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the dissimilarities from m new items to all items, (m, n).
 
-        `known` is what :meth:`matrix` returned. InputError if nothing tells them.
+        `known` is what :meth:`matrix` returned. InputError if the kind does not support new items.
         """
         raise InputError(
             f"nothing tells how far new items are by {self.spec.kind!r}",
@@ -77,7 +77,7 @@ class FileSource(ABC):
 
 
 class ColumnSource(FileSource):
-    """Distances of columns, or paths over nearest neighbours by them."""
+    """Distances of columns, or path lengths over nearest neighbours by them."""
 
     def __init__(self, spec: SourceSpec, items: ItemTable, columns: tuple[Column, ...]) -> None:
         super().__init__(spec, items)
@@ -90,7 +90,7 @@ class ColumnSource(FileSource):
 
     @cached_property
     def applied(self) -> Any:
-        """The recipe, applied to the features."""
+        """The distance, applied to the features."""
         if self.spec.kind == "knn":
             recipe: Any = knn_path_length(k=self.spec.k, metric=self.spec.metric)
         else:
@@ -101,13 +101,13 @@ class ColumnSource(FileSource):
         """Return the distances of the columns."""
         return np.asarray(self.applied.matrix)
 
-    def cross(self, new: Arrivals, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items."""
         return np.asarray(self.applied.cross(self.encoding.transform(new.items)))
 
 
-class GraphSource(FileSource):
-    """What a graph says: `edges` between items, both ends numbered as in the table."""
+class GraphFileSource(FileSource):
+    """A source computed from a graph: `edges` between items, numbered as in the table."""
 
     def __init__(self, spec: SourceSpec, items: ItemTable, edges: EdgeFile) -> None:
         super().__init__(spec, items)
@@ -115,20 +115,20 @@ class GraphSource(FileSource):
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph, by the numbers of the items; directions dropped where the kind knows none."""
-        return graph_of(self.edges, self.n, directed=self.spec.kind == "paths")
+        """The graph over the items; directed only if the kind is ``paths``."""
+        return graph_from_edges(self.edges, self.n, directed=self.spec.kind == "paths")
 
-    def arriving(self, new: Arrivals) -> Graph:
+    def new_graph(self, new: NewItemData) -> Graph:
         """Return the edges of the new items, over n + m nodes."""
         n, m = self.n, len(new.items.ids)
         edges = new.edges.get(self.spec.file or "")
         if edges is None:
             return as_graph(np.empty((0, 2), np.int64), nodes=n + m)
-        return graph_of(edges, n + m, directed=self.spec.kind == "paths")
+        return graph_from_edges(edges, n + m, directed=self.spec.kind == "paths")
 
 
-class PathSource(GraphSource):
-    """Path lengths. Pairs without a path are as far as the farthest, and one edge more."""
+class PathSource(GraphFileSource):
+    """Path lengths; pairs without a path get the largest one plus the longest edge."""
 
     def matrix(self) -> Floats:
         """Return all path lengths."""
@@ -136,18 +136,18 @@ class PathSource(GraphSource):
             path_length(self.graph, directed=self.graph.directed, unreachable="bridge")
         )
 
-    def cross(self, new: Arrivals, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the lengths of the paths that begin at new items."""
         n, m = self.n, len(new.items.ids)
-        arriving = self.arriving(new).adjacency.tocoo()
+        edges = self.new_graph(new).adjacency.tocoo()
         longest = float(self.graph.adjacency.data.max())
         farthest = float(known.max())
-        # Pairs without a path were given the largest entry, which is the length of none.
+        # The largest entry is that of pairs without a path, unless the graph is connected.
         lengths = known if self._connected else np.where(known < farthest, known, np.inf)
         rows = np.full((m, n), np.inf)
         among = []
         for x, u, length in zip(
-            arriving.row.tolist(), arriving.col.tolist(), arriving.data.tolist(), strict=True
+            edges.row.tolist(), edges.col.tolist(), edges.data.tolist(), strict=True
         ):
             if x >= n > u:
                 np.minimum(rows[x - n], length + lengths[u], out=rows[x - n])
@@ -165,7 +165,7 @@ class PathSource(GraphSource):
 
     @property
     def _connected(self) -> bool:
-        """Whether there is a path between any two items: none was given one edge more."""
+        """Whether there is a path between any two items."""
         from scipy.sparse.csgraph import connected_components
 
         parts, _ = connected_components(
@@ -174,8 +174,8 @@ class PathSource(GraphSource):
         return bool(parts == 1)
 
 
-class SmoothedSource(GraphSource):
-    """The angle between attributes, averaged over walks through the graph."""
+class SmoothedSource(GraphFileSource):
+    """Cosine distances of attributes, averaged over random walks in the graph."""
 
     def __init__(
         self, spec: SourceSpec, items: ItemTable, edges: EdgeFile, columns: tuple[Column, ...]
@@ -190,49 +190,49 @@ class SmoothedSource(GraphSource):
 
     @cached_property
     def smoothed(self) -> Floats:
-        """The attributes, each row at length 1, smoothed along the graph: (n, d)."""
+        """The attributes, each row of norm 1, smoothed along the graph: (n, d)."""
         operator = smoothing_operator(self.graph)
-        return pagerank_smoothed(operator, _directions(self.encoding.features), self.spec.restart)
+        return pagerank_smoothed(operator, _unit_rows(self.encoding.features), self.spec.restart)
 
     @cached_property
     def applied(self) -> Any:
-        """The angles between the smoothed attributes."""
+        """The cosine distances of the smoothed attributes."""
         return features(metric="cosine").apply(self.smoothed)
 
     def matrix(self) -> Floats:
-        """Return the angles between all items."""
+        """Return the cosine distances of all items."""
         return np.asarray(self.applied.matrix)
 
-    def cross(self, new: Arrivals, known: Any) -> Floats:
-        """Return the angles from new items, smoothed with what is around them."""
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return the cosine distances from new items, smoothed along their edges."""
         from scipy.sparse import eye_array
         from scipy.sparse.linalg import spsolve
 
         n, m, restart = self.n, len(new.items.ids), self.spec.restart
-        strengths = strengths_of(self.arriving(new))[n:]
+        strengths = strengths_of(self.new_graph(new))[n:]
         own = 1.0 + np.asarray(strengths.sum(axis=1)).ravel()
         old = 1.0 + np.asarray(strengths_of(self.graph).sum(axis=1)).ravel()
         across = strengths[:, :n].multiply(1.0 / np.sqrt(own)[:, None] / np.sqrt(old)[None, :])
         among = (strengths[:, n:] + eye_array(m)).multiply(
             1.0 / np.sqrt(own)[:, None] / np.sqrt(own)[None, :]
         )
-        directions = _directions(self.encoding.transform(new.items))
-        right = restart * directions + (1.0 - restart) * (across @ self.smoothed)
+        attributes = _unit_rows(self.encoding.transform(new.items))
+        right = restart * attributes + (1.0 - restart) * (across @ self.smoothed)
         left = (eye_array(m) - (1.0 - restart) * among).tocsc()
         smoothed = np.asarray(spsolve(left, right)).reshape(m, -1)
         return np.asarray(self.applied.cross(smoothed))
 
 
-class WalkSource(GraphSource):
-    """Where walks from two items end."""
+class PageRankSource(GraphFileSource):
+    """Distances of personalised PageRank vectors."""
 
     def matrix(self) -> Floats:
-        """Return the distances of the walks."""
+        """Return the distances of the PageRank vectors."""
         return np.asarray(diffusion(self.graph, restart=self.spec.restart))
 
 
-class JaccardSource(GraphSource):
-    """The share of neighbours that two items do not share."""
+class JaccardSource(GraphFileSource):
+    """Jaccard distances of neighbourhoods."""
 
     def matrix(self) -> Floats:
         """Return one minus the Jaccard index of the neighbourhoods."""
@@ -240,7 +240,7 @@ class JaccardSource(GraphSource):
 
 
 class MatrixSource(FileSource):
-    """A matrix, as it was given."""
+    """A matrix that was given."""
 
     def __init__(self, spec: SourceSpec, items: ItemTable, values: Floats | None) -> None:
         super().__init__(spec, items)
@@ -251,7 +251,7 @@ class MatrixSource(FileSource):
         assert self.values is not None
         return self.values
 
-    def cross(self, new: Arrivals, known: Any) -> Floats:
+    def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the rows that were given for the new items."""
         if self.spec.name not in new.rows:
             raise InputError(
@@ -274,25 +274,25 @@ def make_source(
 ) -> FileSource:
     """Return the source that a specification describes.
 
-    `edges` are those of its graph between items; `values` are the entries of its matrix, None where
-    only new items are asked for.
+    `edges` are those of its graph between items; `values` are the entries of its matrix, None
+    where only dissimilarities of new items are needed.
     """
     if spec.kind == "matrix":
         return MatrixSource(spec, items, values)
-    if spec.of_table:
-        return ColumnSource(spec, items, spec.chosen(columns))
+    if spec.uses_columns:
+        return ColumnSource(spec, items, spec.select_columns(columns))
     assert edges is not None
     if spec.kind == "smoothed":
-        return SmoothedSource(spec, items, edges, spec.chosen(columns))
-    kinds: dict[str, type[PathSource | WalkSource | JaccardSource]] = {
+        return SmoothedSource(spec, items, edges, spec.select_columns(columns))
+    kinds: dict[str, type[PathSource | PageRankSource | JaccardSource]] = {
         "paths": PathSource,
-        "pagerank": WalkSource,
+        "pagerank": PageRankSource,
         "jaccard": JaccardSource,
     }
     return kinds[spec.kind](spec, items, edges)
 
 
-def graph_of(edges: EdgeFile, n: int, *, directed: bool) -> Graph:
+def graph_from_edges(edges: EdgeFile, n: int, *, directed: bool) -> Graph:
     """Return edges between numbered items as a graph over n of them."""
     from scipy.sparse import coo_array
 
@@ -301,8 +301,8 @@ def graph_of(edges: EdgeFile, n: int, *, directed: bool) -> Graph:
     return as_graph(matrix, nodes=n, weight=edges.weight, directed=directed and edges.directed)
 
 
-def _directions(table: Any) -> Any:
-    """Return the rows of a table at length 1; those that are 0 stay so."""
+def _unit_rows(table: Any) -> Any:
+    """Return the rows scaled to norm 1; zero rows stay zero."""
     from sklearn.preprocessing import normalize
 
     return normalize(table)

@@ -1,28 +1,46 @@
-"""Joining files by id: which items take part, what is missing on either side, one stack."""
+"""The join on item id: an item table, graphs and matrices become one stack of sources."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, decide
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
+from metricmix.app.ingest.column_types import Column, infer_columns
+from metricmix.app.ingest.delimited_text import quoted
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_tables import ItemTable
-from metricmix.app.ingest.match import JoinedSource, between_items, meet_edges, meet_matrix
+from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.exceptions import InputError, TableFileError
+from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.memory import check_fits
-from metricmix.validation import symmetrized
+from metricmix.typing import Floats
+from metricmix.validation import check_square, symmetrized
 
-__all__ = ["Gathered", "Joined", "Plan", "join", "plan"]
+__all__ = [
+    "JoinReport",
+    "JoinedData",
+    "Plan",
+    "SourceReport",
+    "check_specs",
+    "join",
+    "match_edges",
+    "match_matrix",
+    "plan",
+    "read_graph",
+    "shorten",
+]
 
+EXAMPLES = 3
+"""Ids that are reported as examples."""
+ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
 PER_PAIR = {
     "metric": 1e-7,
     "knn": 5e-7,
@@ -32,23 +50,107 @@ PER_PAIR = {
     "jaccard": 1e-7,
     "matrix": 1e-8,
 }
-"""Seconds per pair of items, as measured once on two cores: a guess of the right order."""
-PER_PASSED_EDGE = 1e-8
-"""Seconds for an edge with a length that the search from one item passes."""
+"""Seconds per pair of items, as measured once on two cores: the right order of magnitude."""
+PER_TRAVERSED_EDGE = 1e-8
+"""Seconds per weighted edge in a search from one item."""
+
+
+# -- what was joined -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What would be joined: counts, examples, decisions, and what building the stack takes.
+class SourceReport:
+    """How the ids of one source match those of the table.
 
-    `memory_bytes` is the peak while sources become a stack, `seconds` a guess of the right order;
-    both without what learning takes afterwards.
+    `foreign` ids are in the source only, `missing` ids in the table only; `lookalikes` are pairs
+    of a foreign id and the id of the table that it may stand for.
+    """
+
+    name: str
+    kind: str
+    file: str
+    columns: tuple[str, ...] = ()
+    by_order: bool = False
+    n_foreign: int = 0
+    foreign: tuple[str, ...] = ()
+    n_missing: int = 0
+    missing: tuple[str, ...] = ()
+    n_edges: int = 0
+    n_edges_left_out: int = 0
+    n_repeated: int = 0
+    n_loops: int = 0
+    weight: str | None = None
+    directed: bool = False
+    unused: tuple[str, ...] = ()
+    lookalikes: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> str:
+        """Return what the source is computed from, in one line."""
+        if self.kind == "matrix":
+            return f"matrix of {self.file}{' (by order)' * self.by_order}"
+        if self.columns:
+            what = "distance" if self.kind == "metric" else "paths over nearest neighbours"
+            plural = "s" * (len(self.columns) > 1)
+            return f"{what} of {len(self.columns):,} column{plural}: {shorten(self.columns)}"
+        kind = {
+            "paths": "path lengths",
+            "smoothed": "attributes smoothed along the graph",
+            "pagerank": "walks",
+            "jaccard": "shared neighbours",
+        }[self.kind]
+        weights = {"length": "with lengths", "similarity": "with similarities"}
+        direction = "directed " if self.directed and self.kind == "paths" else ""
+        return (
+            f"{kind} in {self.file}, {self.n_edges:,} {direction}edges "
+            f"{weights.get(self.weight or '', 'each counting 1')}"
+        )
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what does not match on either side, and what may be a mistake."""
+        if self.n_edges_left_out or self.n_foreign:
+            edges, ids = self.n_edges_left_out, self.n_foreign
+            dropped = f"{edges:,} edge{'s' * (edges != 1)} left out: " if edges else ""
+            yield (
+                f"{dropped}{ids:,} id{'s are' if ids != 1 else ' is'} not in the table"
+                + (f", such as {shorten(self.foreign)}" if self.foreign else "")
+            )
+        for theirs, ours in self.lookalikes[:1]:
+            yield f"{theirs!r} there looks like {ours!r} in the table; write ids alike"
+        if self.n_missing:
+            yield (
+                f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no edge in "
+                f"it, such as {shorten(self.missing)}"
+            )
+        if self.n_repeated or self.n_loops:
+            yield f"{self.n_repeated:,} edges are there again, {self.n_loops:,} lead nowhere else"
+        if self.unused:
+            yield (
+                f"not used: {shorten(self.unused)}; if one is how far, say "
+                f"{Path(self.file).name}:length={self.unused[0]}"
+            )
+
+
+def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
+    """Return the first names in a list.
+
+    >>> shorten("abcdef")
+    'a, b, c, d, ...'
+    """
+    return separator.join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+@dataclass(frozen=True)
+class JoinReport:
+    """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
+
+    `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
+    order of magnitude; both without the cost of learning.
     """
 
     n_items: int
     classes: dict[str, int]
     columns: tuple[Column, ...]
-    sources: tuple[JoinedSource, ...]
+    sources: tuple[SourceReport, ...]
     directed: bool
     memory_bytes: int
     seconds: float
@@ -60,33 +162,32 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """The items, the stack of their sources, and how each source was made."""
+class JoinedData:
+    """The items, the stack of their sources, and how each source is computed."""
 
     items: ItemTable
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
     stack: DissimilarityStack
-    report: Joined
+    report: JoinReport
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Files that fit together, not yet made into dissimilarities: what ``--dry-run`` asks for."""
+    """Files that match, before dissimilarities are computed: the result of ``--dry-run``."""
 
     items: ItemTable
     sources: tuple[FileSource, ...]
-    report: Joined
+    report: JoinReport
 
-    def build(self, on_source: Callable[[int, int], None] | None = None) -> Gathered:
-        """Compute all sources; TooLargeError, before anything is begun, if they do not fit.
+    def build(self, on_source: Callable[[int, int], None] | None = None) -> JoinedData:
+        """Compute all sources; raises TooLargeError at once if they do not fit into memory.
 
-        Sources are kept to seven digits (float32). `on_source(done, all)` is called as they are
-        finished.
+        The stack holds float32. `on_source(done, all)` is called after each source.
         """
         n, R, directed = len(self.items.ids), len(self.sources), self.report.directed
         check_fits(
-            lambda items: _bytes(items, R),
+            lambda items: _memory_bytes(items, R),
             n,
             what=f"joining {R} source{'s' * (R > 1)}",
             instead="take fewer items or sources",
@@ -100,10 +201,13 @@ class Plan:
                 on_source(k + 1, R)
         names = [source.spec.name for source in self.sources]
         stack = DissimilarityStack.from_block(block, names, directed, items=self.items.ids)
-        return Gathered(self.items, self.report.columns, self.sources, stack, self.report)
+        return JoinedData(self.items, self.report.columns, self.sources, stack, self.report)
 
 
-def join(items: ItemTable, specs: Sequence[SourceSpec] = (), **options: object) -> Gathered:
+# -- the join ------------------------------------------------------------------------------------
+
+
+def join(items: ItemTable, specs: Sequence[SourceSpec] = (), **options: object) -> JoinedData:
     """Join and compute at once: ``plan(items, specs, **options).build()``."""
     return plan(items, specs, **options).build()  # type: ignore[arg-type]
 
@@ -115,14 +219,14 @@ def plan(
     kinds: Mapping[str, str] | None = None,
     defaults: bool = True,
 ) -> Plan:
-    r"""Join a table, graphs and matrices by id: the table's items are the items.
+    r"""Join a table, graphs and matrices on item id; the items are those of the table.
 
-    - *Graphs*: nodes that are not in the table are left out with their edges, and reported; items
-      that are not in a graph are isolated, and reported. Pairs without a path are as far as the
-      farthest that have one and one edge more.
-    - *Matrices* may hold more than the items: the rest is left out, and reported. An item that is
-      not in a matrix is an error, since nobody knows how far it is.
-    - What has no ids (sparse and plain matrices) is in the order of the table, and as long.
+    - *Graphs*: nodes that are not in the table are dropped with their edges, and reported; items
+      that are not in a graph are isolated, and reported. Pairs without a path get the largest
+      distance plus the longest edge.
+    - *Matrices* may hold more than the items: the rest is dropped, and reported. An item that is
+      not in a matrix is an error.
+    - Files without ids (sparse and plain matrices) are in the order of the table, and as long.
 
     Parameters
     ----------
@@ -130,15 +234,15 @@ def plan(
     specs : sequence of SourceSpec
         Sources that are stated.
     kinds : mapping of column names to kinds, optional
-        See :func:`~metricmix.app.ingest.column_types.decide`.
+        See :func:`~metricmix.app.ingest.infer_columns`.
     defaults : bool
-        Whether the table's columns, and they along the graphs, are sources as well: those of
-        :func:`~metricmix.app.ingest.source_specs.default_specs`.
+        Whether to add the sources of :func:`~metricmix.app.ingest.default_specs`: the columns of
+        the table, and their attributes smoothed along the graphs.
 
     Raises
     ------
     TableFileError, MatrixFileError
-        If a file does not fit the table; it says which one, and why.
+        If a file does not match the table; it says which one, and why.
     InputError
         If two sources have the same name, or there is none.
 
@@ -156,83 +260,74 @@ def plan(
     >>> found.report.sources[1].foreign, found.report.sources[1].missing
     (('Xi',), ('Cu',))
     """
-    if len(items.ids) < 2:
-        raise TableFileError(f"{items.source}: expected two items at least, found one")
-    columns = decide(items, kinds)
-    graphs = {spec.file: _read_graph(spec.file, specs) for spec in specs if spec.of_graph}
-    chosen = list(specs)
-    if defaults:
-        walked = [spec for spec in specs if spec.kind == "paths" and _conducts(graphs[spec.file])]
-        made = default_specs(columns, walked, alone=not specs)
-        chosen = [spec for spec in made if spec.of_table] + chosen
-        chosen += [spec for spec in made if not spec.of_table]
-    _check_names(items, chosen)
-    directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
-        graphs[spec.file].directed for spec in specs if spec.kind == "paths"
-    )
-    reports, sources = [], []
-    for spec in chosen:
-        met, source = _meet(items, spec, columns, graphs, directed)
-        reports.append(met)
-        sources.append(source)
     n = len(items.ids)
-    report = Joined(
+    if n < 2:
+        raise TableFileError(f"{items.source}: expected two items at least, found one")
+    columns = infer_columns(items, kinds)
+    graphs = {spec.file: read_graph(spec.file or "", specs) for spec in specs if spec.uses_graph}
+    paths = [spec for spec in specs if spec.kind == "paths"]
+    directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
+        graphs[spec.file].directed for spec in paths
+    )
+    all_specs = list(specs)
+    if defaults:
+        # Random walks need edges in both directions, and no edge of length 0.
+        smoothable = [
+            spec
+            for spec in paths
+            for graph in [graphs[spec.file]]
+            if not graph.directed and (graph.weight != "length" or np.all(graph.weights))
+        ]
+        added = default_specs(columns, smoothable, alone=not specs)
+        all_specs = [spec for spec in added if spec.uses_columns] + all_specs
+        all_specs += [spec for spec in added if not spec.uses_columns]
+    check_specs(items, all_specs)
+    reports, sources = [], []
+    for spec in all_specs:
+        edges, values = None, None
+        if spec.kind == "matrix":
+            report, values = match_matrix(items, spec, directed=directed)
+        elif spec.uses_graph:
+            report, edges = match_edges(items, spec, graphs[spec.file])
+        else:
+            names = tuple(column.name for column in spec.select_columns(columns))
+            report = SourceReport(spec.name, spec.kind, str(items.source), names)
+        reports.append(report)
+        sources.append(make_source(spec, items, columns, edges, values))
+    weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
+    seconds = n * n * sum(PER_PAIR[spec.kind] for spec in all_specs)
+    report_of_all = JoinReport(
         n,
         dict(sorted(Counter(label for label in items.labels or () if label).items())),
         columns,
         tuple(reports),
         directed,
-        _bytes(n, len(reports)),
-        _seconds(n, reports, graphs),
+        _memory_bytes(n, len(sources)),
+        seconds + PER_TRAVERSED_EDGE * n * weighted,
     )
-    return Plan(items, tuple(sources), report)
+    return Plan(items, tuple(sources), report_of_all)
 
 
-def _read_graph(file: str | None, specs: Sequence[SourceSpec]) -> EdgeFile:
-    """Read a graph, as all sources that are made of it state it."""
-    assert file is not None
+def read_graph(file: str, specs: Sequence[SourceSpec]) -> EdgeFile:
+    """Read a graph once for all sources that use it; InputError if their options differ."""
     users = [spec for spec in specs if spec.file == file]
     stated = {
         name: {getattr(spec, name) for spec in users} - {None}
         for name in ("weight", "directed", "weight_column", "ends")
     }
-    if any(len(ways) > 1 for ways in stated.values()):
+    if any(len(values) > 1 for values in stated.values()):
         names = ", ".join(repr(spec.name) for spec in users)
         raise InputError(
             argument=f"sources {names}",
             expected=f"{file} to be read in one way",
             found="different options",
         )
-    options: Any = {name: next(iter(ways), None) for name, ways in stated.items()}
+    options: Any = {name: next(iter(values), None) for name, values in stated.items()}
     return read_edge_file(file, **options)
 
 
-def _conducts(graph: EdgeFile) -> bool:
-    """Return whether walks can go along the edges: both ways, and none of length 0."""
-    return not graph.directed and (graph.weight != "length" or bool(np.all(graph.weights)))
-
-
-def _meet(
-    items: ItemTable,
-    spec: SourceSpec,
-    columns: tuple[Column, ...],
-    graphs: Mapping[str | None, EdgeFile],
-    directed: bool,
-) -> tuple[JoinedSource, FileSource]:
-    """Return how one source meets the table, and the source, not yet computed."""
-    if spec.kind == "matrix":
-        met, values = meet_matrix(items, spec.name, Path(spec.file or ""), directed)
-        return met, make_source(spec, items, columns, values=values)
-    if spec.of_graph:
-        graph = graphs[spec.file]
-        met = meet_edges(items, spec.name, spec.kind, graph)
-        return met, make_source(spec, items, columns, between_items(items, graph))
-    names = tuple(column.name for column in spec.chosen(columns))
-    met = JoinedSource(spec.name, spec.kind, str(items.source), names)
-    return met, make_source(spec, items, columns)
-
-
-def _check_names(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
+def check_specs(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
+    """Raise unless there are sources, and their names differ."""
     if not specs:
         raise TableFileError(
             f"{items.source}: expected a column of attributes besides ids and labels that differs "
@@ -251,18 +346,120 @@ def _check_names(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
         )
 
 
-# -- what it takes -------------------------------------------------------------------------------
+def _memory_bytes(n: int, n_sources: int) -> int:
+    """Return the peak memory of building the stack: all sources, and one being computed."""
+    return 4 * n * n * n_sources + 3 * 8 * n * n
 
 
-def _bytes(n: int, sources: int) -> int:
-    """Return the memory that the stack takes at its peak: all sources, and one being made."""
-    return 4 * n * n * sources + 3 * 8 * n * n
+# -- matching ids --------------------------------------------------------------------------------
 
 
-def _seconds(
-    n: int, sources: Sequence[JoinedSource], graphs: Mapping[str | None, EdgeFile]
-) -> float:
-    """Return about how long building takes: pairs of items, and edges passed from each item."""
-    passed = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
-    pairs = n * n * sum(PER_PAIR[source.kind] for source in sources)
-    return pairs + PER_PASSED_EDGE * n * passed
+def match_edges(
+    items: ItemTable, spec: SourceSpec, edges: EdgeFile
+) -> tuple[SourceReport, EdgeFile]:
+    """Match the nodes of a graph with the items.
+
+    Returns the report, and the edges between different items, numbered as in the table.
+    TableFileError if there is none.
+    """
+    number = edges.numbers_in(items.ids)
+    ends = number[edges.ends]
+    inside = ends.min(axis=1) >= 0
+    loops = ends[:, 0] == ends[:, 1]
+    used = inside & ~loops
+    if edges.weight == "similarity" and edges.weights is not None:
+        used &= edges.weights > 0
+    if inside.any() and not used.any():
+        raise TableFileError(
+            f"{edges.source}: expected edges between different items, found only edges of an item "
+            "with itself, or of similarity 0"
+        )
+    if not inside.any():
+        theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
+        raise TableFileError(
+            f"{edges.source}: expected edges between items of {items.source}, such as "
+            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
+            "column that of the ids?"
+        )
+    connected = set(ends[used].ravel().tolist())
+    missing = [item for k, item in enumerate(items.ids) if k not in connected]
+    foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(number < 0)]
+    pairs = ends[inside] if edges.directed else np.sort(ends[inside], axis=1)
+
+    def plain(name: str) -> str:
+        return re.sub(r"\.0+$", "", name).lstrip("0").casefold().replace(" ", "")
+
+    id_of = {plain(item): item for item in items.ids}
+    lookalikes = [(name, id_of[plain(name)]) for name in foreign if plain(name) in id_of]
+    report = SourceReport(
+        spec.name,
+        spec.kind,
+        str(edges.source),
+        by_order=edges.ids is None,
+        n_foreign=len(foreign),
+        foreign=tuple(foreign[:EXAMPLES]),
+        n_missing=len(missing),
+        missing=tuple(missing[:EXAMPLES]),
+        n_edges=int(used.sum()),
+        n_edges_left_out=int((~inside).sum()),
+        n_repeated=len(pairs) - len(np.unique(pairs, axis=0)),
+        n_loops=int((inside & loops).sum()),
+        weight=edges.weight,
+        directed=edges.directed,
+        unused=edges.unused,
+        lookalikes=tuple(lookalikes[:EXAMPLES]),
+    )
+    return report, edges.select(used, ends, len(items.ids))
+
+
+def match_matrix(
+    items: ItemTable, spec: SourceSpec, *, directed: bool = False
+) -> tuple[SourceReport, Floats]:
+    """Match the names of a matrix with the items.
+
+    Returns the report, and the entries in the order of the items. MatrixFileError if an item is not
+    in it, or it is not a dissimilarity matrix: entries >= 0, zero diagonal, symmetric unless
+    `directed`.
+    """
+    file, ids, n = Path(spec.file or ""), items.ids, len(items.ids)
+    matrix = read_matrix(file)
+    if matrix.items is None and len(matrix.values) != n:
+        raise MatrixFileError(
+            f"{file}: expected {n} rows, one per item of {items.source}, found "
+            f"{len(matrix.values)}; a matrix without ids is in the order of the table"
+        )
+    names = ids if matrix.items is None else matrix.items
+    row_of = {name: k for k, name in enumerate(names)}
+    missing = [item for item in ids if item not in row_of]
+    if missing:
+        raise MatrixFileError(
+            f"{file}: expected all {n} items of {items.source}, found {len(missing)} missing, such "
+            f"as {quoted(missing)}, and ids such as {quoted(names)}; add them, or take them out of "
+            "the table"
+        )
+    rows = np.array([row_of[item] for item in ids], dtype=np.int64)
+    values = matrix.values[np.ix_(rows, rows)]
+    unknown = np.argwhere(np.isnan(values))
+    if len(unknown):
+        i, j = unknown[0].tolist()
+        raise MatrixFileError(
+            f"{file}: expected all entries between items, found none from {ids[i]!r} to "
+            f"{ids[j]!r} ({len(unknown)} such); fill them in, as metricmix repair does"
+        )
+    try:
+        check_square(values, name=str(file), directed=directed, offer_directed=False, items=ids)
+    except InputError as error:
+        if error.expected.startswith("symmetric"):
+            error = error.replace(remedy=ASYMMETRY_REMEDY)
+        raise MatrixFileError(str(error)) from None
+    in_table = set(ids)
+    foreign = [name for name in names if name not in in_table]
+    report = SourceReport(
+        spec.name,
+        "matrix",
+        str(file),
+        by_order=matrix.items is None,
+        n_foreign=len(foreign),
+        foreign=tuple(foreign[:EXAMPLES]),
+    )
+    return report, values

@@ -1,4 +1,4 @@
-"""New items: their table, their edges to the items of a fit, their rows of ready matrices."""
+"""New items: the stored inputs of a fit, and the files of items that are compared with them."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.edge_lists import EdgeFile, read_edge_file
-from metricmix.app.ingest.file_sources import Arrivals, FileSource, GraphSource, make_source
-from metricmix.app.ingest.item_tables import (
-    Cells,
-    ItemTable,
-    items_of,
-    named,
-    one_of,
-    read_cells,
-    read_table,
-    readable,
-)
-from metricmix.app.ingest.join import Gathered
+from metricmix.app.ingest.delimited_text import TextTable, did_you_mean
+from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
+from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, NewItemData, make_source
+from metricmix.app.ingest.item_table import ItemTable, items_from_table, read_table
+from metricmix.app.ingest.join import EXAMPLES, JoinedData
+from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec
-from metricmix.app.matrix_files.text_tables import is_name, is_unknown
 from metricmix.atomic import replacing
-from metricmix.exceptions import InputError, MatrixFileError, ModelFileError, TableFileError
-from metricmix.typing import Floats
+from metricmix.exceptions import InputError, ModelFileError, TableFileError
 
-__all__ = ["ArrivedEdges", "KeptInputs", "keep_inputs", "load_inputs", "read_arrivals"]
-
+__all__ = [
+    "FitInputs",
+    "NewEdgesReport",
+    "attach_edges",
+    "inputs_from_json",
+    "load_inputs",
+    "read_new_edges",
+    "read_new_items",
+    "save_inputs",
+]
 
 FORMAT = "metricmix-inputs"
 VERSION = 1
-LARGEST = 1 << 30
-"""Bytes of text that are unpacked at most."""
-WRONG = (
+LARGEST_FILE = 1 << 30
+"""Bytes of text that are decompressed at most."""
+DAMAGED = (
     *(EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, RecursionError, AssertionError, MemoryError),
 )
-"""What values of a file that do not fit each other may lead to."""
+"""Errors that values of a damaged file may lead to."""
+
+
+# -- the inputs of a fit, as a file --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class KeptInputs:
-    """The items of a fit and how their sources were made; matrices are in the model."""
+class FitInputs:
+    """The items of a fit and how their sources are computed; matrices are in the model."""
 
     items: ItemTable
     columns: tuple[Column, ...]
@@ -58,19 +60,19 @@ class KeptInputs:
     label_column: str | None
 
 
-def keep_inputs(path: str | os.PathLike[str], gathered: Gathered) -> None:
+def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
     """Write what :func:`load_inputs` needs, whole or not at all."""
-    items = gathered.items
+    items = joined.items
     used = {
         column.name
-        for source in gathered.sources
-        if source.spec.of_table or source.spec.kind == "smoothed"
-        for column in source.spec.chosen(gathered.columns)
+        for source in joined.sources
+        if source.spec.uses_columns or source.spec.kind == "smoothed"
+        for column in source.spec.select_columns(joined.columns)
     }
     graphs = {
         source.spec.file: source.edges
-        for source in gathered.sources
-        if isinstance(source, GraphSource)
+        for source in joined.sources
+        if isinstance(source, GraphFileSource)
     }
     content = {
         "format": FORMAT,
@@ -78,11 +80,11 @@ def keep_inputs(path: str | os.PathLike[str], gathered: Gathered) -> None:
         "table": str(items.source),
         "id_column": items.id_column,
         "label_column": items.label_column,
-        "decimal_commas": items.cells.decimal_commas,
+        "decimal_commas": items.table.decimal_commas,
         "ids": items.ids,
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
-        "columns": [asdict(column) for column in gathered.columns if column.name in used],
-        "sources": [asdict(source.spec) for source in gathered.sources],
+        "columns": [asdict(column) for column in joined.columns if column.name in used],
+        "sources": [asdict(source.spec) for source in joined.sources],
         "graphs": {
             str(file): {
                 "ends": edges.ends.ravel().tolist(),
@@ -93,79 +95,76 @@ def keep_inputs(path: str | os.PathLike[str], gathered: Gathered) -> None:
             for file, edges in graphs.items()
         },
     }
-    with replacing(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        packed.write(json.dumps(content, ensure_ascii=False).encode())
+    with replacing(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
+        compressed.write(json.dumps(content, ensure_ascii=False).encode())
 
 
-def load_inputs(path: str | os.PathLike[str]) -> KeptInputs:
-    """Return what :func:`keep_inputs` wrote; ModelFileError if it is damaged, or too new."""
+def load_inputs(path: str | os.PathLike[str]) -> FitInputs:
+    """Return what :func:`save_inputs` wrote; ModelFileError if it is damaged, or too new."""
     file = Path(path)
     try:
-        with gzip.open(file, "rb") as packed:
-            text = packed.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise ValueError(f"more than {LARGEST >> 20} MiB")
+        with gzip.open(file, "rb") as compressed:
+            text = compressed.read(LARGEST_FILE + 1)
+        if len(text) > LARGEST_FILE:
+            raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
         content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError("another format")
         if content["version"] > VERSION:
             raise ModelFileError(f"{file}: written by a newer version of metricmix; update it")
-        return _unpacked(file, content)
+        return inputs_from_json(content)
     except OSError as error:
         raise ModelFileError(f"{file}: {error.strerror or error}") from None
-    except WRONG as error:
+    except DAMAGED as error:
         raise ModelFileError(
             f"{file}: expected the inputs of a fit, found it damaged ({error}); fit again"
         ) from None
 
 
-def _unpacked(file: Path, content: dict[str, Any]) -> KeptInputs:
+def inputs_from_json(content: dict[str, Any]) -> FitInputs:
+    """Return inputs from decoded JSON; ValueError, among others, if its values do not match."""
     ids = tuple(str(item) for item in content["ids"])
-    places, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
-    cells = Cells(Path(content["table"]), (), places, unit="item", decimal_commas=commas)
     attributes = {
         str(name): tuple(str(cell) for cell in column)
         for name, column in content["attributes"].items()
     }
     if any(len(column) != len(ids) for column in attributes.values()):
         raise ValueError("columns of different lengths")
-    items = ItemTable(cells, ids, None, attributes, content["id_column"], content["label_column"])
+    numbers, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
+    table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
+    items = ItemTable(table, ids, None, attributes, content["id_column"], content["label_column"])
     columns = tuple(Column(**column) for column in content["columns"])
-    graphs = {
-        name: _edges(Path(name), len(ids), graph) for name, graph in content["graphs"].items()
-    }
-    specs = [_spec(stored) for stored in content["sources"]]
-    if not specs:
+    graphs = {}
+    for name, stored in content["graphs"].items():
+        ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
+        given = stored["weights"]
+        weights = None if given is None else np.array(given, dtype=np.float64)
+        if not len(ends) or ends.min() < 0 or ends.max() >= len(ids):
+            raise ValueError("edges of unknown items")
+        if weights is not None and (weights.shape != (len(ends),) or not np.all(weights >= 0)):
+            raise ValueError("weights of unknown edges")
+        directed = bool(stored["directed"])
+        graphs[name] = EdgeFile(
+            Path(name), len(ids), None, ends, weights, stored["weight"], directed
+        )
+    sources = []
+    for stored in content["sources"]:
+        if stored["kind"] not in KINDS:
+            raise ValueError(f"a source of kind {stored['kind']!r}")
+        end_columns = None if stored["ends"] is None else tuple(stored["ends"])
+        spec = SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": end_columns})
+        sources.append(make_source(spec, items, columns, graphs.get(spec.file or "")))
+    if not sources:
         raise ValueError("no sources")
-    sources = tuple(make_source(s, items, columns, graphs.get(s.file or "")) for s in specs)
-    return KeptInputs(items, columns, sources, items.id_column, items.label_column)
+    return FitInputs(items, columns, tuple(sources), items.id_column, items.label_column)
 
 
-def _spec(stored: dict[str, Any]) -> SourceSpec:
-    ends = None if stored["ends"] is None else tuple(stored["ends"])
-    if stored["kind"] not in KINDS:
-        raise ValueError(f"a source of kind {stored['kind']!r}")
-    return SourceSpec(**{**stored, "columns": tuple(stored["columns"]), "ends": ends})
-
-
-def _edges(source: Path, n: int, stored: dict[str, Any]) -> EdgeFile:
-    ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
-    weights = None if stored["weights"] is None else np.array(stored["weights"], dtype=np.float64)
-    if not len(ends) or ends.min() < 0 or ends.max() >= n:
-        raise ValueError("edges of unknown items")
-    if weights is not None and (weights.shape != (len(ends),) or not np.all(weights >= 0)):
-        raise ValueError("weights of unknown edges")
-    return EdgeFile(source, n, None, ends, weights, stored["weight"], bool(stored["directed"]))
-
-
-# -- new items: their table, their edges to the items of a fit, their rows of ready matrices ----
-
-EXAMPLES = 3
+# -- the files of new items ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ArrivedEdges:
-    """How a graph of new items met them: edges used, edges left out, ids that nobody knows."""
+class NewEdgesReport:
+    """Edges of new items: those used and left out, unknown ids, new items without an edge."""
 
     name: str
     n_edges: int
@@ -175,23 +174,23 @@ class ArrivedEdges:
     n_without: int
 
 
-def read_arrivals(
-    kept: KeptInputs,
+def read_new_items(
+    inputs: FitInputs,
     table: str | os.PathLike[str],
     *,
     edges: Sequence[SourceSpec] = (),
     matrices: Sequence[SourceSpec] = (),
-) -> tuple[Arrivals, tuple[ArrivedEdges, ...]]:
-    """Read new items, and how their edges met them.
+) -> tuple[NewItemData, tuple[NewEdgesReport, ...]]:
+    """Read new items, and report how their edges match.
 
     Parameters
     ----------
-    kept : KeptInputs
+    inputs : FitInputs
     table : path
-        A row per new item, with the columns of the fit; its label column is read if it is there.
+        A row per new item, with the columns of the fit; the label column is optional.
     edges : sequence of SourceSpec
         Graphs, each under the name of a source of the fit, or of its file. Edges between a new
-        item and any other count; all others are left out. Several may be of one graph.
+        item and any other count; all others are left out. A graph may have several files.
     matrices : sequence of SourceSpec
         For sources that are matrices: a row per new item and a column per item of the fit.
 
@@ -202,175 +201,108 @@ def read_arrivals(
     InputError
         If a name is not that of a source.
     """
-    items = _new_items(kept, Path(table))
-    graphs, met = _graphs(kept, items, edges)
+    cells = read_table(table)
+    header = cells.rows[0]
+    items = items_from_table(
+        cells,
+        id=inputs.id_column if inputs.id_column in header else None,
+        label=inputs.label_column if inputs.label_column in header else None,
+        need_labels=False,
+    )
+    fitted = set(inputs.items.ids)
+    for k, item in enumerate(items.ids):
+        if item in fitted:
+            raise TableFileError(
+                f"{items.where(k, items.id_column)}: expected new items, found {item!r}, which was "
+                "in the fit; predictions.csv has its label"
+            )
+    graphs, reports = read_new_edges(inputs, items, edges)
+    known = [source.spec.name for source in inputs.sources if source.spec.kind == "matrix"]
     rows = {}
     for spec in matrices:
-        known = [s.spec.name for s in kept.sources if s.spec.kind == "matrix"]
         if spec.name not in known:
             raise InputError(
                 argument="--matrix",
                 expected=f"NAME=FILE with a name among {known}",
                 found=f"{spec.name!r}",
             )
-        rows[spec.name] = _read_rows(Path(spec.file or ""), items, kept.items)
-    return Arrivals(items, graphs, rows), met
+        rows[spec.name] = read_cross_matrix(spec.file or "", items.ids, inputs.items.ids)
+    return NewItemData(items, graphs, rows), reports
 
 
-def _new_items(kept: KeptInputs, table: Path) -> ItemTable:
-    cells = read_table(table)
-    header = cells.rows[0]
-    id_column = kept.id_column if kept.id_column in header else None
-    label = kept.label_column if kept.label_column in header else None
-    items = items_of(cells, id=id_column, label=label, labels_needed=False)
-    before = set(kept.items.ids)
-    for k, item in enumerate(items.ids):
-        if item in before:
-            raise TableFileError(
-                f"{items.where(k, items.id_column)}: expected new items, found {item!r}, which was "
-                "in the fit; predictions.csv has its label"
-            )
-    return items
-
-
-# -- edges ---------------------------------------------------------------------------------------
-
-
-def _graphs(
-    kept: KeptInputs, items: ItemTable, edges: Sequence[SourceSpec]
-) -> tuple[dict[str, EdgeFile], tuple[ArrivedEdges, ...]]:
-    sources = [source for source in kept.sources if isinstance(source, GraphSource)]
-    files = {s.spec.name: s.spec.file or "" for s in sources}
+def read_new_edges(
+    inputs: FitInputs, items: ItemTable, specs: Sequence[SourceSpec]
+) -> tuple[dict[str, EdgeFile], tuple[NewEdgesReport, ...]]:
+    """Read the edges of new items, by the file of their graph in the fit, with its options."""
+    sources = [source for source in inputs.sources if isinstance(source, GraphFileSource)]
+    files = {source.spec.name: source.spec.file or "" for source in sources}
     files = {Path(file).stem: file for file in files.values()} | files  # names of sources win
     graphs: dict[str, EdgeFile] = {}
-    met = []
-    for spec in edges:
-        name = spec.name
+    reports = []
+    for spec in specs:
         if not files:
             raise InputError(
                 f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
             )
-        unnamed = name == Path(spec.file or "").stem and len(set(files.values())) == 1
-        if name not in files and not unnamed:
+        unnamed = spec.name == Path(spec.file or "").stem and len(set(files.values())) == 1
+        if spec.name not in files and not unnamed:
+            names = did_you_mean(sorted(files), spec.name)
+            raise InputError(argument="--edges", expected=f"NAME=FILE, NAME being {names}")
+        file = files.get(spec.name) or next(iter(files.values()))
+        fitted = next(source for source in sources if source.spec.file == file)
+        weight, directed = fitted.edges.weight or "ignore", fitted.edges.directed
+        if spec.weight not in (None, weight) or spec.directed not in (None, directed):
+            direction = "directed" if directed else "undirected"
             raise InputError(
-                argument="--edges", expected=f"NAME=FILE, NAME being {one_of(sorted(files), name)}"
+                argument="--edges",
+                expected=(
+                    f"{spec.file} to be read as in the fit, {direction} and with weights as "
+                    f"{weight!r}"
+                ),
+                found="other options",
+                remedy="leave them out",
             )
-        file = files.get(name) or next(iter(files.values()))
-        of_fit = next(s for s in sources if s.spec.file == file)
-        found = _read_alike(spec, of_fit)
-        attached, how = _attached(kept.items, items, found, name)
-        graphs[file] = _together(graphs[file], attached) if file in graphs else attached
-        met.append(how)
-    met += [
-        ArrivedEdges(Path(file).stem, 0, 0, 0, (), len(items.ids))
+        found = read_edge_file(
+            spec.file or "",
+            weight=weight,
+            directed=directed,
+            weight_column=spec.weight_column or fitted.spec.weight_column,
+            ends=spec.ends or fitted.spec.ends,
+        )
+        edges, report = attach_edges(inputs.items, items, found, spec.name)
+        if file in graphs:  # several files of one graph
+            one, weights = graphs[file], None
+            if one.weights is not None and edges.weights is not None:
+                weights = np.concatenate([one.weights, edges.weights])
+            edges = replace(one, ends=np.concatenate([one.ends, edges.ends]), weights=weights)
+        graphs[file] = edges
+        reports.append(report)
+    reports += [
+        NewEdgesReport(Path(file).stem, 0, 0, 0, (), len(items.ids))
         for file in dict.fromkeys(files.values())
         if file not in graphs
     ]
-    return graphs, tuple(met)
+    return graphs, tuple(reports)
 
 
-def _together(one: EdgeFile, other: EdgeFile) -> EdgeFile:
-    """Return the edges of two files of one graph."""
-    weights = None
-    if one.weights is not None and other.weights is not None:
-        weights = np.concatenate([one.weights, other.weights])
-    return replace(one, ends=np.concatenate([one.ends, other.ends]), weights=weights)
-
-
-def _read_alike(spec: SourceSpec, of_fit: GraphSource) -> EdgeFile:
-    """Read edges of new items as those of the fit were read; what is stated must agree."""
-    weight = of_fit.edges.weight or "ignore"
-    if spec.weight not in (None, weight) or spec.directed not in (None, of_fit.edges.directed):
-        way = "directed" if of_fit.edges.directed else "undirected"
-        raise InputError(
-            argument="--edges",
-            expected=(
-                f"{spec.file} to be read as in the fit, {way} and with weights as {weight!r}"
-            ),
-            found="other options",
-            remedy="leave them out",
-        )
-    return read_edge_file(
-        spec.file or "",
-        weight=weight,
-        directed=of_fit.edges.directed,
-        weight_column=spec.weight_column or of_fit.spec.weight_column,
-        ends=spec.ends or of_fit.spec.ends,
-    )
-
-
-def _attached(
+def attach_edges(
     old: ItemTable, new: ItemTable, edges: EdgeFile, name: str
-) -> tuple[EdgeFile, ArrivedEdges]:
-    """Return the edges that touch a new item, their ends numbered, items of the fit first."""
+) -> tuple[EdgeFile, NewEdgesReport]:
+    """Return the edges with a new item at an end; old items are numbered first, then new ones."""
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
     n, m = len(old.ids), len(new.ids)
-    place = {item: k for k, item in enumerate((*old.ids, *new.ids))}
-    number = np.array([place.get(item, -1) for item in edges.ids], dtype=np.int64)
+    number = edges.numbers_in((*old.ids, *new.ids))
     ends = number[edges.ends]
-    used = (ends >= 0).all(axis=1) & (ends >= n).any(axis=1)
+    used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)
     foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    touched = set(ends[used].ravel().tolist())
-    how = ArrivedEdges(
+    connected = set(ends[used].ravel().tolist())
+    report = NewEdgesReport(
         name,
         int(used.sum()),
         int((~used).sum()),
         len(foreign),
         tuple(foreign[:EXAMPLES]),
-        sum(k not in touched for k in range(n, n + m)),
+        sum(k not in connected for k in range(n, n + m)),
     )
-    weights = None if edges.weights is None else edges.weights[used]
-    return replace(edges, n_nodes=n + m, ids=None, ends=ends[used], weights=weights), how
-
-
-# -- rows ----------------------------------------------------------------------------------------
-
-
-def _read_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
-    """Read dissimilarities from new items (rows) to those of the fit (columns), (m, n)."""
-    shape = (len(new.ids), len(old.ids))
-    if file.suffix.lower() == ".npy":
-        with readable(file):
-            try:
-                values = np.load(file, allow_pickle=False).astype(np.float64)
-            except (ValueError, EOFError) as error:
-                raise MatrixFileError(
-                    f"{file}: expected an array of numbers, but {error}"
-                ) from None
-        if values.shape != shape:
-            raise MatrixFileError(
-                f"{file}: expected shape {shape}, a row per new item and a column per item of the "
-                f"fit, found {values.shape}"
-            )
-    else:
-        values = _named_rows(file, new, old)
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        i, j = np.argwhere(bad)[0].tolist()
-        raise MatrixFileError(
-            f"{file}: expected numbers >= 0, found {values[i, j]:g} from {new.ids[i]!r} to "
-            f"{old.ids[j]!r}"
-        )
-    return np.asarray(values)
-
-
-def _named_rows(file: Path, new: ItemTable, old: ItemTable) -> Floats:
-    cells = read_cells(file)
-    column = {name: k for k, name in enumerate(cells.rows[0]) if k > 0}
-    row = {line[0]: k for k, line in enumerate(cells.rows) if k > 0}
-    for what, wanted, there in (("column", old.ids, column), ("row", new.ids, row)):
-        missing = [item for item in wanted if item not in there]
-        if missing:
-            raise MatrixFileError(
-                f"{file}: expected a {what} for each of {len(wanted)} items, found none for "
-                f"{len(missing)} of them, such as {named(missing)}"
-            )
-
-    def number(k: int, name: str) -> float:
-        cell: Any = cells.rows[k][column[name]]
-        if is_unknown(cell) or is_name(cell):
-            raise MatrixFileError(f"{cells.where(k, name)}: expected a number, found {cell[:40]!r}")
-        return float(cell.replace(",", ".", 1))
-
-    return np.array([[number(row[i], j) for j in old.ids] for i in new.ids])
+    return edges.select(used, ends, n + m), report

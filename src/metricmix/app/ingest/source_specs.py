@@ -1,4 +1,4 @@
-"""What a source is made of, as people state it: ``words=cosine:title,abstract``."""
+"""Source specifications: what a source is made of, as in ``words=cosine:title,abstract``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.item_tables import one_of
+from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
 __all__ = ["SourceSpec", "default_specs", "parse_edges", "parse_matrix", "parse_source"]
 
+COLUMN_KINDS = ("metric", "knn")
 GRAPH_KINDS = ("paths", "smoothed", "pagerank", "jaccard")
-KINDS = ("metric", "knn", *GRAPH_KINDS, "matrix")
+KINDS = (*COLUMN_KINDS, *GRAPH_KINDS, "matrix")
 WEIGHTS = ("length", "similarity", "ignore")
 ENDS = ("from", "to")
 OPTIONS = {
@@ -42,15 +43,15 @@ class SourceSpec:
     ``metric``    the distance `metric` of their `columns`
     ``knn``       the length of the path over nearest neighbours, k each, by `columns`
     ``paths``     the length of the path in the graph of `file`
-    ``smoothed``  the cosine distance of what is said around them in the graph of `file`: the
-                  attributes, averaged over walks of 1 / `restart` steps
-    ``pagerank``  the distance of where walks from them through the graph of `file` end
-    ``jaccard``   the share of their neighbours in the graph of `file` that they do not share
+    ``smoothed``  the cosine distance of their attributes, averaged over random walks of
+                  1 / `restart` steps in the graph of `file`
+    ``pagerank``  the distance of their personalised PageRank vectors in the graph of `file`
+    ``jaccard``   the Jaccard distance of their neighbourhoods in the graph of `file`
     ``matrix``    their entry in the matrix of `file`
     ============  ===============================================================================
 
-    No `columns` means all that say something. `weight`, `directed`, `weight_column` and `ends` are
-    those of :func:`~metricmix.app.ingest.read_edge_file`.
+    No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
+    are those of :func:`~metricmix.app.ingest.read_edge_file`.
     """
 
     name: str
@@ -92,38 +93,40 @@ class SourceSpec:
         return f"{self.name}={':'.join(words)}"
 
     @property
-    def of_graph(self) -> bool:
-        """Whether it is made of a graph."""
+    def uses_graph(self) -> bool:
+        """Whether it is computed from a graph."""
         return self.kind in GRAPH_KINDS
 
     @property
-    def of_table(self) -> bool:
-        """Whether it is made of columns of the table alone."""
-        return self.kind in ("metric", "knn")
+    def uses_columns(self) -> bool:
+        """Whether it is computed from columns of the table alone."""
+        return self.kind in COLUMN_KINDS
 
-    def chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Return the columns it is made of, as decided; InputError if one is not to be had."""
-        found: dict[str, Column] = {}
+    def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return the columns it is computed from; InputError if one is unknown or ignored."""
+        selected: dict[str, Column] = {}
         by_name = {column.name: column for column in columns}
         for pattern in self.columns or ("*",):  # a name, else a pattern
             hits = [by_name[pattern]] if pattern in by_name else []
             hits = hits or [column for column in columns if fnmatchcase(column.name, pattern)]
             if not hits:
                 names = [column.name for column in columns]
-                raise InputError(argument=f"source {self.name!r}", expected=one_of(names, pattern))
+                raise InputError(
+                    argument=f"source {self.name!r}", expected=did_you_mean(names, pattern)
+                )
             if hits[0].name == pattern and hits[0].kind == "ignore":
                 raise InputError(
                     f"column {pattern!r} is ignored, since it has {hits[0].why}",
                     argument=f"source {self.name!r}",
                     remedy=f"state --kind {pattern}=text or another kind",
                 )
-            found |= {column.name: column for column in hits if column.kind != "ignore"}
-        if not found:
+            selected |= {column.name: column for column in hits if column.kind != "ignore"}
+        if not selected:
             raise InputError(
                 argument=f"source {self.name!r}",
                 expected="columns that differ between items, found none",
             )
-        return tuple(found.values())
+        return tuple(selected.values())
 
 
 def parse_source(text: str) -> SourceSpec:
@@ -150,7 +153,7 @@ def parse_source(text: str) -> SourceSpec:
         )
     name, kind, rest = (part.strip() for part in match.groups())
     if kind in KINDS and kind != "metric":
-        what, options = _split(rest, kind)
+        what, options = _split_options(rest, kind)
     else:
         try:
             check_metric_name(kind)
@@ -161,9 +164,9 @@ def parse_source(text: str) -> SourceSpec:
                 found=f"{kind!r}",
             ) from None
         kind, metric = "metric", kind
-        what, options = _split(rest, kind)
+        what, options = _split_options(rest, kind)
         options["metric"] = metric
-    if kind in ("metric", "knn"):
+    if kind in COLUMN_KINDS:
         columns = tuple(part.strip() for part in what.split(",") if part.strip())
         return SourceSpec(name, kind, columns=() if columns == ("*",) else columns, **options)
     return SourceSpec(name, kind, what, **options)
@@ -186,13 +189,13 @@ def parse_matrix(text: str) -> SourceSpec:
 def default_specs(
     columns: Sequence[Column], graphs: Sequence[SourceSpec], *, alone: bool = False
 ) -> list[SourceSpec]:
-    """Return what a table and graphs are worth by themselves.
+    """Return the sources that a table and graphs have by default.
 
-    - *numbers*, *counts*, *categories*: one source for all columns of a kind (numbers by Euclidean
-      distance, counts by the angle between them), so that a kind can count more than another;
-    - every column of text by itself, by the angle between its words;
+    - *numbers*, *counts*, *categories*: one source for all columns of a kind (counts by cosine
+      distance, the others by Euclidean distance), so that each kind has its own weight;
+    - every column of text by itself, by the cosine distance of its words;
     - for every undirected graph, the attributes smoothed along it;
-    - where the table is `alone`, paths over nearest neighbours by all of its columns.
+    - where the table is `alone`, path lengths over nearest neighbours by all of its columns.
     """
     by_kind: dict[str, list[str]] = {}
     for column in columns:
@@ -222,71 +225,59 @@ def default_specs(
 
 def _parse_file(text: str, kind: str) -> SourceSpec:
     name, equals, rest = text.partition("=")
-    whole, _ = _split(text, kind)
+    whole, _ = _split_options(text, kind)
     if not equals or any(mark in name for mark in "/\\:.") or Path(whole).exists():
         name, rest = "", text
-    what, options = _split(rest, kind)
+    what, options = _split_options(rest, kind)
     if not what:
         raise InputError(argument=kind, expected="a file", found=f"{text!r}")
     return SourceSpec(name.strip() or Path(what).stem, kind, what, **options)
 
 
-def _split(text: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Take options off the end of a text, as long as they are known ones."""
+def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Split ``WHAT[:OPTION...]``: return WHAT, and the options as arguments of SourceSpec.
+
+    Words are taken from the end as long as they are options of this kind: a file name may have
+    colons. InputError if an option is unknown, or two of them contradict each other.
+    """
     words = text.split(":")
     found: list[tuple[str, str]] = []
-    while len(words) > 1 and (option := _option(words[-1].strip(), kind)):
-        found.insert(0, option)
+    while len(words) > 1:
+        key, equals, value = words[-1].strip().partition("=")
+        if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
+            break
+        found.insert(0, (key, value.strip()))
         words.pop()
-    what = ":".join(words).strip()
-    if len(words) > 1 and kind not in ("metric", "knn") and not Path(what).exists():
-        file = ":".join(words[:-1]).strip()
-        if Path(file).exists():
-            raise InputError(
-                f"no option {words[-1]!r}",
-                argument=file,
-                remedy=f"there are {', '.join(OPTIONS[kind])}",
-            )
-    return what, _settled(what, found)
-
-
-def _option(word: str, kind: str) -> tuple[str, str] | None:
-    """Return an option and its value, '' if it has none; None if it is no option of this kind."""
-    key, equals, value = word.partition("=")
-    if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
-        return None
-    return key, value.strip()
-
-
-def _settled(what: str, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return what options mean; InputError if two of them contradict each other."""
-    options: dict[str, Any] = {}
-
-    def settle(name: str, value: Any) -> None:
-        if options.setdefault(name, value) != value:
-            raise InputError(
-                argument=what, expected=f"one {name}", found=f"{options[name]!r} and {value!r}"
-            )
-
-    ends: dict[str, str] = {}
+    what, file = ":".join(words).strip(), ":".join(words[:-1]).strip()
+    is_file = kind not in COLUMN_KINDS
+    if len(words) > 1 and is_file and not Path(what).exists() and Path(file).exists():
+        raise InputError(
+            f"no option {words[-1]!r}",
+            argument=file,
+            remedy=f"there are {', '.join(OPTIONS[kind])}",
+        )
+    pairs: list[tuple[str, Any]] = []
     for key, value in found:
         if key in WEIGHTS:
-            settle("weight", key)
-            if value:
-                settle("weight_column", value)
+            pairs += [("weight", key), *([("weight_column", value)] if value else [])]
         elif key in ("directed", "undirected"):
-            settle("directed", key == "directed")
+            pairs.append(("directed", key == "directed"))
         elif key in ENDS:
-            ends[key] = value
+            pairs.append((key, value))
         else:
             try:
-                settle(key, WITH_VALUE[key](value))
-            except ValueError as error:
-                if isinstance(error, InputError):
-                    raise
+                pairs.append((key, WITH_VALUE[key](value)))
+            except ValueError:
                 raise InputError(argument=key, expected="a number", found=f"{value!r}") from None
+    options: dict[str, Any] = {}
+    for name, setting in pairs:
+        if options.setdefault(name, setting) != setting:
+            raise InputError(
+                argument=what, expected=f"one {name}", found=f"{options[name]!r} and {setting!r}"
+            )
+    ends = {name: options.pop(name) for name in ENDS if name in options}
+    if len(ends) == 1:
+        raise InputError(argument=what, expected="both from=COLUMN and to=COLUMN", found=ends)
     if ends:
-        if len(ends) < 2:
-            raise InputError(argument=what, expected="both from=COLUMN and to=COLUMN", found=ends)
         options["ends"] = (ends["from"], ends["to"])
-    return options
+    return what, options

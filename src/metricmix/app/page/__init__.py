@@ -1,31 +1,35 @@
-"""The page of a learned metric: one HTML file that opens anywhere and asks nobody."""
+"""The page of a learned metric: one self-contained HTML file that makes no network requests."""
 
-from metricmix.app.page.collect import gather
 from metricmix.app.page.content import (
     Accuracy,
-    Certificate,
-    Confusion,
-    Convergence,
+    Annotations,
+    ConfusionMatrix,
     EmbeddedPaths,
     Items,
-    PageData,
+    MetricCheck,
+    ObjectiveCurve,
+    PageContent,
+    Precomputed,
     View,
     Weight,
+    page_content,
 )
 from metricmix.app.page.html import as_live, page_html, write_page
 
 __all__ = [
     "Accuracy",
-    "Certificate",
-    "Confusion",
-    "Convergence",
+    "Annotations",
+    "ConfusionMatrix",
     "EmbeddedPaths",
     "Items",
-    "PageData",
+    "MetricCheck",
+    "ObjectiveCurve",
+    "PageContent",
+    "Precomputed",
     "View",
     "Weight",
     "as_live",
-    "gather",
+    "page_content",
     "page_html",
     "write_page",
 ]

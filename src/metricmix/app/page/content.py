@@ -1,28 +1,54 @@
-"""What a page shows, as plain values: nothing here knows of HTML or of estimators."""
+"""The content of a page as plain values, and how it is computed from a fitted classifier."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from metricmix.app.page.layout import align, plane_coordinates
+from metricmix.estimators.attribution import edge_parts
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import in_threads
+from metricmix.metric import metric_violations
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.all_pairs import path_metric
+from metricmix.paths.pair import shortest_path, shortest_paths
+from metricmix.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Accuracy",
-    "Certificate",
-    "Confusion",
-    "Convergence",
+    "Annotations",
+    "ConfusionMatrix",
     "EmbeddedPaths",
     "Items",
-    "PageData",
+    "MetricCheck",
+    "ObjectiveCurve",
+    "PageContent",
+    "Precomputed",
     "View",
     "Weight",
+    "default_n_bootstrap",
+    "embed_paths",
+    "fitted_classifier",
+    "nearest_labelled_item",
+    "page_content",
+    "pairs_to_embed",
+    "path_record",
 ]
 
 
-MOST_ITEMS = 65535
+MAX_ITEMS = 65535
 """Item numbers are embedded as 16 bits, pairs as 32."""
 
 
@@ -35,19 +61,19 @@ class Items:
     ids : n texts
     classes : C texts
     labels : (n,) array of class numbers
-        The label of every item, given or found.
+        The label of every item, given or predicted.
     given : (n,) array of bool
         Whether the label was given.
     misfit : (n,) array of bool
-        Whether the rule would give another label than the given one.
+        Whether the rule predicts another label than the given one.
     about : n texts, or none
         What each item is called besides its id: a title, a name.
     confidence : (n,) array, optional
         The probability that the rule gives to the label of each item.
     prefers : (n,) array of class numbers, optional
-        The class that the rule gives to each item.
+        The class that the rule predicts for each item.
     nearest : (n,) array of item numbers, optional
-        The nearest item of a given label other than itself; -1 where there is none.
+        The nearest item with a given label, other than itself; -1 where there is none.
     """
 
     ids: tuple[str, ...]
@@ -62,9 +88,9 @@ class Items:
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        if n > MOST_ITEMS:
+        if n > MAX_ITEMS:
             raise InputError(
-                argument="items", expected=f"at most {MOST_ITEMS} for one page", found=n
+                argument="items", expected=f"at most {MAX_ITEMS} for one page", found=n
             )
         optional = ("confidence", "prefers", "nearest")
         names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
@@ -100,7 +126,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class EmbeddedPaths:
-    """Shortest paths of chosen pairs, and the parts of the edges they use.
+    """Shortest paths of chosen pairs, and the contributions to the edges that they use.
 
     Attributes
     ----------
@@ -117,23 +143,23 @@ class EmbeddedPaths:
     link : float
         What the link adds to every edge.
     complete : bool
-        Whether all pairs are here.
+        Whether all pairs are embedded.
     """
 
-    pairs: NDArray[np.int64]
-    lengths: NDArray[np.float64]
-    indptr: NDArray[np.int64]
-    between: NDArray[np.int64]
-    edges: NDArray[np.int64]
-    edge_lengths: NDArray[np.float64]
-    parts: NDArray[np.float64]
+    pairs: Indices
+    lengths: Floats
+    indptr: Indices
+    between: Indices
+    edges: Indices
+    edge_lengths: Floats
+    parts: Floats
     link: float
     directed: bool
     complete: bool
 
 
 @dataclass(frozen=True)
-class Convergence:
+class ObjectiveCurve:
     """The objective over the iterations, and why the solver stopped."""
 
     iteration: tuple[int, ...]
@@ -142,8 +168,8 @@ class Convergence:
 
 
 @dataclass(frozen=True)
-class Confusion:
-    """How often items of a class (rows) were given a class (columns), (C, C)."""
+class ConfusionMatrix:
+    """Number of items of a class (rows) that were predicted as a class (columns), (C, C)."""
 
     counts: NDArray[np.integer]
     how: str
@@ -153,7 +179,7 @@ class Confusion:
 class Accuracy:
     """The accuracy of a method, and its spread over folds where there is one.
 
-    `single` says that it is one source alone: these are listed apart from the methods.
+    `single` marks one source alone: these are listed apart from the methods.
     """
 
     name: str
@@ -163,17 +189,17 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """How far the distances are from a metric's.
+class MetricCheck:
+    """Whether the distances satisfy the axioms of a metric.
 
     Attributes
     ----------
     violation : float
-        By how much the worst triangle is broken.
+        The largest violation of a triangle inequality.
     triangles : int
-        Inequalities looked at.
+        Number of inequalities checked.
     holds : bool
-        Whether that is rounding, and every other law of a metric holds too.
+        Whether that is rounding, and all other axioms hold too.
     """
 
     violation: float
@@ -182,7 +208,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class PageData:
+class PageContent:
     """Everything on a page; what is None or empty is left out of it.
 
     `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
@@ -199,10 +225,10 @@ class PageData:
     views: tuple[View, ...]
     weights: tuple[Weight, ...]
     paths: EmbeddedPaths | None = None
-    convergence: Convergence | None = None
-    confusion: Confusion | None = None
+    convergence: ObjectiveCurve | None = None
+    confusion: ConfusionMatrix | None = None
     accuracies: tuple[Accuracy, ...] = field(default=())
-    certificate: Certificate | None = None
+    metric_check: MetricCheck | None = None
     intervals: str | None = None
     command: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
@@ -224,3 +250,294 @@ class PageData:
                 expected=f"{len(self.weights)} columns, one per weight",
                 found=self.paths.parts.shape[1],
             )
+
+
+# -- shortest paths ------------------------------------------------------------------------------
+
+MAX_ITEMS_ALL_PAIRS = 800
+MAX_BYTES_ALL_PAIRS = 6_800_000
+"""Size of all paths before compression: about 8 MB of the file."""
+N_NEAREST = 10
+
+
+def pairs_to_embed(
+    distances: Floats, labelled: NDArray[np.bool_], n_sources: int, *, directed: bool
+) -> Indices:
+    """Return the pairs whose paths a page holds, as ascending keys ``i * n + j``.
+
+    All of them up to 800 items, if they fit (up to 9 sources, or 4 with two directions); beyond,
+    those of each item with its 10 nearest items and its nearest labelled item, in both directions.
+    """
+    n = len(distances)
+    bytes_per_pair = (2 if directed else 1) * (n_sources + 1)  # 2 a source less one, 4 a length
+    if n <= MAX_ITEMS_ALL_PAIRS and n * (n - 1) * bytes_per_pair <= MAX_BYTES_ALL_PAIRS:
+        i, j = np.nonzero(~np.eye(n, dtype=bool))
+    else:
+        d = distances.copy()
+        np.fill_diagonal(d, np.inf)
+        near = np.argpartition(d, N_NEAREST, axis=1)[:, :N_NEAREST]
+        near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
+        i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
+        i, j = i[j >= 0], j[j >= 0]
+        i, j = np.concatenate([i, j]), np.concatenate([j, i])
+    i, j = i[i != j], j[i != j]
+    return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
+
+
+def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:
+    """Return the nearest labelled item of each item, other than itself; -1 where there is none."""
+    candidates = np.flatnonzero(labelled)
+    if not len(candidates):
+        return np.full(len(distances), -1)
+    to_labelled = distances[:, candidates]
+    to_labelled[candidates, np.arange(len(candidates))] = np.inf
+    nearest = candidates[to_labelled.argmin(axis=1)]
+    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
+
+
+def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> EmbeddedPaths:
+    """Return the shortest paths of pairs given by their keys, with the parts of their edges.
+
+    Where the metric equals the edge length, the edge is the path; the others are searched for.
+    """
+    n, directed = lengths.n, bool(lengths.directed)
+    i, j = pairs // n, pairs % n
+    path_lengths = lengths.pairs(i, j)
+    longer = np.flatnonzero(metric[i, j] < path_lengths)
+    bundle = shortest_paths(lengths, None, i[longer], j[longer])
+    path_lengths[longer] = bundle.lengths
+    inner = np.ones(len(bundle.nodes), dtype=bool)
+    inner[bundle.indptr[:-1]] = inner[bundle.indptr[1:] - 1] = False
+    counts = np.zeros(len(pairs), np.int64)
+    counts[longer] = np.diff(bundle.indptr) - 2
+    _, u, v = bundle.edges()
+    used = u * n + v if directed else np.minimum(u, v) * n + np.maximum(u, v)
+    keys = np.unique(np.concatenate([pairs[counts == 0], used]))
+    parts = edge_parts(lengths, lengths.stack.raw_pairs(keys // n, keys % n))
+    return EmbeddedPaths(
+        pairs=pairs,
+        lengths=path_lengths,
+        indptr=np.concatenate([[0], counts.cumsum()]),
+        between=bundle.nodes[inner].astype(np.int64),
+        edges=keys,
+        edge_lengths=lengths.pairs(keys // n, keys % n),
+        parts=parts[:, :-1],
+        link=float(parts[0, -1]) if len(parts) else 0.0,
+        directed=directed,
+        complete=len(pairs) == (n * (n - 1) if directed else n * (n - 1) // 2),
+    )
+
+
+def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
+    """Return the shortest path from item number `i` to `j` as plain values for JSON.
+
+    Its `length`, its `nodes`, and for each edge its parts: those of the sources, last the link's.
+    One search, usually O(R n).
+    """
+    path = shortest_path(lengths, None, i, j)
+    u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
+    parts = edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+    return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}
+
+
+# -- the content of the page of a classifier -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Results that the caller has already; what is None is computed.
+
+    Attributes
+    ----------
+    metric : (n, n) array, optional
+        The learned metric between all items: ``path_metric(...)``.
+    probabilities : (n, C) array, optional
+        Class probabilities without the item's own label: ``held_out_probabilities(model)``.
+    weights : DataFrame, or mapping of its columns, optional
+        ``model.weights_table(...)``; `n_bootstrap` of :func:`page_content` then says of how many
+        resamples.
+    """
+
+    metric: Floats | None = None
+    probabilities: Floats | None = None
+    weights: pd.DataFrame | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Texts that the model does not know.
+
+    Attributes
+    ----------
+    items : n texts, or none
+        What each item is called besides its id, in the order of the items.
+    sources : mapping of str to str
+        What sources compare, in a few words, by their names.
+    command : str, optional
+        The command that made the page.
+    facts : sequence of (str, str)
+        Names and values that say how the metric was made.
+    """
+
+    items: Sequence[str] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    command: str | None = None
+    facts: Sequence[tuple[str, str]] = ()
+
+
+def page_content(
+    model: MetricMixtureClassifier,
+    *,
+    title: str = "A learned metric",
+    n_bootstrap: int | None = None,
+    accuracies: Sequence[Accuracy] = (),
+    confusion: ConfusionMatrix | None = None,
+    precomputed: Precomputed | None = None,
+    annotations: Annotations | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> PageContent:
+    """Return what a page shows of a fitted classifier.
+
+    Parameters
+    ----------
+    model : MetricMixtureClassifier or MetricMixtureClassifierCV
+    title : str
+    n_bootstrap : int, optional
+        Resamples for the intervals of the weights; 0 for no intervals. Default: 100, and fewer
+        from 300 labels on, down to 20.
+    accuracies, confusion
+        From a cross-validation by the caller: accuracies on the training items would be too high.
+    precomputed : Precomputed, optional
+    annotations : Annotations, optional
+    on_progress : function of (str, float), optional
+        Called with the name of the next step and the fraction done; one call at a time, but not
+        always from the calling thread.
+    """
+    model = fitted_classifier(model)
+    precomputed, annotations = precomputed or Precomputed(), annotations or Annotations()
+    report = on_progress or (lambda step, fraction: None)
+    stack, metric = model.stack_, precomputed.metric
+    if metric is None:
+        report("metric", 0.0)
+        metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
+    probabilities = precomputed.probabilities
+    if probabilities is None:
+        probabilities = held_out_probabilities(model, metric)
+    given = np.asarray(model._codes >= 0)
+    labels = np.searchsorted(model.classes_, model.transduction_)
+    predicted = probabilities.argmax(axis=1)
+    items = Items(
+        ids=tuple(str(item) for item in stack.items.tolist()),
+        classes=tuple(str(label) for label in model.classes_.tolist()),
+        labels=labels,
+        given=given,
+        misfit=given & (predicted != labels),
+        about=tuple(str(text) for text in annotations.items),
+        confidence=probabilities[np.arange(len(labels)), labels],
+        prefers=predicted,
+        nearest=nearest_labelled_item(metric, given),
+    )
+    report("certificate", 0.1)
+    n, violations = stack.n_items, metric_violations(metric, directed=stack.directed)
+    n_triangles = n * (n - 1) * (n - 2) // (1 if stack.directed else 2)
+    report("paths", 0.2)
+    pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
+    paths = embed_paths(model._lengths(), pairs, metric)
+    report("intervals", 0.3)
+    weights, intervals = page_weights(model, n_bootstrap, precomputed.weights, annotations.sources)
+    report("maps", 0.5)
+    views = make_views(model, metric, lambda fraction: report("maps", 0.5 + 0.5 * fraction))
+    trace, status = model.result_.trace, model.result_.status
+    return PageContent(
+        title=title,
+        items=items,
+        views=views,
+        weights=weights,
+        paths=paths,
+        convergence=ObjectiveCurve(tuple(trace.iteration), tuple(trace.objective), status.value),
+        confusion=confusion,
+        accuracies=tuple(accuracies),
+        metric_check=MetricCheck(violations.triangle, n_triangles, violations.is_metric()),
+        intervals=intervals,
+        command=annotations.command,
+        facts=tuple((str(name), str(value)) for name, value in annotations.facts),
+    )
+
+
+def fitted_classifier(model: object) -> MetricMixtureClassifier:
+    """Return the model, or the best estimator of a search, if it is a fitted classifier."""
+    found = getattr(model, "best_estimator_", model)
+    if not isinstance(found, MetricMixtureClassifier):
+        raise InputError(
+            argument="model",
+            expected="a fitted MetricMixtureClassifier",
+            found=type(model).__name__,
+        )
+    check_is_fitted(found)
+    return found
+
+
+def default_n_bootstrap(n_labelled: int) -> int:
+    """Return the number of resamples that take some seconds: L labels take about L · 0.1 ms each.
+
+    >>> default_n_bootstrap(50), default_n_bootstrap(1000)
+    (100, 30)
+    """
+    return max(20, min(100, 30_000 // max(n_labelled, 1)))
+
+
+def page_weights(
+    model: MetricMixtureClassifier,
+    n_bootstrap: int | None,
+    table: pd.DataFrame | Mapping[str, Any] | None,
+    descriptions: Mapping[str, str],
+) -> tuple[tuple[Weight, ...], str | None]:
+    """Return the weights with their intervals, and what these are.
+
+    There are no intervals with 0 resamples, nor where the objective cannot weight items.
+    """
+    if table is None:
+        if n_bootstrap is None:
+            n_bootstrap = default_n_bootstrap(int((model._codes >= 0).sum()))
+        if n_bootstrap == 0 or not isinstance(model.objective, str):
+            rows = zip(model.stack_.names, model.weights_.tolist(), strict=True)
+            return tuple(
+                Weight(name, value, about=descriptions.get(name, "")) for name, value in rows
+            ), None
+        table = model.weights_table(n_bootstrap=n_bootstrap, random_state=0)
+    columns = (table[name] for name in ("name", "weight", "lower", "upper"))
+    weights = tuple(
+        Weight(str(name), float(value), float(low), float(high), descriptions.get(str(name), ""))
+        for name, value, low, high in zip(*columns, strict=True)
+    )
+    resamples = f", {n_bootstrap} resamples" if n_bootstrap else ""
+    return weights, f"95 % interval (Bayesian bootstrap over the labelled items{resamples})"
+
+
+def make_views(
+    model: MetricMixtureClassifier, metric: Floats, on_progress: Callable[[float], None]
+) -> tuple[View, ...]:
+    """Return the maps of the mixture and of each source, computed in threads.
+
+    Those of the sources are aligned with that of the mixture.
+    """
+    stack, lock = model.stack_, Lock()
+    names = ("mixture", *stack.names)
+    n_done = 0
+
+    def lay_out(k: int) -> Floats:
+        nonlocal n_done
+        if k == 0:
+            distances = metric
+        else:
+            with lock:  # computed sources may not be thread-safe
+                distances = stack.source(k - 1)
+        points = plane_coordinates(distances)
+        with lock:
+            n_done += 1
+            on_progress(n_done / len(names))
+        return points
+
+    mixture, *others = in_threads(lay_out, range(len(names)), model.n_jobs)
+    maps = [mixture, *(align(points, mixture) for points in others)]
+    return tuple(View(name, points) for name, points in zip(names, maps, strict=True))

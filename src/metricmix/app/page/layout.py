@@ -1,13 +1,14 @@
-r"""Places in the plane for items that have only distances.
+r"""Coordinates in the plane for items that have only distances.
 
-Classical scaling of some landmarks, the others placed by their distances to them [1]_, says where
-groups lie; from there neighbours are drawn together (:mod:`metricmix.app.page.layout`),
-since one plane cannot keep all distances and near ones are what a reader looks at. Of very many
-items only some are laid out that way, and the others put amidst the nearest of these.
+Classical multidimensional scaling of some landmarks places all items [1]_. From there t-SNE [2]_
+refines the map: it keeps neighbours together, which a plane can do, where it cannot keep all
+distances. Beyond ``MAX_TSNE_ITEMS`` items, t-SNE lays out a random sample, and every other item is
+placed at the mean of its nearest sampled items.
 
 References
 ----------
 .. [1] V. de Silva, J. B. Tenenbaum: Sparse multidimensional scaling using landmark points, 2004.
+.. [2] L. van der Maaten, G. Hinton: Visualizing data using t-SNE, JMLR 9, 2008.
 """
 
 from __future__ import annotations
@@ -19,138 +20,136 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from metricmix.kernels.compile import kernel
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Ints
 
-__all__ = ["descend", "neighbour_map", "place", "turn_to"]
-
-
-LANDMARKS = 300
-FEWEST = 12
-"""Fewer items than this have no neighbourhoods to speak of."""
-LAID_OUT = 6000
-"""Items whose neighbours are drawn together; a round over so many takes 10 ms."""
-AMIDST = 3
-FAR = 1.2
-"""Where there is no way between items, in units of the largest distance."""
+__all__ = ["align", "landmark_mds", "plane_coordinates", "tsne"]
 
 
-def place(distances: Floats) -> Floats:
-    """Return (n, 2) coordinates for an (n, n) matrix of distances, centred, of unit size.
+N_LANDMARKS = 300
+MIN_TSNE_ITEMS = 12
+MAX_TSNE_ITEMS = 6000
+"""An iteration over so many items takes 10 ms."""
+N_INTERPOLATED = 3
+"""Sampled items whose mean is the place of an item outside of the sample."""
+UNREACHABLE = 1.2
+"""Distance between items without a path, in units of the largest distance."""
 
-    Distances that differ there and back are averaged; infinite ones are taken for somewhat larger
-    than all others.
+
+def plane_coordinates(distances: Floats) -> Floats:
+    """Return (n, 2) coordinates for an (n, n) matrix of distances: mean 0, mean square norm 1.
+
+    Directed distances are averaged over both directions. Infinite ones count as somewhat larger
+    than all others. t-SNE takes O(n²) per iteration.
     """
     n = len(distances)
-    chosen = np.arange(n)
-    if n > LAID_OUT:
-        chosen = np.sort(np.random.default_rng(0).permutation(n)[:LAID_OUT])
-    d = _both_ways(distances, chosen)
-    with threadpool_limits(1, user_api="blas"):  # maps run side by side
-        points = _scaled(d)
-        if len(chosen) >= FEWEST:
-            points = neighbour_map(d, points)
-    if n > LAID_OUT:
-        points = _amidst(distances, chosen, points)
-    return _normed(points)
+    sample = np.arange(n)
+    if n > MAX_TSNE_ITEMS:
+        sample = np.sort(np.random.default_rng(0).permutation(n)[:MAX_TSNE_ITEMS])
+    d = distances[np.ix_(sample, sample)]
+    d = (d + d.T) / 2.0
+    infinite = ~np.isfinite(d)
+    if infinite.any():
+        d[infinite] = UNREACHABLE * d[~infinite].max(initial=0.0) or 1.0
+    with threadpool_limits(1, user_api="blas"):  # several maps are computed in parallel
+        points = landmark_mds(d)
+        if len(sample) >= MIN_TSNE_ITEMS:
+            points = tsne(d, points)
+    if n > MAX_TSNE_ITEMS:
+        everyone = np.empty((n, 2))
+        for i, row in enumerate(distances):
+            nearest = np.argpartition(row[sample], N_INTERPOLATED)[:N_INTERPOLATED]
+            everyone[i] = points[nearest].mean(axis=0)
+        everyone[sample] = points
+        points = everyone
+    points = points - points.mean(axis=0)
+    size = float(np.sqrt((points**2).sum(axis=1).mean()))
+    return np.asarray(points / (size if size > 0 else 1.0))
 
 
-def turn_to(points: Floats, model: Floats) -> Floats:
-    """Return the points turned or mirrored to lie as near to `model` as they can."""
-    rotation, _ = orthogonal_procrustes(points, model)
+def align(points: Floats, target: Floats) -> Floats:
+    """Return the points rotated, and mirrored if need be, to lie as near to `target` as they can.
+
+    The orthogonal Procrustes problem: minimise :math:`||PQ - T||_F` over orthogonal Q.
+    """
+    rotation, _ = orthogonal_procrustes(points, target)
     return np.asarray(points @ rotation)
 
 
-def _both_ways(distances: Floats, chosen: NDArray[np.int64]) -> Floats:
-    """Return the distances between chosen items, finite, the same there and back."""
-    d = distances[np.ix_(chosen, chosen)]
-    d = (d + d.T) / 2.0
-    far = ~np.isfinite(d)
-    if far.any():
-        d[far] = FAR * d[~far].max(initial=0.0) or 1.0
-    return d
-
-
-def _scaled(d: Floats) -> Floats:
-    """Return where classical scaling by landmarks puts the items."""
+def landmark_mds(d: Floats) -> Floats:
+    """Return the (n, 2) coordinates of classical scaling by landmarks, for symmetric distances."""
     n = len(d)
-    marks = np.sort(np.random.default_rng(0).permutation(n)[:LANDMARKS])
-    squares = d[np.ix_(marks, marks)] ** 2
+    landmarks = np.sort(np.random.default_rng(0).permutation(n)[:N_LANDMARKS])
+    squares = d[np.ix_(landmarks, landmarks)] ** 2
     means = squares.mean(axis=0)
     gram = -0.5 * (squares - means - means[:, None] + means.mean())
-    values, vectors = (found[..., -2:] for found in np.linalg.eigh(gram))
+    values, vectors = (part[..., -2:] for part in np.linalg.eigh(gram))
     scale = np.sqrt(np.maximum(values, 1e-12 * max(values.max(), 1e-300)))
-    points = -0.5 * (d[:, marks] ** 2 - means) @ (vectors / scale)
+    points = -0.5 * (d[:, landmarks] ** 2 - means) @ (vectors / scale)
     if points.shape[1] < 2:
         points = np.column_stack([np.zeros(n), points])
     return np.asarray(points[:, ::-1])
 
 
-def _amidst(distances: Floats, chosen: NDArray[np.int64], points: Floats) -> Floats:
-    """Return places of all items: those of the chosen, and the middle of the nearest of these."""
-    everyone = np.empty((len(distances), 2))
-    for i, row in enumerate(distances):
-        nearest = np.argpartition(row[chosen], AMIDST)[:AMIDST]
-        everyone[i] = points[nearest].mean(axis=0)
-    everyone[chosen] = points
-    return everyone
-
-
-def _normed(points: Floats) -> Floats:
-    points = points - points.mean(axis=0)
-    size = float(np.sqrt((points**2).sum(axis=1).mean()))
-    return points / (size if size > 0 else 1.0)
-
-
-# -- places in the plane that keep neighbours: t-distributed stochastic neighbours [1]_ ---------
+# -- t-SNE ---------------------------------------------------------------------------------------
 
 PERPLEXITY = 30.0
-GATHERING, SETTLING = 80, 220
-"""Rounds with exaggeration, and after it: enough for 5000 items to settle in groups."""
+EARLY_ITERATIONS, ITERATIONS = 80, 220
+"""Iterations with early exaggeration, and after it: enough for 5000 items to form clusters."""
 EXAGGERATION = 12.0
-LEAST_RATE = 3.0
-START = 1e-2
-"""Spread of the first places: so small that neighbours find each other, whoever is between."""
-HALVINGS = 50
+MIN_LEARNING_RATE = 3.0
+MIN_GAIN = 0.01
+INITIAL_SPREAD = 1e-2
+"""Standard deviation of the start: so small that neighbours can pass the items between them."""
+BISECTIONS = 50
+BLOCK = 256
+"""Items whose repulsive forces are summed together, in the cache of a core."""
 
 
-def neighbour_map(distances: Floats, start: Floats) -> Floats:
-    """Return (n, 2) places for symmetric, finite distances (n, n), from the places `start`."""
+def tsne(distances: Floats, start: Floats) -> Floats:
+    r"""Return (n, 2) coordinates y that minimise :math:`\mathrm{KL}(p\,||\,q)`, from `start`.
+
+    Here p are joint probabilities of the distances (see :func:`joint_probabilities`), and
+    :math:`q_{ij} \propto (1 + ||y_i - y_j||^2)^{-1}`. Distances must be symmetric and finite.
+    """
     n = len(distances)
-    shares = _shares(distances, min(PERPLEXITY, (n - 1) / 2.0))
+    p = joint_probabilities(distances, min(PERPLEXITY, (n - 1) / 2.0))
     spread = float(start.std(axis=0).max())
-    first = start.T * (START / (spread if spread > 0 else 1.0))
-    places = np.ascontiguousarray(first, dtype=np.float32)
-    graph = (shares.indptr.astype(np.int32), shares.indices.astype(np.int32), shares.data)
-    rate = max(n / EXAGGERATION, LEAST_RATE)
-    descend(places, *graph, GATHERING, EXAGGERATION, 0.5, rate)
-    descend(places, *graph, SETTLING, 1.0, 0.8, rate)
-    return places.T.astype(np.float64)
+    scaled = start.T * (INITIAL_SPREAD / (spread if spread > 0 else 1.0))
+    y = np.ascontiguousarray(scaled, dtype=np.float32)
+    graph = (p.indptr.astype(np.int32), p.indices.astype(np.int32), p.data)
+    rate = max(n / EXAGGERATION, MIN_LEARNING_RATE)
+    gradient_descent(y, *graph, EARLY_ITERATIONS, EXAGGERATION, 0.5, rate)
+    gradient_descent(y, *graph, ITERATIONS, 1.0, 0.8, rate)
+    return y.T.astype(np.float64)
 
 
-def _shares(distances: Floats, perplexity: float) -> csr_array:
-    """Return p as a sparse matrix, over the 3 · perplexity nearest items of each."""
+def joint_probabilities(distances: Floats, perplexity: float) -> csr_array:
+    r"""Return :math:`p_{ij} = (p_{j|i} + p_{i|j}) / 2n` over the 3 · perplexity nearest items."""
     n = len(distances)
     k = min(n - 1, int(3 * perplexity) + 1)
-    near = np.empty((n, k), np.int64)
+    nearest = np.empty((n, k), np.int64)
     for i, row in enumerate(distances):
         others = row.copy()
         others[i] = np.inf
-        near[i] = np.argpartition(others, k - 1)[:k]
-    squares = np.take_along_axis(distances, near, axis=1) ** 2
-    p = _of_perplexity(squares, perplexity)
-    one_way = csr_array((p.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    both = csr_array(one_way + one_way.T)
-    both.data = (both.data / (2.0 * n)).astype(np.float32)
-    return both
+        nearest[i] = np.argpartition(others, k - 1)[:k]
+    squares = np.take_along_axis(distances, nearest, axis=1) ** 2
+    p = conditional_probabilities(squares, perplexity)
+    conditional = csr_array((p.ravel(), nearest.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    joint = csr_array(conditional + conditional.T)
+    joint.data = (joint.data / (2.0 * n)).astype(np.float32)
+    return joint
 
 
-def _of_perplexity(squares: Floats, perplexity: float) -> Floats:
-    r"""Return :math:`p_{ik} \propto e^{-b_i s_{ik}}`, rows of sum 1 and entropy log perplexity."""
+def conditional_probabilities(squares: Floats, perplexity: float) -> Floats:
+    r"""Return :math:`p_{k|i} \propto e^{-b_i s_{ik}}`, rows of sum 1 and entropy log perplexity.
+
+    Each row's :math:`b_i` is found by bisection of its logarithm.
+    """
     rows = squares - squares.min(axis=1, keepdims=True)
     width = rows.mean(axis=1, keepdims=True)
     rows = rows / np.where(width > 0, width, 1.0)
-    low, high = np.full((len(rows), 1), -20.0), np.full((len(rows), 1), 20.0)  # of log b
-    for _ in range(HALVINGS):
+    low, high = np.full((len(rows), 1), -20.0), np.full((len(rows), 1), 20.0)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
         p = np.exp(-np.exp(middle) * rows)
         p /= p.sum(axis=1, keepdims=True)
@@ -160,15 +159,11 @@ def _of_perplexity(squares: Floats, perplexity: float) -> Floats:
     return np.asarray(p)
 
 
-# -- the forces between places in the plane that t-distributed neighbours ask for ---------------
-
-BLOCK = 256
-LEAST_GAIN = 0.01
-
-
 @kernel
-def repel(x: NDArray[np.float32], y: NDArray[np.float32], force: NDArray[np.float32]) -> float:
-    """Write the sums of q² (y_i - y_j) to `force`, (2, n), and return Z."""
+def repulsive_forces(
+    x: NDArray[np.float32], y: NDArray[np.float32], force: NDArray[np.float32]
+) -> float:
+    """Write the sums of q² (y_i - y_j) to `force`, (2, n), and return Z, the sum of all q."""
     n = len(x)
     zero = np.float32(0.0)
     one = np.float32(1.0)
@@ -178,71 +173,72 @@ def repel(x: NDArray[np.float32], y: NDArray[np.float32], force: NDArray[np.floa
         count = min(BLOCK, n - start)
         sums[:] = zero
         own_x, own_y = x[start : start + count], y[start : start + count]
-        along, up, near = sums[0, :count], sums[1, :count], sums[2, :count]
+        sum_x, sum_y, sum_q = sums[0, :count], sums[1, :count], sums[2, :count]
         for j in range(n):
-            there_x, there_y = x[j], y[j]
+            other_x, other_y = x[j], y[j]
             for i in range(count):
-                dx, dy = own_x[i] - there_x, own_y[i] - there_y
+                dx, dy = own_x[i] - other_x, own_y[i] - other_y
                 q = one / (one + dx * dx + dy * dy)
                 square = q * q
-                near[i] += q
-                along[i] += square * dx
-                up[i] += square * dy
+                sum_q[i] += q
+                sum_x[i] += square * dx
+                sum_y[i] += square * dy
         for i in range(count):
-            force[0, start + i] = along[i]
-            force[1, start + i] = up[i]
-            total += near[i]
+            force[0, start + i] = sum_x[i]
+            force[1, start + i] = sum_y[i]
+            total += sum_q[i]
     return total - n
 
 
 @kernel
-def attract(
+def attractive_forces(
     x: NDArray[np.float32],
     y: NDArray[np.float32],
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
+    indptr: Ints,
+    indices: Ints,
     p: NDArray[np.float32],
     force: NDArray[np.float32],
 ) -> None:
     """Write the sums of p q (y_i - y_j) to `force`, (2, n); p is sparse, by rows."""
     one = np.float32(1.0)
     for i in range(len(x)):
-        along = up = np.float32(0.0)
+        sum_x = sum_y = np.float32(0.0)
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             dx, dy = x[i] - x[j], y[i] - y[j]
-            pull = p[e] / (one + dx * dx + dy * dy)
-            along += pull * dx
-            up += pull * dy
-        force[0, i] = along
-        force[1, i] = up
+            attraction = p[e] / (one + dx * dx + dy * dy)
+            sum_x += attraction * dx
+            sum_y += attraction * dy
+        force[0, i] = sum_x
+        force[1, i] = sum_y
 
 
 @kernel
-def descend(
+def gradient_descent(
     places: NDArray[np.float32],
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
+    indptr: Ints,
+    indices: Ints,
     p: NDArray[np.float32],
-    rounds: int,
+    n_iterations: int,
     exaggeration: float,
     momentum: float,
-    rate: float,
+    learning_rate: float,
 ) -> None:
-    """Move `places`, (2, n), down the divergence for some rounds, with momentum and gains."""
+    """Descend the KL divergence in `places`, (2, n), with momentum and a gain per coordinate."""
     n = places.shape[1]
     x, y = places[0], places[1]
-    pull, push = np.empty((2, n), np.float32), np.empty((2, n), np.float32)
-    speed, gain = np.zeros((2, n), np.float32), np.ones((2, n), np.float32)
-    for _ in range(rounds):
-        attract(x, y, indptr, indices, p, pull)
-        z = repel(x, y, push)
+    attraction, repulsion = np.empty((2, n), np.float32), np.empty((2, n), np.float32)
+    velocity, gain = np.zeros((2, n), np.float32), np.ones((2, n), np.float32)
+    for _ in range(n_iterations):
+        attractive_forces(x, y, indptr, indices, p, attraction)
+        z = repulsive_forces(x, y, repulsion)
         for axis in range(2):
             for i in range(n):
-                slope = 4.0 * (exaggeration * pull[axis, i] - push[axis, i] / z)
-                if slope * speed[axis, i] < 0.0:
+                slope = 4.0 * (exaggeration * attraction[axis, i] - repulsion[axis, i] / z)
+                if slope * velocity[axis, i] < 0.0:
                     gain[axis, i] += 0.2
                 else:
-                    gain[axis, i] = max(0.8 * gain[axis, i], LEAST_GAIN)
-                speed[axis, i] = momentum * speed[axis, i] - rate * gain[axis, i] * slope
-                places[axis, i] += speed[axis, i]
+                    gain[axis, i] = max(0.8 * gain[axis, i], MIN_GAIN)
+                step = learning_rate * gain[axis, i] * slope
+                velocity[axis, i] = momentum * velocity[axis, i] - step
+                places[axis, i] += velocity[axis, i]

@@ -1,8 +1,7 @@
-"""From files to a folder, and on from there: what ``metricmix fit`` and ``predict`` do."""
+"""From user files to a run folder, and back: what ``metricmix fit`` and ``predict`` do."""
 
-from metricmix.app.pipeline.fit_run import FitOutcome, fit_files
+from metricmix.app.pipeline.fit_run import FitOutcome, FitSettings, fit_files, plan_files
 from metricmix.app.pipeline.run_folder import NewLabel, RunFolder, open_run, predict_files
-from metricmix.app.pipeline.run_record import FitSettings, plan_files
 
 __all__ = [
     "FitOutcome",

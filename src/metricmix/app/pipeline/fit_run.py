@@ -1,29 +1,38 @@
-"""Fit to files: read, join, learn, judge, draw, and leave a folder."""
+"""Fit to files: read, join, learn, evaluate, draw, and write a run folder."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.app.ingest.item_tables import ItemTable
-from metricmix.app.ingest.join import Gathered, Plan
-from metricmix.app.ingest.match import described, remarks
-from metricmix.app.ingest.new_items import keep_inputs
-from metricmix.app.page import Accuracy, Confusion, gather, write_page
+from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.join import JoinedData, Plan, plan, shorten
+from metricmix.app.ingest.new_items import save_inputs
+from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.app.page import (
+    Accuracy,
+    Annotations,
+    ConfusionMatrix,
+    PageContent,
+    Precomputed,
+    page_content,
+    write_page,
+)
+from metricmix.app.page.html import json_values
 from metricmix.app.pipeline import run_folder as names
-from metricmix.app.pipeline.run_record import (
-    FitSettings,
-    found_record,
+from metricmix.app.pipeline.run_folder import (
     prediction_rows,
     run_record,
     weight_rows,
@@ -32,22 +41,217 @@ from metricmix.app.pipeline.run_record import (
 from metricmix.atomic import replacing_in
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.classifier_cv import MetricMixtureClassifierCV
 from metricmix.estimators.comparison import Comparison, compare
-from metricmix.estimators.held_out import blind_members
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, held_out_probabilities
 from metricmix.estimators.model_files import save
-from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.estimators.rules import as_rule
+from metricmix.exceptions import ConvergenceWarning, InputError, TableFileError
 from metricmix.paths.all_pairs import path_metric
+from metricmix.typing import Floats
 
-__all__ = ["FitOutcome", "OnProgress", "Stages", "expected_seconds", "fit_files", "write_report"]
+__all__ = [
+    "FitOutcome",
+    "FitSettings",
+    "OnProgress",
+    "StepProgress",
+    "expected_seconds",
+    "fit_files",
+    "fit_plan",
+    "label_remarks",
+    "learn",
+    "plan_files",
+    "plan_record",
+    "run_page",
+]
 
 
 OnProgress = Callable[[str, float], None]
-"""Called with the name of a stage, and the share of all work that is done."""
+"""Called with the name of a step, and the fraction of all work that is done."""
+MIN_LABELLED = 3
+"""Labelled items from which on some can be held out."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What to fit, to which files, and what to write.
+
+    Attributes
+    ----------
+    table, label, id : str
+        The table of items, its column of labels, and that of ids (default: the first).
+    sources : tuple of SourceSpec
+        Besides those made of the table's columns, unless `defaults` is False.
+    kinds : mapping of column names to kinds
+        See :func:`~metricmix.app.ingest.infer_columns`.
+    rule, objective, rho, constraint
+        Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
+    tune : bool
+        Whether rule and rho are chosen by cross-validation.
+    n_bootstrap, n_splits : int
+        Resamples for the intervals of the weights, folds for accuracies; 0 for none.
+    seed : int
+    keep_metric, report : bool
+        Whether to write all distances, and the page.
+    title : str, optional
+        Of the page.
+    name : str, optional
+        The column that says what an item is called, to be shown on the page. Default: one called
+        name or title, if there is one; "" for none.
+    """
+
+    table: str
+    label: str
+    id: str | None = None
+    sources: tuple[SourceSpec, ...] = ()
+    defaults: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    rule: str | None = None
+    objective: str | None = None
+    rho: float | None = None
+    constraint: str | None = None
+    tune: bool = False
+    n_bootstrap: int = 100
+    n_splits: int = 5
+    seed: int = 0
+    keep_metric: bool = False
+    report: bool = True
+    title: str | None = None
+    name: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (self.table, *(spec.file for spec in self.sources if spec.file))
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    """What came out of a fit.
+
+    Attributes
+    ----------
+    settings : FitSettings
+    model : MetricMixtureClassifier
+    gathered : JoinedData
+        The joined files.
+    weights : dict of columns
+        The table of weights, with intervals where these were asked for.
+    metric : (n, n) array
+        All distances.
+    probabilities : (n, C) array
+        Class probabilities without the item's own label.
+    comparison : Comparison, optional
+        Accuracies on held-out labels.
+    notes : tuple of str
+        Convergence warnings.
+    seconds : dict of str to float
+        The time that each step took.
+    files : tuple of str
+        Names of the files that were written.
+    """
+
+    settings: FitSettings
+    model: MetricMixtureClassifier
+    gathered: JoinedData
+    weights: dict[str, Any]
+    metric: Floats
+    probabilities: Floats
+    comparison: Comparison | None
+    notes: tuple[str, ...]
+    seconds: dict[str, float]
+    files: tuple[str, ...] = ()
+
+    @property
+    def how_evaluated(self) -> str:
+        """How accuracies were found; warns if settings were tuned on the same labels."""
+        if self.comparison is None:
+            return ""
+        tuned = "; rule and rho were chosen on all labels, these included"
+        return self.comparison.how + tuned * self.settings.tune
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what came out, for JSON."""
+        report, comparison = self.gathered.report, self.comparison
+        rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
+        record = {
+            "items": report.n_items,
+            "labelled": report.n_labelled,
+            "classes": report.classes,
+            "directed": report.directed,
+            "sources": [str(source.spec) for source in self.gathered.sources],
+            "weights": [
+                {"source": name, "weight": weight, "lower": lower, "upper": upper}
+                for name, weight, lower, upper in rows
+            ],
+            "rule": as_rule(self.model.rule).name,
+            "rho": self.model.rho,
+            "status": self.model.result_.status.value,
+            "accuracy": None
+            if comparison is None
+            else {
+                "how": comparison.how,
+                "methods": [
+                    {
+                        "name": method.name,
+                        "kind": method.kind,
+                        "mean": method.mean,
+                        "standard_error": method.standard_error,
+                    }
+                    for method in comparison.methods
+                ],
+            },
+        }
+        return dict(json_values(record))
+
+
+def plan_files(settings: FitSettings) -> Plan:
+    """Read all files and join them, without computing anything.
+
+    Raises
+    ------
+    TableFileError
+        If a file cannot be read or does not fit the table, or there are too few labels.
+    InputError
+        If a setting names no column.
+    """
+    items = read_items(settings.table, id=settings.id, label=settings.label)
+    sizes = Counter(label for label in items.labels or () if label)
+    where = f"{settings.table}, column {settings.label!r}"
+    if len(sizes) < 2:
+        raise TableFileError(
+            f"{where}: expected labels of two classes at least, found {next(iter(sizes))!r} only"
+        )
+    if max(sizes.values()) < 2:
+        raise TableFileError(
+            f"{where}: expected a class with two labelled items at least, to compare them, found "
+            f"one item in each of {len(sizes)} classes; label a few more"
+        )
+    if settings.name and settings.name not in items.attributes:
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
+    return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
+
+
+def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
+    """Yield remarks on labels that may be typing errors: similar ones, and those of one item."""
+    names = list(classes)
+    for k, name in enumerate(names):
+        for other in names[k + 1 :]:
+            ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
+            rare = min(classes[name], classes[other]) <= 2 and not name.isdigit()
+            if name.casefold() == other.casefold() or (ratio > 0.8 and rare and len(name) > 3):
+                yield f"labels {name!r} and {other!r} look alike; are they two classes?"
+    single = [name for name, count in classes.items() if count == 1]
+    if single:
+        yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
+
+
+# -- progress ------------------------------------------------------------------------------------
 
 
 def expected_seconds(plan: Plan, settings: FitSettings) -> dict[str, float]:
-    """Return about how long each stage takes: a guess of the right order, measured on two cores."""
+    """Return an estimate of how long each step takes, to an order of magnitude, on two cores."""
     n, R = plan.report.n_items, len(plan.sources)
     labelled = plan.report.n_labelled
     learning = 1.0 + 2e-6 * R * labelled**2
@@ -66,125 +270,40 @@ def expected_seconds(plan: Plan, settings: FitSettings) -> dict[str, float]:
     return costs
 
 
-class Stages:
-    """Where a run is: its stage, and the share of all work that is done."""
+def plan_record(plan: Plan, settings: FitSettings) -> dict[str, Any]:
+    """Return what would be joined, and the time that it would take, for JSON."""
+    return {
+        "table": str(plan.items.source),
+        "id_column": plan.items.id_column,
+        **asdict(plan.report),
+        "seconds": round(sum(expected_seconds(plan, settings).values()), 1),
+    }
+
+
+class StepProgress:
+    """Times the steps of a run, and reports the fraction of all work that is done."""
 
     def __init__(self, costs: Mapping[str, float], on_progress: OnProgress | None) -> None:
         self.costs, self.on_progress = dict(costs), on_progress
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], None]]:
-        """Tell of a stage, and time it; gives a function to call with (done, all)."""
+    def step(self, name: str) -> Iterator[Callable[[int, int], None]]:
+        """Time one step; gives a function to call with (done, total)."""
         before = sum(self.costs[other] for other in self.costs if other in self.seconds)
-        total, began = sum(self.costs.values()), time.perf_counter()
+        total_cost, began = sum(self.costs.values()), time.perf_counter()
 
-        def tell(done: int, all_: int) -> None:
+        def report(done: int, total: int) -> None:
             if self.on_progress is not None:
-                share = done / max(1, all_)
-                self.on_progress(name, (before + self.costs.get(name, 0.0) * share) / total)
+                cost = self.costs.get(name, 0.0) * done / max(1, total)
+                self.on_progress(name, (before + cost) / total_cost)
 
-        tell(0, 1)
-        yield tell
+        report(0, 1)
+        yield report
         self.seconds[name] = time.perf_counter() - began
 
 
-# -- the page of a run --------------------------------------------------------------------------
-
-NAMES = ("name", "title")
-"""Columns that say what an item is called, where none is stated."""
-
-
-def write_report(
-    file: Path,
-    model: MetricMixtureClassifier,
-    gathered: Gathered,
-    metric: NDArray[Any],
-    members: NDArray[Any],
-    weights: Mapping[str, Any],
-    comparison: Comparison | None,
-    how_judged: str,
-    settings: FitSettings,
-    command: str | None,
-    tell: Callable[[int, int], None],
-) -> None:
-    """Write what was learned, and how good it is, as one page."""
-    accuracies: tuple[Accuracy, ...] = ()
-    confusion = None
-    if comparison is not None:
-        accuracies = tuple(
-            Accuracy(
-                method.name, method.mean, method.standard_error, single=method.kind == "single"
-            )
-            for method in comparison.methods
-        )
-        confusion = Confusion(comparison.confusion, how_judged)
-    page = gather(
-        model,
-        title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
-        accuracies=accuracies,
-        confusion=confusion,
-        metric=metric,
-        members=members,
-        weights=weights,
-        n_bootstrap=settings.n_bootstrap,
-        command=command,
-        about=_names(gathered.items, settings),
-        sources={source.name: described(source) for source in gathered.report.sources},
-        facts=tuple(_facts(model, gathered, settings)),
-        on_stage=lambda _, share: tell(round(1000 * share), 1000),
-    )
-    write_page(file, page)
-
-
-def _names(items: ItemTable, settings: FitSettings) -> tuple[str, ...]:
-    """Return what the items are called besides their ids, if anything."""
-    by_name = {name.casefold(): name for name in items.attributes}
-    usual = (by_name[name] for name in NAMES if name in by_name)
-    column = next(usual, "") if settings.name is None else settings.name
-    return items.attributes[column] if column else ()
-
-
-def _facts(
-    model: MetricMixtureClassifier, gathered: Gathered, settings: FitSettings
-) -> Iterator[tuple[str, str]]:
-    """Yield what to know of a run: its files, what was left out, its settings."""
-    items = gathered.items
-    yield "Table", f"{items.source}, ids in column {items.id_column!r}"
-    seen = set()
-    for source in gathered.report.sources:
-        told = "; ".join(remarks(source))
-        if told and source.file not in seen:
-            yield f"Source {source.name}", told
-        seen.add(source.file)
-    left = [column.name for column in gathered.columns if column.kind == "ignore"]
-    if left:
-        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-        yield "Columns left out", ", ".join(left[:5]) + more
-    chosen = ", chosen by cross-validation" if settings.tune else ""
-    rho = "the default" if model.rho is None else f"{model.rho:g}"
-    yield "Settings", f"rule {model.rule}, rho {rho}{chosen}, seed {settings.seed}"
-
-
-# -- fit to files: read, join, learn, judge, draw, and leave a folder ---------------------------
-
-FEWEST_TO_JUDGE = 3
-"""Labelled items from which on some can be held out."""
-
-
-@dataclass(frozen=True)
-class FitOutcome:
-    """What came out: the model, its weights with intervals, accuracies, and what to know."""
-
-    settings: FitSettings
-    model: MetricMixtureClassifier
-    gathered: Gathered
-    weights: dict[str, Any]
-    comparison: Comparison | None
-    how_judged: str
-    notes: tuple[str, ...]
-    seconds: dict[str, float]
-    files: tuple[str, ...]
+# -- fitting -------------------------------------------------------------------------------------
 
 
 def fit_files(
@@ -195,118 +314,155 @@ def fit_files(
     command: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> FitOutcome:
-    """Fit to files that fit together, and write the folder `out`, whole or not at all.
+    """Fit to files that have been joined, and write the folder `out`, completely or not at all.
 
-    Of what is in the folder already, only the files of an earlier run are replaced.
+    Of the files that are in the folder already, only those of an earlier run are replaced.
     :mod:`metricmix.app.pipeline.run_folder` lists its files. `command`, the command line that
     repeats the run, is stored.
+
+    Raises
+    ------
+    InputError
+        If an input file would be replaced, or the sources do not fit into memory.
     """
-    _refuse_own_inputs(settings, Path(out))
-    stages = Stages(expected_seconds(plan, settings), on_progress)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        with stages.stage("sources") as tell:
-            gathered = plan.build(tell)
-        with stages.stage("learning"):
-            model = _learn(gathered, settings)
-        weights = _weights(model, settings, stages)
-        comparison = _judge(model, settings, stages)
-        how = how_judged(comparison, settings)
-        with stages.stage("metric"):
-            metric = path_metric(model.stack_, model.mixture_)
-            members = blind_members(model, metric)
-        notes = tuple(dict.fromkeys(str(w.message) for w in caught))
-    with replacing_in(out, names.FILES) as inside:
-        if settings.report:
-            from metricmix.app.pipeline.fit_run import write_report
-
-            with stages.stage("page") as tell:
-                write_report(
-                    inside / names.REPORT,
-                    model,
-                    gathered,
-                    metric,
-                    members,
-                    weights,
-                    comparison,
-                    how,
-                    settings,
-                    command,
-                    tell,
-                )
-        with stages.stage("writing"):
-            save(model, inside / names.MODEL)
-            keep_inputs(inside / names.INPUTS, gathered)
-            write_csv(inside / names.PREDICTIONS, prediction_rows(model, metric, members))
-            write_csv(inside / names.WEIGHTS, weight_rows(weights))
-            if settings.keep_metric:
-                np.save(inside / names.METRIC, metric)
-        found = found_record(model, gathered, weights, comparison)
-        content = run_record(command, asdict(settings), settings.files, stages.seconds, found)
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        (inside / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
-        written = tuple(name for name in names.FILES if (inside / name).exists())
-    return FitOutcome(
-        settings, model, gathered, weights, comparison, how, notes, stages.seconds, written
-    )
-
-
-def _refuse_own_inputs(settings: FitSettings, out: Path) -> None:
-    """Raise if writing the folder would replace a file that it is made of."""
     for file in settings.files:
         path = Path(file).resolve()
-        if path.name in names.FILES and path.parent == out.resolve():
+        if path.name in names.FILES and path.parent == Path(out).resolve():
             raise InputError(
                 "would be replaced by the file of this name that a fit writes",
                 argument=file,
                 remedy="rename it, or write to another folder",
             )
+    progress = StepProgress(expected_seconds(plan, settings), on_progress)
+    outcome = fit_plan(plan, settings, progress)
+    model = outcome.model
+    with replacing_in(out, names.FILES) as folder:
+        if settings.report:
+            with progress.step("page") as report:
+                write_page(folder / names.REPORT, run_page(outcome, command, report))
+        with progress.step("writing"):
+            save(model, folder / names.MODEL)
+            save_inputs(folder / names.INPUTS, outcome.gathered)
+            rows = prediction_rows(model, outcome.metric, outcome.probabilities)
+            write_csv(folder / names.PREDICTIONS, rows)
+            write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
+            if settings.keep_metric:
+                np.save(folder / names.METRIC, outcome.metric)
+        record = run_record(
+            command, asdict(settings), settings.files, progress.seconds, outcome.to_record()
+        )
+        text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
+        written = tuple(name for name in names.FILES if (folder / name).exists())
+    return replace(outcome, files=written)
 
 
-def how_judged(comparison: Comparison | None, settings: FitSettings) -> str:
-    """Return how accuracies were found; that settings were chosen on the same labels, if so."""
-    if comparison is None:
-        return ""
-    chosen = "; rule and rho were chosen on all labels, these included" if settings.tune else ""
-    return comparison.how + chosen
+def fit_plan(plan: Plan, settings: FitSettings, progress: StepProgress) -> FitOutcome:
+    """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
+    comparison = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        with progress.step("sources") as report:
+            gathered = plan.build(report)
+        with progress.step("learning"):
+            model = learn(gathered, settings)
+        if settings.n_bootstrap:
+            with progress.step("intervals") as report:
+                weights = weight_columns(
+                    model, settings.n_bootstrap, random_state=settings.seed, on_resample=report
+                )
+        else:
+            weights = weight_columns(model, 0)
+        if settings.n_splits and (model._codes >= 0).sum() >= MIN_LABELLED:
+            with progress.step("accuracy") as report:
+                comparison = compare(
+                    model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                )
+        with progress.step("metric"):
+            metric = path_metric(model.stack_, model.mixture_)
+            probabilities = held_out_probabilities(model, metric)
+    return FitOutcome(
+        settings=settings,
+        model=model,
+        gathered=gathered,
+        weights=weights,
+        metric=metric,
+        probabilities=probabilities,
+        comparison=comparison,
+        notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
+        seconds=progress.seconds,
+    )
 
 
-def _learn(gathered: Gathered, settings: FitSettings) -> MetricMixtureClassifier:
-    chosen = {
-        name: getattr(settings, name)
-        for name in ("objective", "constraint")
-        if getattr(settings, name) is not None
+def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
+    """Fit the classifier, its rule and rho chosen by cross-validation if `settings.tune`."""
+    options: dict[str, Any] = {
+        "objective": settings.objective,
+        "constraint": settings.constraint,
+        "random_state": settings.seed,
     }
+    if settings.tune:
+        if settings.rule is not None:
+            rule: Any = as_rule(settings.rule)
+            more = (replace(rule, n_neighbors=10),) if hasattr(rule, "n_neighbors") else ()
+            options["rules"] = (rule, *more)
+        options["rhos"] = None if settings.rho is None else (settings.rho,)
+    else:
+        options["rule"], options["rho"] = settings.rule, settings.rho
+    stated = {name: value for name, value in options.items() if value is not None}
     labels = np.array(gathered.items.labels)
     if settings.tune:
-        for name in ("rule", "rho"):
-            if getattr(settings, name) is not None:
-                chosen[f"{name}s"] = (getattr(settings, name),)
-        search = MetricMixtureClassifierCV(random_state=settings.seed, **chosen)
-        return search.fit(gathered.stack, labels).best_estimator_
-    if settings.rule is not None:
-        chosen["rule"] = settings.rule
-    model = MetricMixtureClassifier(rho=settings.rho, random_state=settings.seed, **chosen)
-    return model.fit(gathered.stack, labels)
+        return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(gathered.stack, labels)
 
 
-def _weights(
-    model: MetricMixtureClassifier, settings: FitSettings, stages: Stages
-) -> dict[str, Any]:
-    """Return the columns of the table of weights; without intervals where none are asked for."""
-    if not settings.n_bootstrap:
-        return weight_columns(model, 0)
-    with stages.stage("intervals") as tell:
-        return weight_columns(
-            model, settings.n_bootstrap, random_state=settings.seed, on_resample=tell
+def run_page(
+    outcome: FitOutcome, command: str | None, report: Callable[[int, int], None]
+) -> PageContent:
+    """Return the content of the page of a run."""
+    settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
+    items, sources = gathered.items, gathered.report.sources
+    accuracies: tuple[Accuracy, ...] = ()
+    confusion = None
+    if outcome.comparison is not None:
+        accuracies = tuple(
+            Accuracy(
+                method.name, method.mean, method.standard_error, single=method.kind == "single"
+            )
+            for method in outcome.comparison.methods
         )
-
-
-def _judge(
-    model: MetricMixtureClassifier, settings: FitSettings, stages: Stages
-) -> Comparison | None:
-    """Return accuracies on held-out labels; None if there are too few labels, or none asked for."""
-    if not settings.n_splits or (model._codes >= 0).sum() < FEWEST_TO_JUDGE:
-        return None
-    with stages.stage("accuracy") as tell:
-        return compare(model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=tell)
+        confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
+    title_column = settings.name
+    if title_column is None:
+        by_name = {name.casefold(): name for name in items.attributes}
+        title_column = by_name.get("name", by_name.get("title", ""))
+    facts = [("Table", f"{items.source}, ids in column {items.id_column!r}")]
+    first_of_file = {source.file: source for source in reversed(sources)}
+    facts += [
+        (f"Source {source.name}", text)
+        for source in sources
+        if source is first_of_file[source.file] and (text := "; ".join(source.remarks()))
+    ]
+    ignored = [column.name for column in gathered.columns if column.kind == "ignore"]
+    if ignored:
+        more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
+        facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
+    chosen = ", chosen by cross-validation" if settings.tune else ""
+    rho = "the default" if model.rho is None else f"{model.rho:g}"
+    rule = as_rule(model.rule).name
+    facts.append(("Settings", f"rule {rule}, rho {rho}{chosen}, seed {settings.seed}"))
+    return page_content(
+        model,
+        title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
+        n_bootstrap=settings.n_bootstrap,
+        accuracies=accuracies,
+        confusion=confusion,
+        precomputed=Precomputed(outcome.metric, outcome.probabilities, outcome.weights),
+        annotations=Annotations(
+            items=items.attributes[title_column] if title_column else (),
+            sources={source.name: source.describe() for source in sources},
+            command=command,
+            facts=facts,
+        ),
+        on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),
+    )

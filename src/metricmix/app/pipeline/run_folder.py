@@ -1,11 +1,11 @@
-"""The folder that a fit to files leaves: what is in it, and how to open it again.
+"""The folder that a fit to files writes: its files, how to open it again, and new items.
 
 ::
 
     model.mm          the classifier with its sources, for metricmix.load
     inputs.json.gz    the cells and edges that new items are compared with
     predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers
-    weights.csv       source, weight, the interval around it, how sure its sign is, its effect
+    weights.csv       source, weight, its interval, share of resamples with its sign, its effect
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
     run.json          arguments, versions, seed, timings, checksums of the inputs
@@ -13,31 +13,56 @@
 
 from __future__ import annotations
 
+import csv
+import difflib
+import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import Arrivals
-from metricmix.app.ingest.new_items import KeptInputs
+from metricmix.app.ingest.file_sources import NewItemData
+from metricmix.app.ingest.new_items import FitInputs, load_inputs
+from metricmix.app.page.content import nearest_labelled_item
+from metricmix.app.page.html import as_live, item_ids
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
-from metricmix.exceptions import ModelFileError
+from metricmix.exceptions import InputError, ModelFileError
+from metricmix.typing import Floats
 
-if TYPE_CHECKING:
-    from metricmix.app.ingest.new_items import KeptInputs
-
-__all__ = ["FILES", "RUN_FORMAT", "NewLabel", "RunFolder", "is_run", "open_run", "predict_files"]
+__all__ = [
+    "FILES",
+    "RUN_FORMAT",
+    "NewLabel",
+    "RunFolder",
+    "as_csv",
+    "check_output_folder",
+    "is_run",
+    "label_rows",
+    "open_run",
+    "predict_files",
+    "prediction_rows",
+    "run_record",
+    "weight_rows",
+    "write_csv",
+]
 
 
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
 RUN_FORMAT = "metricmix-run"
 FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
+
+
+# -- opening -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -48,19 +73,16 @@ class RunFolder:
     folder: Path | None
     source: Path
 
-    def inputs(self) -> KeptInputs:
-        """Return what new items are compared with; ModelFileError where nothing was kept."""
-        from metricmix.app.ingest.new_items import load_inputs
-
+    def inputs(self) -> FitInputs:
+        """Return what new items are compared with; ModelFileError if it was not stored."""
         if self.folder is None:
             raise ModelFileError(
                 f"{self.source}: expected a folder that metricmix fit wrote, found a model alone, "
                 "which does not know how its sources were made"
             )
         kept = load_inputs(self.folder / INPUTS)
-        stack = self.model.stack_
         names = tuple(source.spec.name for source in kept.sources)
-        if names != stack.names or list(kept.items.ids) != [str(i) for i in stack.items.tolist()]:
+        if names != self.model.stack_.names or list(kept.items.ids) != self.item_ids:
             raise ModelFileError(
                 f"{self.folder / INPUTS}: expected the inputs of {MODEL} beside it, found those of "
                 "another fit; fit again"
@@ -68,10 +90,34 @@ class RunFolder:
         return kept
 
     @property
+    def item_ids(self) -> list[str]:
+        """The ids of all items, as texts."""
+        return [str(item) for item in self.model.stack_.items.tolist()]
+
+    def find_item(self, text: str) -> Any:
+        """Return the id written as `text`; InputError with similar ids if there is none."""
+        ids = dict(zip(self.item_ids, self.model.stack_.items.tolist(), strict=True))
+        if text in ids:
+            return ids[text]
+        similar = difflib.get_close_matches(text, list(ids), n=3, cutoff=0.5) or list(ids)[:3]
+        raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
+
+    @property
     def page(self) -> Path | None:
         """The page of the run, if there is one."""
         file = None if self.folder is None else self.folder / REPORT
         return file if file is not None and file.is_file() else None
+
+    def read_page(self) -> str | None:
+        """Return the HTML of the page, if there is one and it shows the items of this model."""
+        if self.page is None:
+            return None
+        try:
+            html = self.page.read_text(encoding="utf-8")
+            as_live(html)
+            return html if item_ids(html) == self.item_ids else None
+        except (OSError, UnicodeDecodeError, InputError):
+            return None
 
 
 def is_run(folder: Path) -> bool:
@@ -89,7 +135,7 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     Raises
     ------
     ModelFileError
-        If there is no model, it is damaged, or it is no classifier.
+        If there is no model, it is damaged, or it is not a classifier.
     """
     source = Path(path)
     folder = source if source.is_dir() else None
@@ -109,15 +155,15 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     return RunFolder(model, folder, source)
 
 
-# -- labels for new items, by a model in a folder -----------------------------------------------
+# -- new items -----------------------------------------------------------------------------------
 
 VALUES_AT_ONCE = 1 << 24
-"""Dissimilarities that are handed to the model at a time."""
+"""Dissimilarities that are passed to the model at a time."""
 
 
 @dataclass(frozen=True)
 class NewLabel:
-    """The label of a new item, how likely it is, and the labelled item it is nearest to."""
+    """The label of a new item, its probability, and the nearest labelled item."""
 
     id: str
     label: str
@@ -127,12 +173,12 @@ class NewLabel:
 
 
 def predict_files(
-    model: MetricMixtureClassifier, kept: KeptInputs, new: Arrivals
+    model: MetricMixtureClassifier, kept: FitInputs, new: NewItemData
 ) -> Iterator[NewLabel]:
     """Yield a label for every new item, in their order.
 
-    They are attached to the items of the fit, whose metric stays as it is
-    (:mod:`metricmix.app.ingest.file_sources`); new items do not lie on each other's paths.
+    New items are attached to the items of the fit, whose metric stays as it is
+    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item.
     """
     stack = model.stack_
     rows = np.stack(
@@ -156,3 +202,122 @@ def predict_files(
                 str(stack.items[nearest[k, 0]]),
                 float(distances[k, 0]),
             )
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def check_output_folder(folder: Path) -> None:
+    """Raise InputError if a run cannot be written to `folder`, or would replace other files."""
+    other = "name another folder with -o"
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            "expected a folder to write, found a file",
+            argument=folder,
+            remedy="name another with -o",
+        )
+    if folder.is_symlink() and not folder.exists():
+        raise InputError(
+            "expected a folder to write, found a link that leads nowhere", argument=folder
+        )
+    parent = folder if folder.exists() else folder.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"no such folder to write {folder.name} to", argument=parent)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("no permission to write there", argument=parent, remedy=other)
+    foreign = [name for name in FILES if (folder / name).exists()]
+    if foreign and not is_run(folder):
+        raise InputError(
+            f"holds {foreign[0]}, and no {RUN} that says it is of an earlier run",
+            argument=folder,
+            remedy=other,
+        )
+
+
+def prediction_rows(
+    model: MetricMixtureClassifier, metric: Floats, probabilities: Floats
+) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per item of predictions.csv.
+
+    ``confidence`` is the probability of the label by `probabilities`, (n, C), which leave out an
+    item's own label (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`);
+    ``prefers`` is the predicted class where it is not the given one.
+    """
+    yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
+    given = model._codes >= 0
+    labels = np.searchsorted(model.classes_, model.transduction_)
+    predicted = probabilities.argmax(axis=1)
+    nearest = nearest_labelled_item(metric, given)
+    for i, item in enumerate(model.stack_.items.tolist()):
+        misfit = given[i] and predicted[i] != labels[i]
+        yield (
+            item,
+            model.classes_[labels[i]],
+            "yes" if given[i] else "no",
+            f"{probabilities[i, labels[i]]:.4f}",
+            model.stack_.items[nearest[i]],
+            f"{metric[i, nearest[i]]:.6g}",
+            model.classes_[predicted[i]] if misfit else "",
+        )
+
+
+def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per new item."""
+    yield "id", "label", "confidence", "nearest", "distance"
+    for new in labels:
+        yield new.id, new.label, f"{new.confidence:.4f}", new.nearest, f"{new.distance:.6g}"
+
+
+def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per source of weights.csv, from the columns of the weights."""
+    numbers = ("weight", "lower", "upper", "same_sign", "scale", "effect")
+    yield "source", *numbers
+    for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
+        yield (name, *(f"{value:.6g}" for value in values))
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as a CSV file in UTF-8."""
+    path.write_text(as_csv(rows), encoding="utf-8", newline="")
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV."""
+    table = [[str(cell) for cell in row] for row in rows]
+    has_return = any("\r" in cell for row in table for cell in row)  # csv would not quote it
+    quoting: Any = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(table)
+    return text.getvalue()
+
+
+def run_record(
+    command: str | None,
+    arguments: Mapping[str, Any],
+    files: Iterable[str],
+    seconds: Mapping[str, float],
+    found: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of run.json: what was asked, which files were read, what came out."""
+    inputs = []
+    for file in dict.fromkeys(files):
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            size = os.fstat(opened.fileno()).st_size
+        inputs.append({"file": file, "bytes": size, "sha256": digest})
+    packages = ("metricmix", "numpy", "scipy", "scikit-learn", "numba")
+    return {
+        "format": RUN_FORMAT,
+        "version": 1,
+        "command": command,
+        "arguments": dict(arguments),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "platform": platform.platform(),
+        "inputs": inputs,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "found": dict(found),
+    }

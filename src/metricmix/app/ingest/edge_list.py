@@ -1,0 +1,309 @@
+"""Edge lists: the edges of a graph, and what their weights mean."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.app.ingest.delimited_text import TextTable, file_errors, quoted, read_delimited
+from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_choice
+
+__all__ = [
+    "EdgeFile",
+    "read_edge_file",
+    "read_edge_table",
+    "read_networkx_file",
+    "read_sparse_matrix",
+]
+
+END_COLUMNS = (("source", "target"), ("from", "to"))
+MEANINGS = ("length", "similarity", "ignore")
+WEIGHT_COLUMNS = ("length", "similarity", "weight")
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` are their names, if any.
+
+    `weight` is what `weights` mean: "length", or "similarity", whose length is 1 / similarity
+    (zero: no edge). None where all edges have weight 1. `unused` are columns that were not read.
+    """
+
+    source: Path
+    n_nodes: int
+    ids: tuple[str, ...] | None
+    ends: Indices
+    weights: Floats | None = None
+    weight: str | None = None
+    directed: bool = False
+    unused: tuple[str, ...] = ()
+
+    def numbers_in(self, ids: Sequence[str]) -> Indices:
+        """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
+
+        Nodes without names are in the order of `ids`.
+        """
+        if self.ids is None:
+            if self.n_nodes != len(ids):
+                raise TableFileError(
+                    f"{self.source}: expected {len(ids)} rows, one per item of the table, found "
+                    f"{self.n_nodes}; a matrix without ids is in the order of the table"
+                )
+            return np.arange(len(ids))
+        position = {item: k for k, item in enumerate(ids)}
+        return np.array([position.get(name, -1) for name in self.ids], dtype=np.int64)
+
+    def select(self, edges: NDArray[np.bool_], ends: Indices, n_nodes: int) -> EdgeFile:
+        """Return the edges of a mask, with new `ends` (of all edges) among `n_nodes` nodes."""
+        weights = None if self.weights is None else self.weights[edges]
+        return replace(self, n_nodes=n_nodes, ids=None, ends=ends[edges], weights=weights)
+
+
+def read_edge_file(
+    path: str | os.PathLike[str],
+    *,
+    weight: str | None = None,
+    directed: bool | None = None,
+    weight_column: str | None = None,
+    ends: tuple[str, str] | None = None,
+) -> EdgeFile:
+    r"""Read the edges of a graph.
+
+    ====================  ======================================================================
+    ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or
+    ``.gexf``             ``weight`` is its weight, and the file says whether it is directed
+    ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero
+                          is an edge only if it is a length
+    anything else         delimited text: columns ``source``, ``target`` (or ``from``, ``to``) and
+                          perhaps ``length``, ``similarity`` or ``weight``, in any order; without
+                          such a header two or three columns in this order
+    ====================  ======================================================================
+
+    Parameters
+    ----------
+    path : path
+    weight : {None, "length", "similarity", "ignore"}
+        What weights mean. None: what their column is called; a column that is called ``weight``
+        could be either, and is refused unless all are 1.
+    directed : bool, optional
+        Whether edges are directed. Default: what the file says, else False. A file that declares
+        its graph undirected stays undirected.
+    weight_column : str, optional
+        The column, or edge attribute, of the weights, if it has another name.
+    ends : two str, optional
+        The columns of the ids in delimited text, if they have other names.
+
+    Raises
+    ------
+    TableFileError
+        If it cannot be read, an end of an edge is missing, or a weight is no number >= 0.
+    InputError
+        If neither `weight` nor the name of the weights states what they mean.
+    MissingPackageError
+        If networkx is needed and not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "roads.csv"
+    >>> _ = file.write_text("from,to,length\nAa,Bo,12\nBo,Cu,7\n")
+    >>> roads = read_edge_file(file)
+    >>> roads.ids, roads.ends.tolist(), roads.weights, roads.weight
+    (('Aa', 'Bo', 'Cu'), [[0, 1], [1, 2]], array([12.,  7.]), 'length')
+    """
+    source = Path(path)
+    if weight is not None:
+        check_choice(weight, MEANINGS, name="weight")
+    kind = source.suffix.lower()
+    if kind == ".npz":
+        edges = replace(read_sparse_matrix(source, weight), directed=bool(directed))
+    elif kind in (".graphml", ".gexf"):
+        edges = read_networkx_file(source, weight, weight_column)
+        edges = replace(edges, directed=edges.directed and directed is not False)
+    else:
+        edges = read_edge_table(read_delimited(source), weight, weight_column, ends)
+        edges = replace(edges, directed=bool(directed))
+    if not len(edges.ends):
+        raise TableFileError(f"{source}: expected edges, found none")
+    if edges.weights is None:
+        if weight in ("length", "similarity"):
+            raise InputError(
+                f"got {weight!r}, but the edges of {source} have no weights", argument="weight"
+            )
+        return replace(edges, weight=None)
+    if {weight, edges.weight} == {"length", "similarity"}:
+        raise InputError(
+            f"got {weight!r}, but {source} calls its weights {edges.weight!r}", argument="weight"
+        )
+    if weight is not None or edges.weight != "weight":
+        return replace(edges, weight=weight or edges.weight)
+    other = edges.weights[edges.weights != 1]
+    if len(other):
+        raise InputError(
+            f"{len(other)} edges of {source} have weights other than 1, such as {other[0]:g}",
+            argument="weight",
+            remedy=(
+                "state whether they are 'length', 'similarity', or to 'ignore' (on "
+                f"the command line: {source.name}:length)"
+            ),
+        )
+    return replace(edges, weights=None, weight=None)
+
+
+# -- formats -------------------------------------------------------------------------------------
+# `weight` is the meaning that was stated, and that of the result the name of the weights:
+# "length", "similarity", or "weight" if the name does not tell.
+
+
+def read_edge_table(
+    table: TextTable,
+    weight: str | None = None,
+    weight_column: str | None = None,
+    ends: tuple[str, str] | None = None,
+) -> EdgeFile:
+    """Return the edges of a table, one per row; the header is optional."""
+    header = [cell.lower() for cell in table.rows[0]]
+    for name in (*(ends or ()), *([weight_column] if weight_column else [])):
+        if name.lower() not in header:
+            raise InputError(
+                argument=table.source,
+                expected=f"a column {name!r}, found {quoted(table.rows[0], 10)}",
+            )
+    usual = next((pair for pair in END_COLUMNS if set(pair) <= set(header)), None)
+    end_columns = usual if ends is None else (ends[0].lower(), ends[1].lower())
+    weight_name = "weight"
+    unused: tuple[str, ...] = ()
+    if end_columns is not None:
+        weight_name = (weight_column or _weight_name(header, weight) or weight_name).lower()
+        columns = [header.index(name) for name in end_columns]
+        columns += [header.index(weight_name)] if weight_name in header else []
+        unused = tuple(name for k, name in enumerate(table.rows[0]) if k not in columns)
+    elif len(header) > 3:
+        raise TableFileError(
+            f"{table.where(0)}: expected columns source, target and perhaps length or "
+            f"similarity, found {len(header)} columns; name them so in the first line"
+        )
+    else:
+        columns = list(range(len(header)))
+    weights: list[float] | None = [] if len(columns) == 3 and weight != "ignore" else None
+    number_of: dict[str, int] = {}
+    pairs = []
+    for k in range(0 if end_columns is None else 1, len(table.rows)):
+        cells = [table.rows[k][column] for column in columns]
+        if not (cells[0] and cells[1]):
+            raise TableFileError(f"{table.where(k)}: expected two ids, found an empty cell")
+        pairs.append([number_of.setdefault(item, len(number_of)) for item in cells[:2]])
+        if weights is not None:
+            cell = cells[2].replace(",", ".") if table.decimal_commas else cells[2]
+            weights.append(_parse_weight(cell, table.where(k)))
+    return EdgeFile(
+        table.source,
+        len(number_of),
+        tuple(number_of),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2),
+        None if weights is None else np.array(weights),
+        "weight" if weight_column is not None else weight_name,
+        unused=unused,
+    )
+
+
+def read_networkx_file(
+    source: Path, weight: str | None = None, weight_column: str | None = None
+) -> EdgeFile:
+    """Read GraphML or GEXF by networkx."""
+    kind = source.suffix.lower()[1:]
+    try:
+        networkx: Any = importlib.import_module("networkx")
+    except ImportError:
+        raise MissingPackageError(
+            f"{source}: {kind} needs networkx: pip install 'metricmix[graphs]', or save the edges "
+            "as csv"
+        ) from None
+    with file_errors(source):
+        try:
+            graph = (
+                networkx.read_graphml(source) if kind == "graphml" else networkx.read_gexf(source)
+            )
+        except (ParseError, networkx.NetworkXException, KeyError, ValueError, TypeError) as error:
+            raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
+    edges = list(graph.edges(data=True))
+    name = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
+    weights = None
+    if name is not None and weight != "ignore":
+        weights = np.array(
+            [
+                _parse_weight(data.get(name, ""), f"{source}, edge {u!r} - {v!r}")
+                for u, v, data in edges
+            ]
+        )
+    number_of = {node: k for k, node in enumerate(graph.nodes)}
+    pairs = [(number_of[u], number_of[v]) for u, v, _ in edges]
+    return EdgeFile(
+        source,
+        len(number_of),
+        tuple(str(node).strip() for node in graph.nodes),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2),
+        weights,
+        "weight" if weight_column or not name else name,
+        graph.is_directed(),
+    )
+
+
+def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
+    """Read an adjacency matrix that :func:`scipy.sparse.save_npz` wrote."""
+    from scipy.sparse import load_npz
+
+    with file_errors(source):
+        try:
+            loaded: Any = load_npz(source)
+            if hasattr(loaded, "check_format"):  # indices in a file may be out of range
+                loaded.check_format(full_check=True)
+            if np.iscomplexobj(loaded):
+                raise ValueError("its numbers are complex")
+            matrix = loaded.tocoo()
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+            raise TableFileError(
+                f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
+                f"but {error}"
+            ) from None
+    n, n_columns = matrix.shape
+    if n != n_columns:
+        raise TableFileError(f"{source}: expected a square matrix, found {n} x {n_columns}")
+    values = np.asarray(matrix.data, dtype=np.float64)
+    for k in np.flatnonzero(~((values >= 0) & np.isfinite(values)))[:1]:
+        where = f"{source}, row {matrix.row[k]}, column {matrix.col[k]}, from 0 on"
+        _parse_weight(values[k], where)
+    is_edge = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
+    ends = np.column_stack([matrix.row, matrix.col])[is_edge].astype(np.int64)
+    weights = None if weight == "ignore" else values[is_edge]
+    return EdgeFile(source, n, None, ends, weights, "weight")
+
+
+def _weight_name(names: Iterable[str], weight: str | None) -> str | None:
+    """Return the name of the weights: the meaning that was stated, else the first usual one."""
+    found = [name for name in WEIGHT_COLUMNS if name in set(names)]
+    return weight if weight in found else next(iter(found), None)
+
+
+def _parse_weight(cell: Any, where: str) -> float:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = np.nan
+    if not 0 <= value < np.inf:
+        raise TableFileError(
+            f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}; correct it, or "
+            "if this is a header, call the columns source, target and length or similarity"
+        )
+    return value

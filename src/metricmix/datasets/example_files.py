@@ -1,0 +1,184 @@
+"""The files of the worked examples, for users without data of their own: ``metricmix example``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from metricmix.atomic import replacing
+from metricmix.datasets.example_tables import (
+    Table,
+    make_citations,
+    make_digits,
+    make_gestures,
+    make_roads,
+)
+from metricmix.exceptions import DatasetError
+
+__all__ = ["EXAMPLES", "ExampleFiles"]
+
+
+README = "README.txt"
+
+
+@dataclass(frozen=True)
+class ExampleFiles:
+    """The files of a worked example: generated on each call, always the same.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        A description of one or two sentences.
+    files : mapping of file names to descriptions
+    steps : tuple of str
+        Command lines; {folder} stands for the folder of the files.
+    make : callable
+        Returns the tables, by file name.
+    """
+
+    name: str
+    about: str
+    files: Mapping[str, str]
+    steps: tuple[str, ...]
+    make: Callable[[], dict[str, Table]]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The command lines, for files in a folder of the example's name."""
+        return self.commands_in(self.name)
+
+    def commands_in(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Return the command lines for files in a folder, quoted as a shell needs it."""
+        # A quoted folder may have the rest of the path behind it: 'my files'/papers.csv.
+        place = shlex.quote(os.fspath(folder))
+        return tuple(step.format(folder=place) for step in self.steps)
+
+    def existing_files(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Return those of its files that exist in a folder."""
+        return [path for name in (*self.files, README) if (path := Path(folder, name)).exists()]
+
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
+        """Write the files into a folder, which is created if necessary, and return their paths.
+
+        Everything is computed before the first file is written, and each file is written completely
+        or not at all. Other files in the folder are left alone.
+
+        Raises
+        ------
+        DatasetError
+            If one of the files exists and may not be overwritten, or the folder cannot be written
+            to.
+        """
+        target = Path(folder)
+        before = self.existing_files(target)
+        if before and not overwrite:
+            raise DatasetError(f"{before[0]}: there already; pass overwrite=True to replace it")
+        texts = {}
+        for name, table in self.make().items():
+            written = io.StringIO()
+            csv.writer(written, lineterminator="\n").writerows(table)
+            texts[name] = written.getvalue()
+        width = max(map(len, self.files))
+        listed = [f"{name:<{width}}  {what}" for name, what in self.files.items()]
+        commands = self.commands_in(target)
+        texts[README] = "\n".join([self.about, "", *listed, "", *commands, ""])
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                with replacing(target / name) as file:
+                    file.write(text.encode())
+        except OSError as error:
+            raise DatasetError(f"{target}: {error.strerror or error}") from None
+        return [target / name for name in texts]
+
+
+CITATIONS = ExampleFiles(
+    name="citations",
+    about=(
+        "600 papers of five topics: title, abstract, year and venue in one file, who cites whom in "
+        "another, and a topic for every tenth paper. Which topics do the others have?"
+    ),
+    files={
+        "papers.csv": "id, title, abstract, year, venue; topic of 60 papers",
+        "cites.csv": "source, target: citations, some of papers that are not in the table",
+        "truth.csv": "the topics of all papers, to judge the result with",
+    },
+    steps=(
+        "metricmix fit {folder}/papers.csv --label topic --edges {folder}/cites.csv "
+        "-o {folder}/result",
+        "metricmix explain {folder}/result p0548 p0083",
+        "metricmix explore {folder}/result",
+    ),
+    make=make_citations,
+)
+
+DIGITS = ExampleFiles(
+    name="digits",
+    about=(
+        "1000 handwritten digits of 8 x 8 pixels, 80 of them labelled, and 100 new ones that come "
+        "later. The simplest case: one table of numbers."
+    ),
+    files={
+        "digits.csv": "id, digit (of 80 images), 64 pixels",
+        "new-digits.csv": "id and pixels of 100 more, for metricmix predict",
+        "truth.csv": "what all 1100 are, to judge the result with",
+    },
+    steps=(
+        "metricmix fit {folder}/digits.csv --label digit --kind 'p*=plain' -o {folder}/result",
+        "metricmix predict {folder}/result {folder}/new-digits.csv -o {folder}/predictions.csv",
+    ),
+    make=make_digits,
+)
+
+GESTURES = ExampleFiles(
+    name="gestures",
+    about=(
+        "200 gestures of five kinds: how far apart they are by dynamic time warping, which is no "
+        "metric and does not see speed, and a table that knows little but speed."
+    ),
+    files={
+        "gestures.csv": "id, gesture (of 40), length in samples, speed, hand",
+        "dtw.csv": "a matrix with ids; triangle inequalities break, as metricmix check tells",
+        "truth.csv": "the kinds of all gestures, to judge the result with",
+    },
+    steps=(
+        "metricmix check {folder}/dtw.csv --top 2",
+        "metricmix fit {folder}/gestures.csv --label gesture --matrix {folder}/dtw.csv "
+        "-o {folder}/result",
+        "metricmix explain {folder}/result g189 g115",
+    ),
+    make=make_gestures,
+)
+
+ROADS = ExampleFiles(
+    name="roads",
+    about=(
+        "300 junctions of a town and the minutes between them, with one-way streets, a river and a "
+        "ring road. 48 junctions say which of four depots is reached soonest from there."
+    ),
+    files={
+        "junctions.csv": "id, east, north, height, kind of road; depot (of 48 junctions)",
+        "roads.csv": "from, to, length in minutes: one line for each direction there is",
+        "new-junctions.csv": "20 junctions that are built later, for metricmix predict",
+        "new-roads.csv": "the roads from and to these",
+        "truth.csv": "the depots of all 320, to judge the result with",
+    },
+    steps=(
+        "metricmix fit {folder}/junctions.csv --label depot --edges {folder}/roads.csv:directed "
+        "-o {folder}/result",
+        "metricmix predict {folder}/result {folder}/new-junctions.csv "
+        "--edges {folder}/new-roads.csv -o {folder}/predictions.csv",
+        "metricmix explain {folder}/result J005 J004",
+        "metricmix explain {folder}/result J004 J005",
+    ),
+    make=make_roads,
+)
+
+EXAMPLES = {example.name: example for example in (CITATIONS, DIGITS, GESTURES, ROADS)}
+"""All examples, by name."""

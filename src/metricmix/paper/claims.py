@@ -1,0 +1,530 @@
+"""The paper's claims, each checked against the results by 95 % confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metricmix.paper.experiment1_complexity import growth_exponent, solved_cells
+from metricmix.paper.results import (
+    Interval,
+    Results,
+    difference_interval,
+    geometric_interval,
+    mean_interval,
+)
+from metricmix.solvers.direct import dense_bytes, trust_constr_bytes
+
+__all__ = [
+    "CLAIMS",
+    "OURS",
+    "Claim",
+    "Finding",
+    "Verdict",
+    "above",
+    "accuracy_differences",
+    "below",
+    "within",
+]
+
+
+OURS = "not in the paper"
+"""The place of a claim that the paper does not make."""
+SMALL_D = 70
+"""The largest size that the paper's direct solver ran at."""
+FEASIBLE = 60.0
+"""Seconds."""
+MARGIN = 0.05
+"""Accuracies that differ by less are called equivalent."""
+IMAGES, PAPERS = "feature-space", "semi-supervised"
+LITERAL, PAIR = "mixture, literal", "mixture, balanced"
+SAMPLED = {"random": "random papers", "walk": "papers of a walk"}
+
+
+class Verdict(Enum):
+    """What the results say about a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNCLEAR = "cannot be told"
+
+
+class Finding(NamedTuple):
+    """A verdict and the figures that it rests on."""
+
+    verdict: Verdict
+    figures: str
+
+
+class Claim(NamedTuple):
+    """A claim of the paper, and how it is checked.
+
+    Attributes
+    ----------
+    where, text : str
+        The place in the paper, and the claim in our words.
+    experiment : str
+        The experiment whose results it takes.
+    literal : function of Results, optional
+        Finding with the paper's settings; None for a claim that the paper did not test.
+    converged : function of Results, optional
+        Finding for the same experiment with settings that converge.
+    changed : function of Results, optional
+        Finding with something else changed, which may make the claim hold.
+    """
+
+    where: str
+    text: str
+    experiment: str
+    literal: Callable[[Results], Finding] | None
+    converged: Callable[[Results], Finding] | None = None
+    changed: Callable[[Results], Finding] | None = None
+
+
+def above(interval: Interval, bound: float = 0.0) -> Verdict:
+    """Return whether a mean is larger than `bound`.
+
+    >>> above(Interval(0.3, 0.1, 0.5, 0.2, 9)).value
+    'holds'
+    """
+    if interval.low > bound:
+        return Verdict.HOLDS
+    return Verdict.FAILS if interval.high < bound else Verdict.UNCLEAR
+
+
+def below(interval: Interval, bound: float = 0.0) -> Verdict:
+    """Return whether a mean is smaller than `bound`."""
+    if interval.high < bound:
+        return Verdict.HOLDS
+    return Verdict.FAILS if interval.low > bound else Verdict.UNCLEAR
+
+
+def within(interval: Interval, margin: float) -> Verdict:
+    """Return whether a mean is 0 up to `margin`."""
+    if -margin < interval.low and interval.high < margin:
+        return Verdict.HOLDS
+    apart = interval.low >= margin or interval.high <= -margin
+    return Verdict.FAILS if apart else Verdict.UNCLEAR
+
+
+# -- Figures 1 to 3 -----------------------------------------------------------------------------
+
+
+def share_of_descent(results: Results, scaling: str) -> Finding:
+    """Check that 500 steps go at least 90 % of the way from the start to the minimum."""
+    shares: list[float] = []
+    by_size = []
+    for D in results.sizes("convergence"):
+        records = [record["values"] for record in results.records("convergence", D=D)]
+        lowest = min(found["optimum"] for found in records)
+        own = [
+            (found[scaling][0] - found[scaling][-1]) / (found[scaling][0] - lowest)
+            for found in records
+        ]
+        shares += own
+        by_size.append(f"{mean_interval(own).mean:.1%} at D = {D}")
+    interval = mean_interval(shares)
+    return Finding(
+        above(interval, 0.9),
+        f"{interval.text('.1%')} of the way down from start to minimum ({', '.join(by_size)})",
+    )
+
+
+def separation(results: Results) -> Finding:
+    """Check that any number of principal components separates topics better than words."""
+    ratios = next(results.records("separation"))["values"]["ratios"]
+    words = ratios["words"]
+    counts = [name for name in ratios if name != "words"]
+    better = all(ratios[n][kind] < words[kind] for n in counts for kind in ("sum", "mean"))
+    listed = ", ".join(f"{ratios[n]['mean']:.3f} with {n}" for n in counts)
+    return Finding(
+        Verdict.HOLDS if better else Verdict.FAILS,
+        f"same / different, by means over all pairs: {words['mean']:.3f} with words, {listed} "
+        f"components (by sums: {words['sum']:.3f}, "
+        + ", ".join(f"{ratios[n]['sum']:.3f}" for n in counts)
+        + ")",
+    )
+
+
+def step_growth(results: Results, way: str) -> Finding:
+    """Check that the seconds of a step grow slower than n^2.5."""
+    exponent = growth_exponent(results, way)
+    last = max(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
+    n, seconds = last["cell"]["n"], last["seconds"][way]
+    shown = f"{seconds:.2g} s" if seconds >= 1 else f"{seconds * 1e3:.2g} ms"
+    if exponent != exponent:
+        return Finding(Verdict.UNCLEAR, "needs two sizes")
+    return Finding(
+        Verdict.HOLDS if exponent < 2.5 else Verdict.FAILS,
+        f"a step grows as n^{exponent:.1f}, {shown} at n = {n}; the constraints number n³ / 2",
+    )
+
+
+# -- Experiment 1 -------------------------------------------------------------------------------
+
+
+def ratio_to_cvx(results: Results, method: str, what: str) -> Finding:
+    """Check that error or time is at most 1.25 times that of cvx on the same images."""
+    ratios = []
+    for other in solved_cells(results, "cvx"):
+        D, k = int(other["cell"]["D"]), int(other["cell"]["repetition"])
+        for one in solved_cells(results, method, D=D, repetition=k) if D <= SMALL_D else ():
+            part, name = ("values", "error") if what == "error" else ("seconds", "total")
+            ratios.append(one[part][name] / other[part][name])
+    if not ratios:
+        return Finding(Verdict.UNCLEAR, f"cvx or {method} was not run")
+    interval = geometric_interval(ratios)
+    return Finding(
+        below(interval, 1.25),
+        f"{method}: {interval.text('.3g')} times the {what} of cvx on the same images "
+        f"(geometric mean, D ≤ {SMALL_D})",
+    )
+
+
+def dense_memory(results: Results) -> Finding:
+    """Check that dense constraints for D = 80 do not fit into the memory of the machine."""
+    memory = results.head.get("memory_gib")
+    sizes = {D: dense_bytes(D) / 2**30 for D in (70, 80, 100)}
+    listed = ", ".join(f"{gib:.1f} GiB at D = {D}" for D, gib in sizes.items())
+    if memory is None:
+        return Finding(Verdict.UNCLEAR, f"stored densely, the constraints take {listed}")
+    return Finding(
+        Verdict.HOLDS if memory < sizes[80] else Verdict.FAILS,
+        f"by arithmetic: D³ rows of D² numbers, stored densely, take {listed}; this machine has "
+        f"{memory:.1f} GiB",
+    )
+
+
+def sparse_memory(results: Results) -> Finding:
+    """Check that sparse constraints do not reach larger D either."""
+    done = solved_cells(results, "cvx") + solved_cells(results, "cvx, reduced")
+    if not done:
+        return Finding(Verdict.UNCLEAR, "cvx was not run")
+    D, seconds = _largest(done)
+    text = f"with sparse or reduced rows, D = {D} is solved in {seconds:.3g} s"
+    if lazy := solved_cells(results, "cutting plane"):
+        text += ", with the few constraints that matter D = {} in {:.2g} s".format(*_largest(lazy))
+    return Finding(Verdict.FAILS if D > SMALL_D else Verdict.UNCLEAR, text)
+
+
+def _largest(done: Sequence[dict[str, Any]]) -> tuple[int, float]:
+    """Return the largest size that was solved, and its mean seconds."""
+    D = max(int(record["cell"]["D"]) for record in done)
+    seconds = [record["seconds"]["total"] for record in done if record["cell"]["D"] == D]
+    return D, float(np.mean(seconds))
+
+
+def error_decreases(results: Results, method: str, large: int | None = None) -> Finding:
+    """Check that the error is smaller at a large D, by default the largest, than at D = 40."""
+    large = large or max(results.sizes("complexity"))
+    few, many = (
+        [record["values"]["error"] for record in solved_cells(results, method, D=D)]
+        for D in (40, large)
+    )
+    if not few or not many or large == 40:
+        return Finding(Verdict.UNCLEAR, "needs D = 40 and a larger one")
+    a, b = mean_interval(few), mean_interval(many)
+    interval = difference_interval(a, b)
+    return Finding(
+        below(interval),
+        f"{method}: error {a.mean:.4f} at D = 40, {b.mean:.4f} at D = {large} "
+        f"(difference {interval.text('+.4f')})",
+    )
+
+
+def feasible_time(results: Results, method: str) -> Finding:
+    """Check that the mean time stays below a minute at every size."""
+    seconds = {
+        D: [record["seconds"]["total"] for record in solved_cells(results, method, D=D)]
+        for D in results.sizes("complexity")
+    }
+    there = {D: float(np.mean(values)) for D, values in seconds.items() if values}
+    if not there:
+        return Finding(Verdict.UNCLEAR, f"{method} was not run")
+    shown = {D: there[D] for D in (40, 100, max(there)) if D in there}
+    listed = ", ".join(f"{value:.2g} s at D = {D}" for D, value in shown.items())
+    slow = max(there.values()) >= FEASIBLE
+    return Finding(Verdict.FAILS if slow else Verdict.HOLDS, f"{method}: {listed}")
+
+
+def general_solver_memory(results: Results) -> Finding:
+    """Check that scipy's trust-constr does not fit into memory at D = 70."""
+    done = solved_cells(results, "trust-constr")
+    memory = results.head.get("memory_gib")
+    if not done or memory is None:
+        return Finding(Verdict.UNCLEAR, "trust-constr was not run")
+    D, seconds = _largest(done)
+    needed = trust_constr_bytes(SMALL_D) / 2**30
+    return Finding(
+        Verdict.HOLDS if memory < needed else Verdict.FAILS,
+        f"trust-constr factorises a matrix of as many rows as constraints, {needed:.0f} GiB at "
+        f"D = {SMALL_D}, and takes {seconds:.2g} s at D = {D}",
+    )
+
+
+# -- Experiments 2 and 3 ------------------------------------------------------------------------
+
+
+def accuracy_differences(
+    results: Results,
+    name: str,
+    one: str,
+    other: str,
+    sizes: Sequence[int] | None = None,
+    **where: str,
+) -> list[float]:
+    """Return the accuracy of method `one` minus that of `other`, cell by cell.
+
+    "single" as `other` is the better of "graph" and "feature" by their means over a size.
+    """
+    found = []
+    for D in results.sizes(name) if sizes is None else sizes:
+        cells = [r["values"]["accuracy"] for r in results.records(name, D=D, **where)]
+        if other == "single" and cells:
+            means = {m: np.mean([cell[m] for cell in cells]) for m in ("graph", "feature")}
+            against = "graph" if means["graph"] >= means["feature"] else "feature"
+        else:
+            against = other
+        found += [accuracy[one] - accuracy[against] for accuracy in cells]
+    return found
+
+
+def compare(
+    results: Results,
+    name: str,
+    one: str,
+    other: str,
+    *,
+    judge: Callable[[Interval], Verdict] = above,
+    **where: str,
+) -> Finding:
+    """Judge the mean difference of the accuracies of two methods; by default, that it is > 0."""
+    apart = accuracy_differences(results, name, one, other, None, **where)
+    if not apart:
+        return Finding(Verdict.UNCLEAR, "not run")
+    interval = mean_interval(apart)
+    against = "the better single source" if other == "single" else f"“{other}”"
+    shown = f"“{one}” minus {against}"
+    if "sampling" in where:
+        shown += f", {SAMPLED[where['sampling']]}"
+    sizes = results.sizes(name, **where)
+    ends = [
+        f"{np.mean(accuracy_differences(results, name, one, other, [D], **where)):+.3f} at D = {D}"
+        for D in (sizes[0], sizes[-1])
+    ]
+    text = f"{shown}: {interval.text('+.3f')}"
+    return Finding(judge(interval), f"{text} ({', '.join(ends)})" if len(sizes) > 1 else text)
+
+
+def gain_with_few_labels(results: Results, one: str, sampling: str) -> Finding:
+    """Check that the gain over the better single source is larger at the smallest D."""
+    sizes = results.sizes(PAPERS, sampling=sampling)
+    if len(sizes) < 2:
+        return Finding(Verdict.UNCLEAR, "needs two sizes")
+    few, many = (
+        mean_interval(accuracy_differences(results, PAPERS, one, "single", [D], sampling=sampling))
+        for D in (sizes[0], sizes[-1])
+    )
+    interval = difference_interval(many, few)
+    no_benefit = few.high <= 0  # a smaller loss is no gain
+    return Finding(
+        Verdict.FAILS if no_benefit else above(interval),
+        f"gain of “{one}” {few.mean:+.3f} at D = {sizes[0]}, {many.mean:+.3f} at "
+        f"D = {sizes[-1]} ({SAMPLED[sampling]}; difference {interval.text('+.3f')})",
+    )
+
+
+def accuracy_drops(results: Results, one: str, sampling: str) -> Finding:
+    """Check that the accuracy is smaller at the largest D than at the smallest."""
+    sizes = results.sizes(PAPERS, sampling=sampling)
+    if len(sizes) < 2:
+        return Finding(Verdict.UNCLEAR, "needs two sizes")
+    ends = [
+        mean_interval(
+            record["values"]["accuracy"][one]
+            for record in results.records(PAPERS, D=D, sampling=sampling)
+        )
+        for D in (sizes[0], sizes[-1])
+    ]
+    interval = difference_interval(*ends)
+    return Finding(
+        below(interval),
+        f"“{one}” {ends[0].mean:.3f} at D = {sizes[0]}, {ends[1].mean:.3f} at D = {sizes[-1]} "
+        f"({SAMPLED[sampling]}; difference {interval.text('+.3f')})",
+    )
+
+
+def is_metric(results: Results) -> Finding:
+    """Check that no learned metric violates a triangle inequality by more than rounding."""
+    largest = [r["values"]["violation"] for name in (IMAGES, PAPERS) for r in results.records(name)]
+    return Finding(
+        Verdict.HOLDS if max(largest) <= 1e-9 else Verdict.FAILS,
+        f"{len(largest)} learned metrics checked over all triangles, largest violation "
+        f"{max(largest):.1g}",
+    )
+
+
+# -- the claims ---------------------------------------------------------------------------------
+
+
+def _on_images(
+    one: str, other: str, judge: Callable[[Interval], Verdict] = above
+) -> Callable[[Results], Finding]:
+    """Return the comparison of two methods of Experiment 2."""
+    return partial(compare, name=IMAGES, one=one, other=other, judge=judge)
+
+
+def _on_papers(one: str, other: str, sampling: str) -> Callable[[Results], Finding]:
+    """Return the comparison of two methods of Experiment 3."""
+    return partial(compare, name=PAPERS, one=one, other=other, sampling=sampling)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "Figure 1",
+        "Algorithm 1 converges well with unchecked steps (η = 1, 500 steps), whatever the start",
+        "convergence",
+        partial(share_of_descent, scaling="paper"),
+        partial(share_of_descent, scaling="mean"),
+    ),
+    Claim(
+        "Data, Figure 2",
+        "Principal components tell topics apart better than words do",
+        "separation",
+        separation,
+    ),
+    Claim(
+        "Section 2.2",
+        "A step needs one shortest path in place of all constraints: up to one order less in D",
+        "step-cost",
+        partial(step_growth, way="formed"),
+        None,
+        partial(step_growth, way="weights of size 1"),
+    ),
+    Claim(
+        "Experiment 1",
+        "For small D the path method is as accurate as a direct solver",
+        "complexity",
+        partial(ratio_to_cvx, method="path, paper's steps", what="error"),
+        partial(ratio_to_cvx, method="path", what="error"),
+        partial(ratio_to_cvx, method="full gradient", what="error"),
+    ),
+    Claim(
+        "Experiment 1",
+        "For small D the path method is as fast as a direct solver",
+        "complexity",
+        partial(ratio_to_cvx, method="path, paper's steps", what="time"),
+        partial(ratio_to_cvx, method="path", what="time"),
+        partial(ratio_to_cvx, method="full gradient", what="time"),
+    ),
+    Claim(
+        "Experiment 1",
+        "A direct solver runs out of memory beyond D = 70",
+        "complexity",
+        dense_memory,
+        None,
+        sparse_memory,
+    ),
+    Claim(
+        "Section 2.2",
+        "scipy's general constrained solver runs out of memory beyond D = 70",
+        "complexity",
+        general_solver_memory,
+    ),
+    Claim(
+        "Experiment 1",
+        "The larger D, the slightly better the path method's result",
+        "complexity",
+        partial(error_decreases, method="path, paper's steps", large=100),
+        partial(error_decreases, method="path", large=100),
+        partial(error_decreases, method="path"),
+    ),
+    Claim(
+        "Experiment 1",
+        f"Computing times of the path method remain feasible (below {FEASIBLE:.0f} s)",
+        "complexity",
+        partial(feasible_time, method="path, paper's steps"),
+        partial(feasible_time, method="path"),
+        partial(feasible_time, method="path, batches"),
+    ),
+    Claim(
+        "Experiment 2",
+        f"The mixture of graphs is statistically equivalent to the images' own metric (± {MARGIN})",
+        IMAGES,
+        _on_images(LITERAL, "full", partial(within, margin=MARGIN)),
+        _on_images(PAIR, "full", partial(within, margin=MARGIN)),
+        _on_images("32 graphs, balanced", "full", partial(within, margin=MARGIN)),
+    ),
+    Claim(
+        "Experiment 2",
+        "The mixture is better than the best single graph, by a robust gap",
+        IMAGES,
+        _on_images(LITERAL, "best, single"),
+        _on_images(PAIR, "best, single"),
+    ),
+    Claim(
+        "Experiment 2, caption",
+        "The same, with “best” the simplex-constrained mixture",
+        IMAGES,
+        _on_images(LITERAL, "best, simplex"),
+        _on_images(PAIR, "best, simplex"),
+    ),
+    Claim(
+        "Experiment 3",
+        "Merging words and citations is profitable",
+        PAPERS,
+        _on_papers(LITERAL, "single", "random"),
+        _on_papers(PAIR, "single", "random"),
+        _on_papers(PAIR, "single", "walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "The benefit is larger when there are few labels",
+        PAPERS,
+        partial(gain_with_few_labels, one=LITERAL, sampling="random"),
+        partial(gain_with_few_labels, one=PAIR, sampling="random"),
+        partial(gain_with_few_labels, one=PAIR, sampling="walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "The mixture's accuracy drops slightly as D grows",
+        PAPERS,
+        partial(accuracy_drops, one=LITERAL, sampling="random"),
+        partial(accuracy_drops, one=PAIR, sampling="random"),
+        partial(accuracy_drops, one=PAIR, sampling="walk"),
+    ),
+    Claim(
+        "Experiment 3",
+        "More sources would make it better still (not tried in the paper)",
+        PAPERS,
+        None,
+        _on_papers("more, balanced", PAIR, "random"),
+        _on_papers("more, balanced", PAIR, "walk"),
+    ),
+    Claim(
+        "Method",
+        "What comes out is a metric",
+        IMAGES,
+        is_metric,
+    ),
+    Claim(
+        OURS,
+        "Learned weights beat equal ones, graphs of images",
+        IMAGES,
+        _on_images(LITERAL, "uniform"),
+        _on_images(PAIR, "uniform"),
+        _on_images("32 graphs, balanced", "32 graphs, uniform"),
+    ),
+    Claim(
+        OURS,
+        "Learned weights beat equal ones, words and citations",
+        PAPERS,
+        _on_papers(LITERAL, "uniform", "random"),
+        _on_papers(PAIR, "uniform", "random"),
+        _on_papers("more, balanced", "more, uniform", "walk"),
+    ),
+)

@@ -1,0 +1,345 @@
+r"""Experiment 1: the cost of metric constraints, by Algorithm 1 and by direct solvers.
+
+.. math:: \min_\alpha \; D^{-2} \lVert M_\mathrm{true} - M_\alpha \rVert^2
+          \quad \text{s.t.} \quad M_\alpha = \sum_r \alpha_r M_r \text{ is a metric}
+
+The path method fits :math:`P(\mathrm{softplus}(M_\alpha))`, a direct solver constrains
+:math:`M_\alpha` itself: two models. Each is scored on the metric that it returns (`error`); the
+residual :math:`D^{-2} \lVert M_\mathrm{true} - M_\alpha \rVert^2` of the mixture itself is stored
+too (`plain`).
+
+Section 2.2 claims that a step of Algorithm 1 is cheap: :class:`StepCost` times it against n.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse.csgraph import dijkstra
+
+from metricmix.dissimilarity import DissimilarityStack
+from metricmix.exceptions import TooLargeError
+from metricmix.metric import metric_violations
+from metricmix.mixture.edge_lengths import edge_lengths
+from metricmix.mixture.linear import Mixture
+from metricmix.objectives import LabelContrast, LeastSquares
+from metricmix.paper.data import N_GRAPHS, Data, check_enough, graphs_of, image_metric
+from metricmix.paper.experiment import Cell, CellResult, Experiment, generator, solve
+from metricmix.paper.results import Results
+from metricmix.paths import path_metric
+from metricmix.paths.pair import bundle_paths
+from metricmix.solvers.loop import Progress
+from metricmix.solvers.problem import Problem
+from metricmix.typing import Floats, Indices
+
+__all__ = [
+    "METHODS",
+    "WEIGHTS",
+    "Complexity",
+    "SmallImprovement",
+    "StepCost",
+    "default_limits",
+    "growing_problem",
+    "growth_exponent",
+    "solve_by",
+    "solved_cells",
+    "step_seconds",
+    "warm_up",
+]
+
+
+SETTINGS = {"rho": 1e-6, "tol": 1e-4, "max_steps": 20_000}
+"""Ridge; tolerance of the paper's stopping rule; largest number of steps."""
+ONE_PAIR = {"optimizer": "sgd", "schedule": "sqrt", "batch_size": 1, "learning_rate": 0.1}
+METHODS: dict[str, dict[str, Any]] = {
+    "path": ONE_PAIR,
+    "path, paper's steps": {"scaling": "paper"},
+    "path, tested every step": {**ONE_PAIR, "check_every": 1},
+    "path, batches": {},
+    "full gradient": {"method": "full"},
+    "cutting plane": {"method": "cutting-plane"},
+    "cvx": {"method": "direct", "form": "matrix", "solver": "OSQP"},
+    "cvx, reduced": {"method": "direct", "form": "weights"},
+    "trust-constr": {"method": "trust-constr"},
+    "rand": {},
+}
+"""Options of `minimize`; the path methods stop by the paper's rule.
+
+- "path": Algorithm 1 on the mean over pairs, the rule tested every D steps;
+- "path, paper's steps": the same with steps of size 1 times D^-2;
+- "path, tested every step": the rule as written, which noise ends after a few steps;
+- "path, batches": this library's own settings, 32 pairs a step;
+- "full gradient", "cutting plane": not in the paper, the latter exact for the direct model;
+- "cvx": all constraints at once, a variable per pair of items, as in the paper;
+- "cvx, reduced": the same with only the weights as variables;
+- "trust-constr": scipy's solver for general constraints;
+- "rand": x / ||x||, nothing learned.
+"""
+
+SLOW = ("cvx", "cvx, reduced", "trust-constr")
+
+
+def default_limits() -> dict[str, int]:
+    """Return the sizes beyond which a method is not tried: it would take too long."""
+    return {
+        "trust-constr": 0,
+        "cvx": 100,
+        "cvx, reduced": 200,
+        "path, tested every step": 100,
+        "path, paper's steps": 1000,
+        "full gradient": 1000,
+        "rand": 1000,
+    }
+
+
+@dataclass(frozen=True)
+class Complexity(Experiment):
+    """Error and seconds of each method against the number of images."""
+
+    sizes: tuple[int, ...] = (40, 50, 60, 70, 80, 100, 200, 500, 1000, 2000, 5000)
+    repetitions: int = 10
+    few_repetitions: int = 3
+    general_sizes: tuple[int, ...] = (8, 12, 16)
+    limits: dict[str, int] = field(default_factory=default_limits)
+
+    name: ClassVar[str] = "complexity"
+    alone: ClassVar[bool] = True
+    settings: ClassVar = {**SETTINGS, "methods": METHODS}
+
+    def cells(self) -> list[Cell]:
+        """Return a cell per size, method and repetition; fewer repetitions of slow methods.
+
+        The general solver has sizes of its own: it takes minutes for 20 images.
+        """
+        tried = [(D, "trust-constr") for D in self.general_sizes]
+        tried += [(D, m) for D in self.sizes for m in METHODS if self.limits.get(m, D) >= D]
+        few, many = range(self.few_repetitions), range(self.repetitions)
+        return [
+            {"D": D, "method": method, "repetition": k}
+            for D, method in tried
+            for k in (few if D > 200 or method in SLOW else many)
+        ]
+
+    def check(self, data: Data) -> None:
+        """Raise InputError if there are too few images."""
+        check_enough(max(self.sizes), len(data.images.pixels), "images")
+
+    def cost(self, cell: Cell) -> float:
+        """Return a rough share of the time; the direct solvers take most of it."""
+        D = float(cell["D"])
+        if cell["method"] == "trust-constr":
+            return D**6 / 1000.0
+        return D**3 / 200.0 if cell["method"] in SLOW else 200.0 + D**2 / 50.0
+
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        """Solve on one thread, and score the metric that comes out."""
+        D, repetition, method = int(cell["D"]), int(cell["repetition"]), str(cell["method"])
+        warm_up(method)
+        rng = generator(seed, self.name, D, repetition)
+        pixels, _ = data.images.sample(rng, D)
+        metric = image_metric(pixels)
+        try:
+            return solve_by(method, metric, graphs_of(metric), rng)
+        except TooLargeError as error:
+            return CellResult({"skipped": str(error)})
+
+
+def solve_by(
+    method: str, metric: Floats, stack: DissimilarityStack, rng: np.random.Generator
+) -> CellResult:
+    """Return error, steps and seconds of one of the METHODS."""
+    x = rng.normal(size=N_GRAPHS)
+    objective = LeastSquares(metric, rho=SETTINGS["rho"])
+    options: dict[str, Any] = dict(METHODS[method])
+    if method.startswith(("path", "full")):
+        options |= {"n_jobs": 1, "start": x / (x @ x)}
+    if method.startswith("path"):
+        problem = Problem(objective, stack, n_jobs=1)
+        options = {
+            "callback": SmallImprovement(problem, SETTINGS["tol"]),
+            "check_every": len(metric),
+            "max_iter": int(SETTINGS["max_steps"]),
+            "random_state": int(rng.integers(1 << 31)),
+            **options,
+        }
+    seconds: dict[str, float] = {}
+    if method == "rand":
+        mixture, steps, status = Mixture(x / np.linalg.norm(x), stack.names), 0, "COMPLETED"
+    else:
+        started = time.perf_counter()
+        result = solve(objective, stack, **options)
+        seconds = {"total": time.perf_counter() - started, **(result.seconds or {})}
+        assert result.mixture is not None
+        mixture, steps, status = result.mixture, result.n_iter, result.status.name
+    plain = edge_lengths(stack, mixture).mixed_rows(np.arange(len(metric)))
+    out = plain if mixture.link == "identity" else path_metric(stack, mixture, n_jobs=1)
+    return CellResult(
+        {
+            "error": float(np.mean((metric - out) ** 2)),
+            "plain": float(np.mean((metric - plain) ** 2)),
+            "steps": steps,
+            "status": status,
+            "violation": metric_violations(out).triangle,
+            "weights": mixture.weights.round(6).tolist(),
+        },
+        seconds,
+    )
+
+
+@cache
+def warm_up(method: str) -> None:
+    """Compile and import what a method needs, on a tiny problem."""
+    rng = np.random.default_rng(0)
+    metric = image_metric(rng.uniform(1.0, 2.0, size=(12, 5)))
+    solve_by(method, metric, graphs_of(metric), rng)
+
+
+def solved_cells(results: Results, method: str, **where: int) -> list[dict[str, Any]]:
+    """Return the stored cells of a method, those left out for lack of memory aside."""
+    found = results.records("complexity", method=method, **where)
+    return [record for record in found if "error" in record["values"]]
+
+
+class SmallImprovement:
+    r"""Stop when the objective improves by less than a share `tol` between two checks.
+
+    .. math:: \ell^{(t+1)} > \ell^{(t)} (1 - \mathrm{tol})
+
+    with :math:`\ell` over all pairs, as the paper evaluates it. (The paper writes
+    :math:`\ell^{(t+1)} < \ell^{(t)} (1 + 0.0001)`, which any improvement would satisfy.) The
+    solver's `check_every` says how many steps there are between two checks: single steps on single
+    pairs go up as often as down, and a rule tested after each of them ends after a few.
+    """
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol
+        self._last: float | None = None
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether to stop."""
+        assert progress.weights is not None
+        last, now = self._last, self.problem.value(progress.weights)
+        self._last = now
+        return last is not None and now > last * (1.0 - self.tol)
+
+
+# -- the cost of one step against n -------------------------------------------------------------
+
+R, DIMENSIONS = 4, 25
+WEIGHTS = {
+    "weights of size 1": np.array([0.5, 0.3, -0.2, 0.4]),
+    "ten times larger": np.array([5.0, 3.0, -2.0, 4.0]),
+}
+"""The larger the weights against the sharpness of the link, the more detours must be ruled out."""
+
+
+@dataclass(frozen=True)
+class StepCost(Experiment):
+    """Seconds of one step of Algorithm 1 against n, on generated data."""
+
+    sizes: tuple[int, ...] = (250, 500, 1000, 2000, 4000, 8000)
+    steps: int = 100
+
+    name: ClassVar[str] = "step-cost"
+    alone: ClassVar[bool] = True
+    settings: ClassVar = {
+        "R": R,
+        "dimensions": DIMENSIONS,
+        "weights": {k: w.tolist() for k, w in WEIGHTS.items()},
+    }
+
+    def cells(self) -> list[Cell]:
+        """Return a cell per size."""
+        return [{"n": n} for n in self.sizes]
+
+    def check(self, data: Data) -> None:
+        """Do nothing: the data is generated."""
+
+    def cost(self, cell: Cell) -> float:
+        """Return the cost of forming the data."""
+        return 500.0 + float(cell["n"]) ** 2 / 500.0
+
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        """Time single steps on one thread, with and without forming all edge lengths."""
+        n = int(cell["n"])
+        problem = growing_problem(n, seed)
+        terms = generator(seed, self.name, n).integers(problem.n_terms, size=self.steps)
+        few = terms[: max(2, min(self.steps, 20_000_000 // n**2))]
+        i, j = (side.ravel() for side in problem.objective.pairs(terms, n))
+        rows, seconds = {}, {}
+        for label, weights in WEIGHTS.items():
+            touched = bundle_paths(problem.lengths(weights), i, j, n_jobs=1).rows_touched
+            rows[label] = float(touched.mean())
+            seconds[label] = seconds_per_step(problem.sampled, weights, terms)
+        weights = WEIGHTS["weights of size 1"]
+
+        def formed(weights: Floats, term: Indices) -> None:
+            """Take a step as the paper writes it: all edge lengths, then Dijkstra's algorithm."""
+            i, j = (int(side[0, 0]) for side in problem.objective.pairs(term, n))
+            lengths = problem.lengths(weights)
+            w: Any = lengths.matrix(n_jobs=1)
+            _, before = dijkstra(w, indices=[i], return_predecessors=True)
+            edges = []
+            while j != i:
+                edges.append((before[0, j], j))
+                j = int(before[0, j])
+            if edges:
+                u, v = np.array(edges).T
+                lengths.edge_gradient(u, v, np.ones(len(u)))
+
+        seconds["formed"] = seconds_per_step(formed, weights, few, repeats=2)
+        return CellResult({"rows": rows}, seconds)
+
+
+def growing_problem(n: int, seed: int = 0) -> Problem:
+    """Return Euclidean distances in four feature spaces of ten classes, each of mean 1."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(10, size=n)
+    block = np.empty((R, n, n), np.float32)
+    for layer in block:
+        X = rng.normal(size=(10, DIMENSIONS))[y] + rng.normal(size=(n, DIMENSIONS))
+        squares = (X**2).sum(1)
+        gram = squares[:, None] + squares - 2 * X @ X.T
+        np.fill_diagonal(gram, 0.0)
+        d = np.sqrt(np.maximum(gram + gram.T, 0.0) / 2)
+        layer[...] = d / d.mean()
+    stack = DissimilarityStack.from_block(block)
+    stack.raw_range()  # cached here, so that no step computes it
+    return Problem(LabelContrast(y, rho=0.01), stack, n_jobs=1)
+
+
+def seconds_per_step(
+    step: Callable[[Floats, Indices], Any], weights: Floats, terms: Indices, repeats: int = 5
+) -> float:
+    """Return the seconds of a step, the fastest of several runs, after one that is not timed."""
+    step(weights, terms[:1])  # compiles
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        for t in range(len(terms)):
+            step(weights, terms[t : t + 1])
+        times.append(time.perf_counter() - started)
+    return min(times) / len(terms)
+
+
+def step_seconds(results: Results, way: str) -> tuple[Floats, Floats]:
+    """Return the sizes n and the seconds of a step."""
+    found = [
+        (record["cell"]["n"], record["seconds"][way]) for record in results.records("step-cost")
+    ]
+    n, seconds = zip(*sorted(found), strict=True)
+    return np.array(n, float), np.array(seconds)
+
+
+def growth_exponent(results: Results, way: str) -> float:
+    """Return the exponent of n in the seconds of a step, over the two largest sizes."""
+    n, seconds = step_seconds(results, way)
+    if len(n) < 2:
+        return float("nan")
+    return float(np.log(seconds[-1] / seconds[-2]) / np.log(n[-1] / n[-2]))

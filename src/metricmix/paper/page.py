@@ -1,0 +1,343 @@
+"""The page that compares the paper's claims with the results, as Markdown and HTML."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricmix.paper.claims import CLAIMS, OURS, Verdict
+from metricmix.paper.experiment1_complexity import METHODS as COMPLEXITY_METHODS
+from metricmix.paper.experiment1_complexity import solved_cells
+from metricmix.paper.experiment2_feature_space import METHODS as FEATURE_SPACE_METHODS
+from metricmix.paper.experiment3_semi_supervised import METHODS as SEMI_SUPERVISED_METHODS
+from metricmix.paper.figures import pictures_of
+from metricmix.paper.results import Results, mean_interval
+
+__all__ = [
+    "claims_table",
+    "complexity_table",
+    "feature_space_table",
+    "provenance_text",
+    "self_contained",
+    "semi_supervised_tables",
+    "separation_table",
+    "step_cost_table",
+    "table",
+    "write_page",
+]
+
+
+MIME = {".svg": "image/svg+xml", ".png": "image/png"}
+STYLE = """
+:root { color-scheme: light; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; color: #1b1b1b;
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; background: #fff; }
+h1, h2, h3 { line-height: 1.2; margin: 2rem 0 0.6rem; }
+h1 { margin-top: 0; }
+img { max-width: 100%; height: auto; }
+a { color: #005a8c; }
+code { background: #f2f2f2; padding: 0.1em 0.3em; border-radius: 3px; }
+pre { background: #f2f2f2; padding: 0.8rem; overflow-x: auto; }
+.table { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid #ddd; padding: 0.4rem 0.7rem 0.4rem 0; text-align: left;
+  vertical-align: top; }
+th { border-bottom: 2px solid #999; }
+strong { white-space: nowrap; }
+@media print { body { max-width: none; } .table { overflow: visible; } }
+"""
+
+
+def self_contained(markdown: str, folder: Path, *, title: str) -> str:
+    """Return a page of Markdown as one HTML file, with the images below `folder` embedded.
+
+    An image is embedded as SVG if there is one beside the PNG. There are no scripts, and the page
+    loads nothing.
+    """
+    from markdown_it import MarkdownIt
+
+    def embed(found: re.Match[str]) -> str:
+        image = folder / found[1]
+        vector = image.with_suffix(".svg")
+        image = vector if vector.exists() else image
+        data = base64.b64encode(image.read_bytes()).decode()
+        return f'<img src="data:{MIME[image.suffix]};base64,{data}"'
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    body = re.sub(r'<img src="([^"]+)"', embed, body)
+    body = body.replace("<table>", '<div class="table"><table>').replace(
+        "</table>", "</table></div>"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+
+
+# -- tables of the results ----------------------------------------------------------------------
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table.
+
+    >>> print(table(["n", "seconds"], [["10", "0.5"]]))
+    | n | seconds |
+    | --- | --- |
+    | 10 | 0.5 |
+    """
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def complexity_table(results: Results) -> str:
+    """Return error and seconds of every method and size, and what was skipped."""
+    rows, skipped = [], set()
+    for D in results.sizes("complexity"):
+        for method in COMPLEXITY_METHODS:
+            for record in results.records("complexity", D=D, method=method):
+                if "skipped" in record["values"]:
+                    skipped.add(f"{method}, D = {D}: {record['values']['skipped']}")
+            done = solved_cells(results, method, D=D)
+            if not done:
+                continue
+
+            def mean(part: str, name: str, form: str, done: Sequence[Any] = done) -> str:
+                values = [record.get(part, {}).get(name) for record in done]
+                return f"{np.mean(values):{form}}" if None not in values else ""
+
+            rows.append(
+                [
+                    str(D),
+                    method,
+                    mean_interval(record["values"]["error"] for record in done).text(".5f"),
+                    mean("values", "plain", ".5f"),
+                    mean("seconds", "total", ".3g"),
+                    mean("seconds", "assembly", ".3g"),
+                    mean("values", "steps", ".0f"),
+                    str(len(done)),
+                ]
+            )
+    header = ["D", "method", "error", "plain", "seconds", "of these, assembly", "steps", "runs"]
+    text = table(header, rows)
+    if skipped:
+        text += "\n\nSkipped:\n\n" + "\n".join(f"- {reason}" for reason in sorted(skipped))
+    return text
+
+
+def feature_space_table(results: Results) -> str:
+    """Return the accuracies of Experiment 2."""
+    return _accuracies(results, "feature-space", FEATURE_SPACE_METHODS)
+
+
+def semi_supervised_tables(results: Results) -> str:
+    """Return the accuracies of Experiment 3, and the citations among the samples."""
+    parts = []
+    for sampling, label in (("random", "drawn at random"), ("walk", "met on a random walk")):
+        records = [r["values"] for r in results.records("semi-supervised", sampling=sampling)]
+        if records:
+            edges = np.mean([found["edges"] for found in records])
+            apart = np.mean([found["unreachable"] for found in records])
+            parts.append(
+                f"Papers {label}: {edges:.1f} citations among them on average, {apart:.1%} of the "
+                "pairs without a path.\n\n"
+                + _accuracies(
+                    results, "semi-supervised", SEMI_SUPERVISED_METHODS, sampling=sampling
+                )
+            )
+    return "\n\n".join(parts)
+
+
+def _accuracies(results: Results, name: str, methods: Mapping[str, str], **where: str) -> str:
+    """Return a row per method with its description, and a column per size."""
+    sizes = results.sizes(name, **where)
+    rows = []
+    for method, meaning in methods.items():
+        row = [f"{method}: {meaning}"]
+        for D in sizes:
+            found = [r["values"]["accuracy"][method] for r in results.records(name, D=D, **where)]
+            row.append(mean_interval(found).text() if found else "")
+        rows.append(row)
+    runs = {len(list(results.records(name, D=D, **where))) for D in sizes}
+    times = str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
+    tests = results.settings.get(name, {}).get("n_test", "some")
+    return table(["accuracy", *(f"D = {D}" for D in sizes)], rows) + (
+        f"\n\n{times} repetitions of {tests} predictions each."
+    )
+
+
+def separation_table(results: Results) -> str:
+    """Return the separation ratios r."""
+    ratios = next(results.records("separation"))["values"]["ratios"]
+    rows = [
+        [
+            "words" if name == "words" else f"{name} components",
+            f"{r['mean']:.4f}",
+            f"{r['sum']:.4f}",
+        ]
+        for name, r in ratios.items()
+    ]
+    return table(["", "r by means", "r by sums"], rows)
+
+
+def step_cost_table(results: Results) -> str:
+    """Return the seconds of a step, and the number of rows that the search mixed."""
+    rows = []
+    records = sorted(results.records("step-cost"), key=lambda record: int(record["cell"]["n"]))
+    for record in records:
+        seconds, touched = record["seconds"], record["values"]["rows"]
+        row = [str(record["cell"]["n"])]
+        for label, count in touched.items():
+            row += [f"{seconds[label] * 1e6:.0f} µs", f"{count:.1f}"]
+        rows.append([*row, f"{seconds['formed'] * 1e3:.3g} ms"])
+    labels = list(records[0]["values"]["rows"])
+    header = ["n"]
+    for label in labels:
+        header += [f"a step, {label}", "rows mixed"]
+    return table([*header, "all formed, then Dijkstra"], rows)
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+INTRODUCTION = """\
+# The paper, reproduced
+
+What N. Colombo, *Multiple Metric Learning for Structured Data*, claims, and what comes out: with
+the paper's own settings, with settings that converge, and (where that is not enough, or to see
+further) with something else changed that the figures name. This page is written by
+`metricmix reproduce` from one results file; no figure is typed in.
+"""
+
+DECIDED = """\
+## How a verdict is reached
+
+By 95 % intervals of means over repetitions (Student's), all sizes D together, in square brackets;
+how a difference goes from the smallest D to the largest stands behind it. A difference **holds**
+if its whole interval lies on the claimed side, **does not hold** if all of it lies on the other,
+and **cannot be told** otherwise. Equivalence of accuracies means an interval within ± 0.05; errors
+and times are called equivalent within a factor of 1.25. Convergence is called good if 90 % of the
+way from the start down to the minimum is gone.
+"""
+
+SMALL_PRINT = """\
+## The small print
+
+What the paper leaves open, and how it is read here.
+
+- **Images** are grey values (MNIST: 28 × 28) with 1 added, so that all entries are strictly
+  positive. The normalised Euclidean distance that they give, M_true, is not a metric in general; it
+  is an input.
+- **Graphs**: path lengths over pairs closer than ξ_r, r = 1 … 8. Unreachable pairs get the largest
+  finite distance plus one edge. At D = 40 four of the eight graphs are empty or complete and
+  coincide, so that their weights are not identifiable. All are scaled to the norm of M_true, in
+  Experiment 2 as in Experiment 1.
+- **Link**: the paper writes softplus inside the projector and again outside; it is applied once.
+- **Starts**: x / ‖x‖², x standard normal; `rand` is x / ‖x‖.
+- **Stopping rule of Experiment 1**: “ℓ(t+1) < ℓ(t)(1 + .0001)” is read as: stop when ℓ improves by
+  less than 1e-4 of itself. It is tested every D steps; tested after every single step
+  (“path, tested every step”) noise ends the descent after a few. η is not given; it is
+  0.1 / √(1 + t/100) for “path”, and 1 · D⁻² for “path, paper's steps”.
+- **Models of Experiment 1**: the path method fits P(softplus(M_α)), a direct solver constrains M_α.
+  Each is scored on the metric it puts out (error); D⁻² ‖M_true − M_α‖² stands beside it (plain).
+  All methods get the same small ridge, and run on one thread. “path” is Algorithm 1 on the mean
+  over pairs, “path, batches” the same with 32 pairs a step.
+- **cvx** stores the constraints as a sparse matrix; the paper's memory errors are those of a dense
+  one. “cvx, reduced” has only the weights as variables.
+- **“best”** in Experiment 2 is the single graph with the lowest objective in the text, and the
+  simplex-constrained mixture in the caption: both are shown.
+- **32 graphs**: with eight thresholds, distances between two of them cannot be told apart.
+  “32 graphs” takes 32 in the same range.
+- **Test images** are added to the labelled ones one at a time, and all graphs computed anew.
+- **The paper's settings** are Algorithm 1 with η = 1, 500 steps, steps and ridge (ρ = 0.01) both
+  multiplied by D⁻². “converged” is the same objective minimised by full sub-gradients from the same
+  start. “balanced” lets pairs of one class and pairs of two classes count one half each, and starts
+  from equal weights: most pairs differ in class, and the plain objective pushes all weights up
+  alike (or, among papers of one topic, all down).
+- **Citeseer**: 15 of its 3327 papers have neither words nor topic and are left out. Principal
+  components are those of all other papers. M_feature is a squared distance, as the paper says.
+- **r**: the text sums over pairs, the caption averages: both are shown.
+- **Sampling of papers**: “random” draws them alike, which is the literal reading, and leaves almost
+  no citations among them; “walk” takes the first that a random walk in the largest connected part
+  meets. The graph is that of all D + 20 papers. Samples without two topics, or without two labelled
+  papers of one topic, are drawn again. Both sources are scaled to mean 1.
+- **Ties** of whole-numbered path lengths go to the item that comes first, in random order.
+"""
+
+
+TABLES: dict[str, Callable[[Results], str]] = {
+    "separation": separation_table,
+    "runtime": complexity_table,
+    "feature_space": feature_space_table,
+    "semi_supervised": semi_supervised_tables,
+    "step_cost": step_cost_table,
+}
+"""The tables below the figures, by the names of the figures."""
+
+
+SUMMARY = {
+    Verdict.HOLDS: "of its claims hold",
+    Verdict.FAILS: "do not",
+    Verdict.UNCLEAR: "cannot be told",
+}
+MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
+
+
+def write_page(results: Results, folder: str) -> str:
+    """Return the page as Markdown; `folder` holds the figures, relative to the page."""
+    parts = [INTRODUCTION, provenance_text(results), "## Claims\n", claims_table(results), DECIDED]
+    for picture in pictures_of(results):
+        image = f"![{picture.caption}]({folder}/{picture.name}.png)"
+        below = "\n" + TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
+        parts.append(f"## {picture.title}\n\n{picture.caption}\n\n{image}\n{below}")
+    return "\n".join([*parts, SMALL_PRINT])
+
+
+def provenance_text(results: Results) -> str:
+    """Return data, seed, date, commit, versions and machine, and the command to run it again."""
+    head = results.head
+    versions = ", ".join(
+        f"{name} {head[name]}"
+        for name in ("metricmix", "python", "numpy", "scipy", "numba", "scikit-learn", "cvxpy")
+        if head.get(name)
+    )
+    data = {
+        "real": "MNIST and Citeseer, as in the paper",
+        "embedded": "scikit-learn's digits and a generated citation network, **not** the paper's "
+        "data: its claims are about other data",
+    }[head["data"]]
+    return (
+        f"Data: {data}. Seed {head['seed']}, {head['date']}, commit {head.get('commit')}, "
+        f"{versions}; {head['cpu']}, {head['cores']} cores, {head['memory_gib']} GiB.\n\n"
+        f"`metricmix reproduce --data {head['data']} --seed {head['seed']}` runs it again, with "
+        "the same `--sizes` and `--repetitions` if any were given.\n"
+    )
+
+
+def claims_table(results: Results) -> str:
+    """Return how many claims hold with the paper's settings, and the findings on each."""
+    rows, literal = [], []
+    for claim in CLAIMS:
+        if results.has(claim.experiment):
+            checks = (claim.literal, claim.converged, claim.changed)
+            found = [check(results) if check else None for check in checks]
+            shown = [
+                f"{MARK[one.verdict]} **{one.verdict.value}**: {one.figures}" if one else ""
+                for one in found
+            ]
+            rows.append([claim.where, claim.text, *shown])
+            if found[0] and claim.where != OURS:
+                literal.append(found[0].verdict)
+    counts = ", ".join(f"{literal.count(one)} {SUMMARY[one]}" for one in Verdict)
+    header = [
+        *("where", "claim", "with the paper's settings"),
+        *("the same, with settings that converge", "with something else changed"),
+    ]
+    return f"With the paper's own settings, {counts}.\n\n{table(header, rows)}\n"

@@ -1,0 +1,157 @@
+r"""Shortest-path searches over sparse graphs, compiled.
+
+A graph has n nodes and m edges with lengths :math:`x_e \ge 0`. Searches start at one node and cost
+:math:`O(k \log k)` for the k edges that they reach; their work arrays are allocated once for many
+searches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.heap import lift, take_first
+from metricmix.typing import AnyArray, Floats, Indices, Ints
+
+__all__ = [
+    "Adjacency",
+    "Ball",
+    "PairWeights",
+    "SearchTree",
+    "doubled",
+    "hash_integer",
+    "search_ball",
+    "search_tree",
+]
+
+
+class Adjacency(NamedTuple):
+    """The edges at every node, in CSR form.
+
+    Attributes
+    ----------
+    starts : (n + 1,) array
+        Node i has the entries ``starts[i]`` to ``starts[i + 1] - 1`` of the other arrays.
+    ends, edges : (2 m,) arrays
+        The neighbour, and the number of the edge to it.
+    """
+
+    starts: Indices
+    ends: Ints
+    edges: Ints
+
+    @classmethod
+    def from_edges(cls, n: int, i: Ints, j: Ints) -> Adjacency:
+        """Return the adjacency of the edges (i, j), numbered in this order."""
+        from scipy.sparse import coo_array
+
+        numbers = np.arange(1, len(i) + 1, dtype=np.int32)  # from 1: scipy may drop zeros
+        both = (np.concatenate([i, j]), np.concatenate([j, i]))
+        matrix = coo_array((np.concatenate([numbers, numbers]), both), shape=(n, n)).tocsr()
+        matrix.sort_indices()
+        ends = matrix.indices.astype(np.int32, copy=False)
+        return cls(matrix.indptr.astype(np.int64), ends, matrix.data - np.int32(1))
+
+
+class PairWeights(NamedTuple):
+    """Weights of all pairs of nodes: some are listed, all others have the same weight.
+
+    Attributes
+    ----------
+    listed : Adjacency
+        The listed pairs.
+    values : (pairs,) array
+        Their weights.
+    default : float
+        The weight of all other pairs.
+    """
+
+    listed: Adjacency
+    values: Floats
+    default: float
+
+
+class Ball(NamedTuple):
+    """Work arrays of :func:`search_ball`; before a search `dist` is inf and `place` -1 throughout.
+
+    `order` receives the nodes of the ball, `dist` their distances.
+    """
+
+    dist: Floats
+    heap: Ints
+    place: Ints
+    order: Ints
+
+
+class SearchTree(NamedTuple):
+    """Work arrays of :func:`search_tree`; before a search `dist` is inf and `place` -1 throughout.
+
+    `parent` and `edge` receive the node before each node on its shortest path, and the edge
+    between them.
+    """
+
+    dist: Floats
+    heap: Ints
+    place: Ints
+    parent: Ints
+    edge: Ints
+
+
+@kernel
+def search_ball(i: int, graph: Adjacency, x: Floats, radius: float, ball: Ball) -> int:
+    """Find the nodes nearer to i than the radius, in order of distance; return their number.
+
+    The caller resets `ball.dist` to inf, for the nodes of `ball.order`.
+    """
+    dist, heap, place, order = ball.dist, ball.heap, ball.place, ball.order
+    dist[i] = 0.0
+    size = lift(i, 0, heap, place, dist)
+    count = 0
+    while size > 0:
+        u: int = take_first(size, heap, place, dist)
+        size -= 1
+        order[count] = u
+        count += 1
+        for t in range(graph.starts[u], graph.starts[u + 1]):
+            v = graph.ends[t]
+            reached = dist[u] + x[graph.edges[t]]
+            if reached < dist[v] and reached < radius:
+                dist[v] = reached
+                size = lift(v, size, heap, place, dist)
+    return count
+
+
+@kernel
+def search_tree(i: int, graph: Adjacency, x: Floats, tree: SearchTree) -> None:
+    """Find the shortest paths from i to all nodes."""
+    dist, heap, place = tree.dist, tree.heap, tree.place
+    dist[i] = 0.0
+    size = lift(i, 0, heap, place, dist)
+    while size > 0:
+        u: int = take_first(size, heap, place, dist)
+        size -= 1
+        for t in range(graph.starts[u], graph.starts[u + 1]):
+            v = graph.ends[t]
+            reached = dist[u] + x[graph.edges[t]]
+            if reached < dist[v]:
+                dist[v], tree.parent[v], tree.edge[v] = reached, u, graph.edges[t]
+                size = lift(v, size, heap, place, dist)
+
+
+@kernel
+def doubled(array: AnyArray) -> AnyArray:
+    """Return a copy of a 1-d array with twice the length; the second half is not initialised."""
+    more = np.empty(2 * array.shape[0], array.dtype)
+    more[: array.shape[0]] = array
+    return more
+
+
+@kernel
+def hash_integer(number: int) -> np.uint64:
+    """Return a 64-bit hash of an integer (splitmix64); sums of hashes identify sets."""
+    z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

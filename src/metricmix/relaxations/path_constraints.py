@@ -1,0 +1,366 @@
+r"""The path constraints of correlation clustering, found by shortest paths and added as needed.
+
+Edges between attracting pairs have lengths :math:`x_e \in [0, 1]`, and a repelling pair (i, j) a
+slack :math:`y_{ij} \ge 0` that it pays for. The constraints are
+
+.. math:: y_{ij} + \sum_{e \in \text{path}} x_e \ge 1 \qquad \text{for every path from i to j.}
+
+Each search starts at one node and goes no farther than 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.memory import check_room
+from metricmix.relaxations.graph_search import (
+    Adjacency,
+    Ball,
+    PairWeights,
+    doubled,
+    hash_integer,
+    search_ball,
+)
+from metricmix.relaxations.primal_dual import LinearProgram
+from metricmix.relaxations.weighted_graphs import SignedGraph
+from metricmix.typing import Floats, Indices, Ints, Keys
+
+__all__ = [
+    "PARTS",
+    "PathProgram",
+    "PathSearch",
+    "Slacks",
+    "ViolatedPaths",
+    "add_similarities",
+    "find_violated_paths",
+    "paths_per_pair",
+    "truncated_distances",
+]
+
+
+PARTS = 64
+"""Ranges of nodes to search from; fixed, as the penalties of a search spread within a range."""
+
+PENALTY = 0.02
+"""How much longer an edge gets in a search by a path over it, if the pair can fill the edge."""
+
+MAX_PATHS, MAX_ROWS = 8, 4_000_000
+"""Paths per pair at the start; fewer where these would be more rows than the second number."""
+
+BYTES = 200
+"""Memory per row and per column, measured."""
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+class Slacks(NamedTuple):
+    """The pairs (i, j) that have a slack variable, and its value; all others have 0."""
+
+    pairs: Adjacency
+    values: Floats
+
+
+class PathSearch(NamedTuple):
+    """Settings of :func:`find_violated_paths`.
+
+    Attributes
+    ----------
+    tolerance : float
+        Return constraints that are violated by more than this.
+    capacity : (m,) array
+        Weights of the edges.
+    penalty : float
+        Added to the length of each edge of a path found, times the weight of the pair over the
+        capacity of the edge (at most 1): paths spread over all edges, and searches from the same
+        node find different ones.
+    repeats : int
+        Searches from every node.
+    """
+
+    tolerance: float
+    capacity: Floats
+    penalty: float
+    repeats: int
+
+
+@kernel
+def find_violated_paths(
+    low: int,
+    high: int,
+    graph: Adjacency,
+    x: Floats,
+    extra: Floats,
+    weights: PairWeights,
+    slacks: Slacks,
+    search: PathSearch,
+) -> tuple[Ints, Ints, Ints, Floats, Keys, float]:
+    """Return violated path constraints from low <= i < high to j < i.
+
+    The paths are shortest ones for the lengths x + `extra`; the penalties are added to `extra`. A
+    search does not continue from the end of a violated path: no path returned is the beginning of
+    another one, as the longer constraint is often satisfied once the shorter one is.
+
+    Returns
+    -------
+    pairs : (2 T,) array
+        i and j of every path.
+    counts, path : (T,) and (sum of counts,) arrays
+        The edges of every path, one path after another.
+    costs : (T,) array
+        Minus the weights of the pairs.
+    keys : (T,) array
+        A hash of every path.
+    worst : float
+        The largest violation.
+    """
+    n = graph.starts.shape[0] - 1
+    listed, default, known = weights.listed, weights.default, slacks.pairs
+    dist, row, slack = np.full(n, np.inf), np.full(n, default), np.zeros(n)
+    heap, place = np.empty(n, np.int32), np.full(n, -1, np.int32)
+    before, by, length = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n)
+    touched = np.empty(n, np.int32)
+    pairs, counts, path = np.empty(512, np.int32), np.empty(256, np.int32), np.empty(1024, np.int32)
+    costs, keys = np.empty(256), np.empty(256, np.uint64)
+    found, used, worst = 0, 0, 0.0
+    for turn in range((high - low) * search.repeats):
+        i = low + turn // search.repeats
+        for t in range(listed.starts[i], listed.starts[i + 1]):
+            row[listed.ends[t]] = weights.values[listed.edges[t]]
+        for t in range(known.starts[i], known.starts[i + 1]):
+            slack[known.ends[t]] = slacks.values[known.edges[t]]
+        dist[i], length[i], touched[0] = 0.0, 0.0, i
+        size, seen = lift(i, 0, heap, place, dist), 1
+        while size > 0:
+            u: int = take_first(size, heap, place, dist)
+            size -= 1
+            violation = 1.0 - length[u] - slack[u]
+            if u != i and row[u] < 0.0 and violation > 0.0:
+                worst = violation if violation > worst else worst
+                if violation > search.tolerance:
+                    if u < i:
+                        steps, v = 0, u
+                        while v != i:
+                            steps += 1
+                            v = before[v]
+                        if found == counts.shape[0]:
+                            pairs, counts = doubled(pairs), doubled(counts)
+                            costs, keys = doubled(costs), doubled(keys)
+                        while used + steps > path.shape[0]:
+                            path = doubled(path)
+                        pairs[2 * found], pairs[2 * found + 1], counts[found] = i, u, steps
+                        key, v = hash_integer(i * n + u), u
+                        while v != i:
+                            path[used] = by[v]
+                            share = -row[u] / search.capacity[by[v]]
+                            extra[by[v]] += (
+                                search.penalty * share if share < 1.0 else search.penalty
+                            )
+                            key += hash_integer(-1 - by[v])
+                            used += 1
+                            v = before[v]
+                        costs[found], keys[found] = -row[u], key
+                        found += 1
+                    continue
+            for t in range(graph.starts[u], graph.starts[u + 1]):
+                v, e = graph.ends[t], graph.edges[t]
+                reached = dist[u] + x[e] + extra[e]
+                if reached < dist[v] and reached < 1.0:
+                    if dist[v] == np.inf:
+                        touched[seen] = v
+                        seen += 1
+                    dist[v], length[v] = reached, length[u] + x[e]
+                    before[v], by[v] = u, e
+                    size = lift(v, size, heap, place, dist)
+        for t in range(seen):
+            dist[touched[t]] = np.inf
+        for t in range(listed.starts[i], listed.starts[i + 1]):
+            row[listed.ends[t]] = default
+        for t in range(known.starts[i], known.starts[i + 1]):
+            slack[known.ends[t]] = 0.0
+    return pairs[: 2 * found], counts[:found], path[:used], costs[:found], keys[:found], worst
+
+
+@kernel
+def add_similarities(
+    low: int, high: int, graph: Adjacency, x: Floats, weights: PairWeights
+) -> float:
+    """Return the sum of w_ij (1 - d_ij) over low <= i < high and j < i with d_ij < 1."""
+    n = graph.starts.shape[0] - 1
+    listed, row = weights.listed, np.full(n, weights.default)
+    ball = Ball(
+        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    )
+    total = 0.0
+    for i in range(low, high):
+        count = search_ball(i, graph, x, 1.0, ball)
+        for t in range(listed.starts[i], listed.starts[i + 1]):
+            row[listed.ends[t]] = weights.values[listed.edges[t]]
+        for t in range(count):
+            j = ball.order[t]
+            if j < i:
+                total += row[j] * (1.0 - ball.dist[j])
+            ball.dist[j] = np.inf
+        for t in range(listed.starts[i], listed.starts[i + 1]):
+            row[listed.ends[t]] = weights.default
+    return total
+
+
+@kernel
+def truncated_distances(low: int, high: int, graph: Adjacency, x: Floats, out: Floats) -> None:
+    """Write min(1, d_ij) into rows low .. high - 1 of a matrix, up to the diagonal."""
+    n = graph.starts.shape[0] - 1
+    ball = Ball(
+        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    )
+    for i in range(low, high):
+        count = search_ball(i, graph, x, 1.0, ball)
+        for j in range(i):
+            out[i, j] = 1.0
+        out[i, i] = 0.0
+        for t in range(count):
+            j = ball.order[t]
+            if j < i:
+                out[i, j] = ball.dist[j]
+            ball.dist[j] = np.inf
+
+
+# -- the linear program -------------------------------------------------------------------------
+
+
+def paths_per_pair(graph: SignedGraph) -> int:
+    """Return how many paths to look for between every pair at the start.
+
+    Raises
+    ------
+    TooLargeError
+        If the linear program would not fit into memory.
+    """
+    m, degree = len(graph.attraction), np.diff(graph.edges.starts).astype(float)
+    wedges = float(np.sum(degree * (degree - 1)) / 2)
+    pairs = min(wedges, 0.5 * graph.n * (graph.n - 1) - m)
+    repeats = int(np.clip(MAX_ROWS / max(pairs, 1.0), 1, MAX_PATHS))
+    check_room(
+        BYTES * (m + pairs + min(wedges, repeats * pairs)) + 24 * len(graph.weights.values),
+        what=f"a graph of {m} attracting pairs and {wedges:.3g} paths of two of them",
+        instead="leave out edges, or items of very many edges",
+    )
+    return repeats
+
+
+@dataclass(frozen=True)
+class ViolatedPaths:
+    """Paths whose constraints are violated; see :func:`find_violated_paths`."""
+
+    pairs: Ints
+    counts: Ints
+    path: Ints
+    costs: Floats
+    keys: Keys
+    worst: float
+
+
+class PathProgram(LinearProgram):
+    """The linear program: a column per attracting pair, then one per pair with a slack.
+
+    Attributes
+    ----------
+    graph : SignedGraph
+    m : int
+        Number of attracting pairs.
+    pairs : (columns - m, 2) array
+        The repelling pairs that have a column, i > j.
+    """
+
+    def __init__(self, graph: SignedGraph) -> None:
+        super().__init__(graph.attraction)
+        self.graph, self.m = graph, len(graph.attraction)
+        self.pairs = np.empty((0, 2), np.int32)
+        self._known = Adjacency.from_edges(graph.n, *self.pairs.T)
+
+    def search(
+        self,
+        v: Floats,
+        extra: Floats,
+        pool: Crew,
+        *,
+        tolerance: float,
+        penalty: float,
+        repeats: int,
+    ) -> ViolatedPaths:
+        """Return paths whose constraints v violates by more than the tolerance.
+
+        Parameters
+        ----------
+        v : (columns,) array
+            Lengths and slacks.
+        extra : (m,) array
+            Added to the lengths in the search.
+        pool : Crew
+        tolerance : float
+        penalty : float
+            As a multiple of PENALTY; see :class:`PathSearch`.
+        repeats : int
+            Searches from every node.
+        """
+        graph, x = self.graph, v[: self.m]
+        slacks = Slacks(self._known, v[self.m :])
+        options = PathSearch(tolerance, graph.attraction, PENALTY * penalty, repeats)
+        parts = pool.run(
+            lambda r: find_violated_paths(
+                *r, graph.edges, x, extra.copy(), graph.weights, slacks, options
+            ),
+            row_ranges(graph.n, 1, PARTS),
+        )
+        *lists, worst = zip(*parts, strict=True)
+        pairs, counts, path, costs, keys = (np.concatenate(list(parts)) for parts in lists)
+        return ViolatedPaths(pairs, counts, path, costs, keys, max(worst))
+
+    def add_paths(self, found: ViolatedPaths, x: Floats) -> tuple[int, Floats]:
+        """Add the constraints of new paths, and the columns of their pairs.
+
+        Return the number of rows added, and the values for the new columns that satisfy these rows
+        at the lengths x.
+        """
+        chosen = self.new_rows(found.keys)
+        counts = found.counts[chosen].astype(np.int64)
+        first = np.cumsum(found.counts)[chosen] - counts
+        begin = np.cumsum(counts) - counts
+        edges = found.path[np.arange(counts.sum()) + np.repeat(first - begin, counts)]
+        pairs = found.pairs.reshape(-1, 2)[chosen]
+        columns, new = self._columns_of(pairs)
+        starts = np.concatenate([[0], np.cumsum(counts + 1)])
+        terms = np.empty(starts[-1], np.int32)
+        last = starts[1:] - 1
+        inner = np.ones(len(terms), bool)
+        inner[last] = False
+        terms[inner], terms[last] = edges, self.m + columns
+        fresh = columns - len(self.pairs)
+        costs, lacking = np.empty(new), np.zeros(new)
+        if len(chosen):
+            costs[fresh[fresh >= 0]] = found.costs[chosen][fresh >= 0]
+            lengths = np.add.reduceat(x[edges], starts[:-1] - np.arange(len(chosen)))
+            np.maximum.at(lacking, fresh[fresh >= 0], 1.0 - lengths[fresh >= 0])
+            self.add(costs, starts, terms, found.keys[chosen])
+        if new:
+            last_rows = np.unique(fresh, return_index=True)[1][-new:]
+            self.pairs = np.concatenate([self.pairs, pairs[last_rows]])
+            self._known = Adjacency.from_edges(self.graph.n, *self.pairs.T)
+        return len(chosen), np.clip(lacking, 0.0, 1.0)
+
+    def _columns_of(self, pairs: Ints) -> tuple[Indices, int]:
+        """Return the column of each pair, counted from m, and the number of new columns."""
+        n, count = self.graph.n, len(self.pairs)
+        keys = np.concatenate([self.pairs, pairs])
+        keys = keys[:, 0].astype(np.int64) * n + keys[:, 1]
+        found, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        number = np.empty(len(found), np.int64)
+        order = np.argsort(first)  # existing columns come first, in their order
+        number[order] = np.arange(len(found))
+        return number[inverse[count:]], len(found) - count

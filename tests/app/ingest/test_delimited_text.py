@@ -1,0 +1,82 @@
+"""Delimited text: delimiters, line numbers, missing cells and numbers."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metricmix import TableFileError
+from metricmix.app.ingest.delimited_text import (
+    NumberParser,
+    find_delimiter,
+    is_missing,
+    is_text,
+    iterate_rows,
+    open_text,
+    parse_number,
+    read_delimited,
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["a,b", "1,2"], ","),
+        (["a;b", "1,5;2"], ";"),
+        (["a\tb;c,d", "1\t2;3,4"], "\t"),
+        (['"a;b",c', '"d;e",f'], ","),
+        (["a,b", "c;d"], None),
+        (["a b"], None),
+    ],
+)
+def test_the_delimiter_that_all_lines_have(lines, expected) -> None:
+    assert find_delimiter(lines) == expected
+
+
+def test_rows_have_the_number_of_their_first_line() -> None:
+    text = io.StringIO('a,b\n\n"two\nlines",1\n,\nlast,2\n')
+    assert list(iterate_rows(text, ",")) == [
+        (1, ["a", "b"]),
+        (3, ["two\nlines", "1"]),
+        (5, ["", ""]),
+        (6, ["last", "2"]),
+    ]
+
+
+def test_several_spaces_are_one_delimiter() -> None:
+    rows = iterate_rows(io.StringIO(' a  b\t1 \n"c d"   2 3\n'), " ")
+    assert list(rows) == [(1, ["a", "b", "1"]), (2, ["c d", "2", "3"])]
+
+
+def test_a_cell_over_lines_without_a_delimiter(write) -> None:
+    table = read_delimited(write("t.csv", 'id,note\na,"one\ntwo\nthree"\nb,x\n'))
+    assert table.rows == (("id", "note"), ("a", "one\ntwo\nthree"), ("b", "x"))
+    assert table.numbers == (1, 2, 5)
+    assert table.where(2, "note").endswith("t.csv, line 5, column 'note'")
+
+
+@pytest.mark.parametrize("content", ["a,b\nc,ä\n".encode("latin-1"), b"a,b\nc,\xc3"])
+def test_the_line_that_is_not_utf8(write, content) -> None:
+    file = write("t.csv", content)
+    with pytest.raises(TableFileError, match=r"t.csv, line 2: expected text in UTF-8"):  # noqa: SIM117
+        with open_text(file) as text:
+            text.read()
+
+
+def test_cells() -> None:
+    assert all(is_missing(cell) for cell in ("", " NA ", "NaN", "n/a", "null", "None", "?", "-"))
+    assert [parse_number(cell) for cell in ("1.5", "1,5", " 2 ", "-3e2")] == [1.5, 1.5, 2, -300]
+    assert all(is_text(cell) for cell in ("a", "1_000", "1,234,5", "0x1"))
+    assert math.isnan(parse_number("NA") or 0)
+    assert not is_text("NA")
+
+
+def test_decimal_commas_and_points_do_not_mix() -> None:
+    parser = NumberParser(Path("m.csv"), decimal_commas=True)
+    np.testing.assert_array_equal(parser.parse(1, ["1,5", "", "2"], 1), [1.5, np.nan, 2])
+    with pytest.raises(TableFileError, match=r"m.csv, line 1, column 1: .* both, as in '1,5'"):
+        parser.parse(2, ["1.5"], 1)
