@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.constraints import (
     PLACES,
     ConstraintArrays,
@@ -105,17 +105,17 @@ def test_merging(forget, seed):
     assert found == merged(keys.tolist(), dual, previous, fresh.tolist(), forget)
 
 
-def random_constraints(n, crew, seed=0):
+def random_constraints(n, pool, seed=0):
     rng = np.random.default_rng(seed)
     rows = all_rows(n)
     rows = rows[rng.random(len(rows)) < 0.3]
-    return TriangleConstraints.from_triangles(n, crew, rows, rng.random(len(rows))), rng
+    return TriangleConstraints.from_triangles(n, pool, rows, rng.random(len(rows))), rng
 
 
 def test_products():
     """All parts together are the products with the dense matrix."""
-    with Crew(1) as crew:
-        constraints, rng = random_constraints(9, crew)
+    with ThreadPool(1) as pool:
+        constraints, rng = random_constraints(9, pool)
     arrays, count, pairs = constraints.arrays, len(constraints), 36
     A = constraint_matrix(*arrays[:3], pairs)
     assert {tuple(row) for row in A} <= {tuple(row) for row in all_triangles(9)}
@@ -134,11 +134,11 @@ def test_products():
 
 
 def test_triangles_come_back():
-    with Crew(1) as crew:
-        constraints, _ = random_constraints(7, crew)
+    with ThreadPool(1) as pool:
+        constraints, _ = random_constraints(7, pool)
         constraints.duals.dual[::2] = 0.0
         triangles, duals = constraints.triangles()
-        again = TriangleConstraints.from_triangles(7, crew, triangles, duals)
+        again = TriangleConstraints.from_triangles(7, pool, triangles, duals)
         np.testing.assert_array_equal(again.duals.dual, constraints.duals.dual[1::2])
         np.testing.assert_array_equal(again.duals.keys, constraints.duals.keys[1::2])
         kept = constraints.duals.previous != 0

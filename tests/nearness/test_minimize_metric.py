@@ -11,7 +11,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.exceptions import CheckpointError, ConvergenceWarning, InputError
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.dual_ascent import NO_DUALS, project_onto_metrics
 from metricmix.nearness.minimize_metric import solver_for
 from metricmix.nearness.pair_objective import (
@@ -85,14 +85,14 @@ def near_pairs(n):
 class Own(Objective):
     """Terms of one's own: over some pairs, some of them twice, with unequal probabilities."""
 
-    def __init__(self, n, *, kinked, rho=0.0):
+    def __init__(self, n, *, nonsmooth, rho=0.0):
         super().__init__(rho)
         every = np.argwhere(~np.eye(n, dtype=bool))
         self.listed = np.concatenate([every[::2], every[::3], [[0, 0]]])
         self.target = noise(n, 3)[self.listed[:, 0], self.listed[:, 1]]
         shares = 1.0 + np.arange(len(self.listed)) % 4
         self.shares = shares / shares.sum()
-        self.kinked = kinked
+        self.nonsmooth = nonsmooth
 
     def check(self, n):
         pass
@@ -105,7 +105,7 @@ class Own(Objective):
 
     def evaluate(self, terms, d, n):
         off = d[:, 0] - self.target[terms]
-        if self.kinked:
+        if self.nonsmooth:
             return np.abs(off) + 2.0 * off**2, (np.sign(off) + 4.0 * off)[:, None]
         return off**4, 4.0 * off[:, None] ** 3
 
@@ -174,7 +174,7 @@ def by_name(name, n):
     if name == "huber":
         return huber(D, convex=True), lambda d: cp.huber(d - t, 0.2)
     if name == "quartic":
-        own = Own(n, kinked=False)
+        own = Own(n, nonsmooth=False)
         return own, lambda d: cp.power(d - own.target, 4)
     if name == "contrast":
         contrast = mm.objectives.LabelContrast(y, rho=0.05)
@@ -188,8 +188,8 @@ def by_name(name, n):
             hinge(near, wished, convex=True),
             lambda d: cp.pos(cp.multiply(sign, d - wished.ravel())),
         )
-    if name == "kinked":
-        bent = Own(n, kinked=True, rho=0.05)
+    if name == "nonsmooth":
+        bent = Own(n, nonsmooth=True, rho=0.05)
         return bent, lambda d: cp.abs(d - bent.target) + 2.0 * cp.square(d - bent.target)
     if name == "triplets":
         return mm.objectives.Triplets(triples(n), rho=0.02), lambda a, b: cp.pos(1.0 + a - b)
@@ -205,7 +205,7 @@ NONSMOOTH = (
     "absolute",
     "absolute, undeclared",
     "hinge",
-    "kinked",
+    "nonsmooth",
     "triplets",
     "triplets, no ridge",
     "quadruplets",
@@ -225,8 +225,8 @@ def test_agrees_with_a_conic_solver(name, n):
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-8)
     kind = Splitting if name in NONSMOOTH else ProjectedGradient
-    with Crew(1) as crew:
-        solver = solver_for(PairObjective(objective, n), noise(n, 1), 1e-6, crew)
+    with ThreadPool(1) as pool:
+        solver = solver_for(PairObjective(objective, n), noise(n, 1), 1e-6, pool)
     assert isinstance(solver, kind)
     if name in PROVED:
         assert result.lower_bound <= best + 1e-8 * abs(best) + 1e-9
@@ -315,15 +315,15 @@ def test_stationary_where_not_convex(name):
     assert np.all(np.diff(result.trace.objective) <= 0)
     over, x = PairObjective(objective, n), pairs_of(result.metric)
     value, gradient = over.value_and_gradient(x)
-    with Crew(1) as crew:
+    with ThreadPool(1) as pool:
         for step in (1e-2, 1.0, 100.0):
-            there = project_onto_metrics(x - step * gradient, None, n, crew, NO_DUALS, 1e-12).metric
+            there = project_onto_metrics(x - step * gradient, None, n, pool, NO_DUALS, 1e-12).metric
             for share in (1e-3, 1e-2, 0.1):
                 reached, _ = over.value_and_gradient(x + share * (there - x))
                 assert reached >= value - 1e-7 * abs(value)
 
 
-def test_kinks_that_are_not_convex_end_honestly():
+def test_nonsmooth_terms_that_are_not_convex():
     D = noise(6)
     capped = mm.objectives.Separable(
         lambda d, i, j: np.minimum(np.abs(d - D[i, j]), 0.3),

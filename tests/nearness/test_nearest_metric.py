@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.nearness import dual_ascent
+from metricmix.kernels.threads import ThreadPool
+from metricmix.nearness import dual_ascent, refine_linf
 from metricmix.nearness.coordinate_ascent import AcceleratedAscent
 from metricmix.nearness.nearest_metric import NORMS as KNOWN_NORMS
+from metricmix.nearness.nearest_metric import solver_for
+from metricmix.nearness.problem import WarmStart, read_problem, tighten_bounds
+from metricmix.solvers.loop import copy_state
 from reference.nearness import all_triangles, objective_of, optimum, pairs
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
@@ -271,6 +276,46 @@ def test_threads_change_nothing(norm):
         np.testing.assert_array_equal(other.metric, results[0].metric)
         assert other.lower_bound == results[0].lower_bound
         assert other.n_iter == results[0].n_iter
+
+
+def same(one, other):
+    """Whether two states are equal, array by array."""
+    return all(
+        np.array_equal(getattr(one, f.name), getattr(other, f.name), equal_nan=True)
+        if isinstance(getattr(one, f.name), np.ndarray)
+        else getattr(one, f.name) == getattr(other, f.name)
+        for f in dataclasses.fields(one)
+    )
+
+
+@pytest.mark.parametrize("case", [plain, with_missing, with_bounds])
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf", "increase"])
+def test_steps_are_pure(norm, case):
+    """A step leaves the given state alone, and gives the same result when it is taken again."""
+    rng = np.random.default_rng(0)
+    D, options = case(dissimilarity(30), norm, rng)
+    bounds = (options.get("lower"), options.get("upper"), None)
+    problem = tighten_bounds(read_problem(norm, D, None, bounds, bytes_per_entry=1), 1)
+    with ThreadPool(1) as pool:
+        solver = solver_for(problem, pool, 1e-12, WarmStart())
+        state, _ = solver.check(solver.init(rng))
+        for iteration in range(4):
+            before = copy_state(state)
+            after = solver.step(state, iteration, rng)
+            assert same(state, before)
+            assert same(solver.step(state, iteration, rng), after)
+            assert not same(state, after) or solver.status(state) is not None
+            state = after
+
+
+def test_refined_largest_change():
+    D = dissimilarity(30)
+    result = mm.nearest_metric(D, "linf")
+    refined = refine_linf(D, result)
+    assert mm.is_metric(refined.metric)
+    assert abs(refined.metric - D).max() <= result.objective * (1 + 1e-9)
+    assert ((refined.metric - D) ** 2).sum() < 0.5 * ((result.metric - D) ** 2).sum()
+    assert (refined.objective, refined.gap) == (result.objective, result.gap)
 
 
 # -- how runs end ----------------------------------------------------------------------------------

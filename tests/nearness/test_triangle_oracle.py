@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness import triangle_oracle
 from metricmix.nearness.constraints import key_of, read_keys
 from metricmix.nearness.problem import pairs_of
@@ -21,10 +21,10 @@ from reference.closure import broken_triangles, minplus
 def look(D, threads=1, blocks=1, **options):
     settings = {"tolerance": 1e-12, "share": 0.5, "most": 3} | options
     n = len(D)
-    with Crew(threads) as crew, pytest.MonkeyPatch.context() as patch:
+    with ThreadPool(threads) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(triangle_oracle, "blocks_for", lambda n: blocks)
         selection = Selection(**settings)
-        found = find_violated(pairs_of(D), n, crew, selection, lambda rows, low: 0.0)
+        found = find_violated(pairs_of(D), n, pool, selection, lambda rows, low: 0.0)
     rows = np.empty((len(found.keys), 3), np.int32)
     read_keys(found.keys, -(-n // blocks), blocks, rows)
     return found, rows

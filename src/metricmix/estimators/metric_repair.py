@@ -16,7 +16,7 @@ from metricmix.kernels.minplus import min_plus
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness.nearest_metric import NORMS, nearest_metric
 from metricmix.paths.all_pairs import project
-from metricmix.typing import AnyArray
+from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_square
 
 __all__ = ["NORMS", "MetricRepair"]
@@ -28,13 +28,13 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     .. math:: P(X) = \max \{ d : d_{ij} \le X_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
 
     the largest metric below X: all shortest-path lengths; or the metric nearest to X in another
-    norm (:func:`metricmix.nearest_metric`). What is a metric already stays as it is. An item x that
-    was not in the fit comes in by the items of the fit,
+    norm (:func:`metricmix.nearest_metric`). A metric stays as it is. A new item x is connected
+    through the items of the fit,
 
     .. math:: d(x, j) = \min_u \; X_{xu} + d_{uj}
 
-    whatever other new items come with it; the items of the fit keep their distances, also where the
-    new item would be a shorter way between them.
+    independently of other new items; the items of the fit keep their distances, even where the new
+    item would shorten a path between them.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     directed : bool
         Whether ``X[i, j]`` and ``X[j, i]`` may differ; with "decrease" only.
     tol : float
-        By which share that may be missed; "decrease" is exact.
+        Relative gap to the optimum; "decrease" is exact.
     n_jobs : int, optional
         Threads; no result depends on it.
 
@@ -54,22 +54,22 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     metric_ : (n, n) array
         The metric between the items of the fit.
     violations_ : MetricViolations
-        What was broken before. Missing entries count as filled.
+        The violations of X, with missing entries filled.
     n_changed_ : int
-        Pairs that were changed, by more than ``violations_.tolerance``; ordered if `directed`.
+        Pairs changed by more than ``violations_.tolerance``; ordered pairs if `directed`.
     largest_change_ : float
-        By how much, at most.
+        The largest change.
     gap_ : float
-        By which share the change is at most larger than it need be.
+        Certified relative gap between the change and the smallest possible one.
     n_filled_ : int
-        Pairs that were missing (inf) and were filled in.
+        Pairs that were missing (inf) and were filled.
     n_features_in_ : int
         Number of items of the fit.
 
     Notes
     -----
-    At most n³ / 2 pairs of operations (n³ if directed) for the metric below X, as many for the
-    report, and m n² for m new items. float32 stays float32.
+    "decrease" takes at most n³ / 2 additions and comparisons (n³ if directed), the attributes as
+    many, and m new items m n². float32 stays float32.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     largest_change_: float
     n_filled_: int
     gap_: float
-    _rows: NDArray[np.int64] | None
+    _rows: Indices | None
 
     def __init__(
         self,
@@ -166,7 +166,14 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             metric, self.gap_ = result.metric.astype(given.dtype), result.gap
             self._rows = _digests(given)
         self.metric_ = metric
-        self._report(given)
+        known = np.isfinite(given)
+        whole = given if known.all() else np.where(known, given, metric)
+        self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
+        change = np.abs(whole - metric)
+        sides = 1 if self.directed else 2
+        self.n_changed_ = int((change > self.violations_.tolerance).sum()) // sides
+        self.largest_change_ = float(change.max())
+        self.n_filled_ = int((~known).sum()) // sides
         self._n_features_out = len(metric)
         return self
 
@@ -202,7 +209,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"in row {int(unknown.argmax())}"
                 ),
             )
-        found, item = self._items_of_the_fit(rows)
+        found, item = self._match_items(rows)
         d = np.empty(rows.shape, np.result_type(rows, self.metric_))
         d[found] = self.metric_[item[found]]
         if not found.all():
@@ -213,15 +220,15 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Return the metric; it is kept as `metric_` too."""
         return self.fit(X, y, **fit_params).metric_.copy()
 
-    def _items_of_the_fit(self, rows: AnyArray) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return which rows belong to an item of the fit, and to which."""
+    def _match_items(self, rows: AnyArray) -> tuple[NDArray[np.bool_], Indices]:
+        """Return which rows are those of an item of the fit, and of which item."""
         if self._rows is not None:
             order = np.argsort(self._rows, kind="stable")
             digests = _digests(rows)
             item = order[np.searchsorted(self._rows[order], digests) % len(order)]
             return self._rows[item] == digests, item
-        # A row that is 0 at item u and nowhere below u's distances is that item: what the product
-        # would find too, up to rounding. So the matrix of the fit gives its metric, at no cost.
+        # A row that is 0 at item u and nowhere below u's distances is that item: the product would
+        # give the same, up to rounding. So the matrix of the fit gives its metric at no cost.
         at_zero = rows == 0
         item = at_zero.argmax(axis=1)
         found = at_zero.any(axis=1)
@@ -247,17 +254,6 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_non_negative(table, type(self).__name__)
         return table
 
-    def _report(self, given: AnyArray) -> None:
-        """Remember what was broken and what was changed."""
-        known = np.isfinite(given)
-        whole = given if known.all() else np.where(known, given, self.metric_)
-        self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
-        change = np.abs(whole - self.metric_)
-        sides = 1 if self.directed else 2
-        self.n_changed_ = int((change > self.violations_.tolerance).sum()) // sides
-        self.largest_change_ = float(change.max())
-        self.n_filled_ = int((~known).sum()) // sides
-
     @property
     def metric(self) -> str:
         """What X is, as scikit-learn's own estimators say it: "precomputed" dissimilarities."""
@@ -271,8 +267,8 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
-def _digests(rows: AnyArray) -> NDArray[np.int64]:
-    """Return a number for every row, by which to know it again."""
+def _digests(rows: AnyArray) -> Indices:
+    """Return a number that identifies each row."""
     values = np.ascontiguousarray(rows, np.float64) + 0.0  # -0 becomes 0
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in values)
     return np.frombuffer(b"".join(digests), np.dtype("<i8")).astype(np.int64)

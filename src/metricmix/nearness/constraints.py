@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [
@@ -243,7 +243,7 @@ class TriangleConstraints:
     Parameters
     ----------
     n : int
-    crew : Crew
+    pool : ThreadPool
     duals : KeyedDuals, optional
         Default: no constraints.
 
@@ -253,8 +253,8 @@ class TriangleConstraints:
         The T constraints; sweeps change the duals in place.
     """
 
-    def __init__(self, n: int, crew: Crew, duals: KeyedDuals | None = None) -> None:
-        self.n, self.crew = n, crew
+    def __init__(self, n: int, pool: ThreadPool, duals: KeyedDuals | None = None) -> None:
+        self.n, self.pool = n, pool
         self.blocks = blocks_for(n)
         self.size = -(-n // self.blocks)
         if duals is None:
@@ -268,20 +268,20 @@ class TriangleConstraints:
         keys, dual, previous = self.duals
         arrays = ConstraintArrays(ij, ik, kj, dual, previous)
         sizes = (self.size, self.blocks)
-        self.crew.run(lambda part: sides_of(keys, *sizes, *part, arrays), self._parts())
+        self.pool.run(lambda part: sides_of(keys, *sizes, *part, arrays), self._parts())
         return arrays
 
     @classmethod
     def from_triangles(
-        cls, n: int, crew: Crew, triangles: Ints, duals: Floats
+        cls, n: int, pool: ThreadPool, triangles: Ints, duals: Floats
     ) -> TriangleConstraints:
         """Return the constraints of triangles (i, j, k) with given duals."""
-        empty = cls(n, crew)
+        empty = cls(n, pool)
         keys = np.empty(len(triangles), np.int64)
         write_keys(np.ascontiguousarray(triangles, np.int32), empty.size, empty.blocks, keys)
         keys, first = np.unique(keys, return_index=True)
         z = np.ascontiguousarray(duals[first], np.float64)
-        return cls(n, crew, KeyedDuals(keys, z, z.copy()))
+        return cls(n, pool, KeyedDuals(keys, z, z.copy()))
 
     def __len__(self) -> int:
         return len(self.duals.keys)
@@ -292,7 +292,7 @@ class TriangleConstraints:
         out = KeyedDuals(np.empty(count, np.int64), np.empty(count), np.empty(count))
         count = merge_keys(self.duals, fresh, forget, out)
         merged = KeyedDuals(out.keys[:count], out.dual[:count], out.previous[:count])
-        return TriangleConstraints(self.n, self.crew, merged)
+        return TriangleConstraints(self.n, self.pool, merged)
 
     def triangles(self) -> tuple[Ints, Floats]:
         """Return the triangles (i, j, k) with a positive dual, and the duals."""
@@ -306,20 +306,20 @@ class TriangleConstraints:
 
         In a `backward` sweep the kernel takes the constraints of a call from the last to the first.
         """
-        if self.crew.threads == 1 or self.blocks == 1:
+        if self.pool.threads == 1 or self.blocks == 1:
             function(0, len(self))
             return
         for tasks in self._tasks[::-1] if backward else self._tasks:
-            self.crew.run(lambda task: function(*task), tasks)
+            self.pool.run(lambda task: function(*task), tasks)
 
     def product(self, x: Floats) -> float:
         r"""Return :math:`z^T A x`."""
-        parts = self.crew.run(lambda part: dual_product(x, self.arrays, *part), self._parts())
+        parts = self.pool.run(lambda part: dual_product(x, self.arrays, *part), self._parts())
         return sum(parts, 0.0)
 
     def violation(self, x: Floats) -> float:
         """Return the largest violation at x, or 0."""
-        parts = self.crew.run(lambda part: largest_violation(x, self.arrays, *part), self._parts())
+        parts = self.pool.run(lambda part: largest_violation(x, self.arrays, *part), self._parts())
         return float(max(parts))
 
     def transposed(self) -> Floats:
@@ -335,7 +335,7 @@ class TriangleConstraints:
     @cached_property
     def _tasks(self) -> list[list[tuple[int, int]]]:
         """The tasks (start, stop) of every colour, cut where one triple of blocks ends."""
-        keys, blocks, shares = self.duals.keys, self.blocks, 2 * self.crew.threads
+        keys, blocks, shares = self.duals.keys, self.blocks, 2 * self.pool.threads
         colours = np.arange(blocks + 1, dtype=np.int64) * blocks * blocks
         ends = np.searchsorted(keys, colours << PLACES)
         tasks = []

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.constraints import ConstraintArrays, KeyedDuals, TriangleConstraints
 from metricmix.typing import Floats, Indices
 
@@ -80,6 +80,9 @@ class AscentState:
         Nesterov's sequence, and the dual value before the last sweep.
     since_restart, short_runs : int
         Sweeps since the last restart, and short runs of the momentum in a row.
+    lag, close : int, bool
+        Schedule of the proximal point method: rounds in which the upper bound (> 0) or the lower
+        bound (< 0) was the worse one, and whether the gap is small.
     """
 
     keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
@@ -92,6 +95,8 @@ class AscentState:
     dual_value: float = -math.inf
     since_restart: int = 0
     short_runs: int = 0
+    lag: int = 0
+    close: bool = False
 
     def set_constraints(self, constraints: TriangleConstraints) -> None:
         """Take keys and duals from a set of constraints, which shares the arrays from here on."""
@@ -123,7 +128,7 @@ class AcceleratedAscent(ABC):
         state.theta, state.dual_value = 1.0, -math.inf
 
     @abstractmethod
-    def primal(self, state: AscentState, crew: Crew) -> Floats:
+    def primal(self, state: AscentState, pool: ThreadPool) -> Floats:
         """Return the primal point x, over all pairs; not to be written to."""
 
     @abstractmethod
@@ -184,7 +189,7 @@ class QuadraticAscent(AcceleratedAscent):
         state.point = self.d - (pull if self.inverse is None else pull / self.h)
         state.previous_point = state.point.copy()
 
-    def primal(self, state: AscentState, crew: Crew) -> Floats:
+    def primal(self, state: AscentState, pool: ThreadPool) -> Floats:
         """Return x."""
         return state.point
 
@@ -193,7 +198,7 @@ class QuadraticAscent(AcceleratedAscent):
     ) -> float:
         """Extrapolate x; return the dual value before that."""
         arrays = (state.point, state.previous_point, self.d, self.h, beta)
-        values = constraints.crew.run(lambda part: extrapolate(*arrays, *part), self.parts)
+        values = constraints.pool.run(lambda part: extrapolate(*arrays, *part), self.parts)
         return float(sum(values))
 
     def sweep(
@@ -326,10 +331,10 @@ class ProximalAscent(AcceleratedAscent):
         state.point = np.stack([y, 1.0 / self.h, self.d, self.tau, first, last], axis=1)
         state.previous_point = y.copy()
 
-    def primal(self, state: AscentState, crew: Crew) -> Floats:
+    def primal(self, state: AscentState, pool: ThreadPool) -> Floats:
         """Return x."""
         x, flat = np.empty(len(self.d)), state.point.ravel()
-        crew.run(lambda part: proximal_points(flat, *part, x), self.parts)
+        pool.run(lambda part: proximal_points(flat, *part, x), self.parts)
         return x
 
     def recentre(self, state: AscentState, centre: Floats, stiffer: float = 1.0) -> None:
@@ -355,7 +360,7 @@ class ProximalAscent(AcceleratedAscent):
     ) -> float:
         """Extrapolate y; return the dual value before that."""
         arrays = (state.point.ravel(), state.previous_point, state.centre, beta)
-        values = constraints.crew.run(lambda part: extrapolate_proximal(*arrays, *part), self.parts)
+        values = constraints.pool.run(lambda part: extrapolate_proximal(*arrays, *part), self.parts)
         return float(sum(values))
 
     def sweep(

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.constraints import TriangleConstraints
-from metricmix.nearness.losses import Loss, LossState, SquaredLoss
+from metricmix.nearness.coordinate_ascent import AscentState
+from metricmix.nearness.losses import Loss, SquaredLoss
 from metricmix.nearness.problem import (
     BestMetric,
     NearnessProblem,
@@ -28,8 +29,15 @@ from metricmix.nearness.triangle_oracle import Selection, find_violated
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["NO_DUALS", "DualAscent", "DualAscentState", "Duals", "Projection"]
-__all__ += ["project_onto_metrics", "repair_primal"]
+__all__ = [
+    "NO_DUALS",
+    "DualAscent",
+    "DualAscentState",
+    "Duals",
+    "Projection",
+    "project_onto_metrics",
+    "repair_primal",
+]
 
 
 SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
@@ -59,7 +67,7 @@ PATIENCE = 10
 
 
 @dataclass(kw_only=True)
-class DualAscentState(BestMetric, LossState):
+class DualAscentState(BestMetric, AscentState):
     """The state of dual ascent.
 
     Attributes
@@ -108,7 +116,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
     ----------
     loss : Loss
         The objective.
-    crew : Crew
+    pool : ThreadPool
     tol : float
         Relative gap to reach.
     start : WarmStart, optional
@@ -118,10 +126,10 @@ class DualAscent(NearnessSolver[DualAscentState]):
     state_type = DualAscentState
 
     def __init__(
-        self, loss: Loss, crew: Crew, *, tol: float, start: WarmStart | None = None
+        self, loss: Loss, pool: ThreadPool, *, tol: float, start: WarmStart | None = None
     ) -> None:
         super().__init__(loss.problem, tol=tol, start=start)
-        self.loss, self.crew = loss, crew
+        self.loss, self.pool = loss, pool
 
     def init(self, rng: np.random.Generator) -> DualAscentState:
         """Return the initial state; the first check does the first round."""
@@ -137,13 +145,13 @@ class DualAscent(NearnessSolver[DualAscentState]):
     def begin(self, state: DualAscentState) -> DualAscentState:
         """Return the state after the first round: no sweeps, only bounds."""
         problem, start = self.problem, self.start
-        state = replace(self.offered(state, repair_primal(problem.d, problem, self.crew.threads)))
+        state = replace(self.offered(state, repair_primal(problem.d, problem, self.pool.threads)))
         if state.upper == 0.0:  # D is a metric
             return state
-        constraints = TriangleConstraints(problem.n, self.crew)
+        constraints = TriangleConstraints(problem.n, self.pool)
         if start.triangles is not None and start.multipliers is not None:
             constraints = TriangleConstraints.from_triangles(
-                problem.n, self.crew, start.triangles, start.multipliers
+                problem.n, self.pool, start.triangles, start.multipliers
             )
             constraints.duals.dual[:] *= self.loss.dual_scale(constraints)
         state.set_constraints(constraints)
@@ -173,7 +181,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         more, less = min(most, 2 * state.effort), max(1, state.effort // 2)
         state.effort = more if state.lagging else less
         ascent, n = self.loss.ascent, self.problem.n
-        constraints = TriangleConstraints(n, self.crew, state.duals).merged(state.violated)
+        constraints = TriangleConstraints(n, self.pool, state.duals).merged(state.violated)
         ascent.climb(state, constraints, FIRST_SWEEPS)
         if np.count_nonzero(constraints.duals.dual) < 0.7 * len(constraints):
             constraints = constraints.merged(np.empty(0, np.int64))
@@ -199,12 +207,12 @@ class DualAscent(NearnessSolver[DualAscentState]):
             return state
         x = self.problem.d
         if state.started:
-            x = self.loss.ascent.primal(state, self.crew)
-        return self.offered(state, repair_primal(x, self.problem, self.crew.threads))
+            x = self.loss.ascent.primal(state, self.pool)
+        return self.offered(state, repair_primal(x, self.problem, self.pool.threads))
 
     def multipliers(self, state: DualAscentState) -> tuple[Ints, Floats]:
         """Return the triangles (i, j, k) with a positive dual, and the duals."""
-        return TriangleConstraints(self.problem.n, self.crew, state.duals).triangles()
+        return TriangleConstraints(self.problem.n, self.pool, state.duals).triangles()
 
     def offered(self, state: DualAscentState, metric: Floats) -> DualAscentState:
         """Return the state with this metric, if it is the best so far."""
@@ -215,16 +223,16 @@ class DualAscent(NearnessSolver[DualAscentState]):
     ) -> DualAscentState:
         """Return the state with bounds and violated triangles of its primal point."""
         loss, ascent = self.loss, self.loss.ascent
-        x = ascent.primal(state, self.crew)
+        x = ascent.primal(state, self.pool)
         self.separate(state, x)
         lower = loss.lower_bound(constraints, x)
         state.lower = max(state.lower, lower)
         # Shortest paths cost as much as the oracle; two-edge paths show whether they can pay.
         hoped = state.repaired_value
         if hoped - state.lower <= max(0.2 * (state.upper - state.lower), self.tol * hoped):
-            state = self.offered(state, repair_primal(x, self.problem, self.crew.threads))
+            state = self.offered(state, repair_primal(x, self.problem, self.pool.threads))
         loss.recentre(state, x, hoped, lower)
-        violation = constraints.violation(ascent.primal(state, self.crew))
+        violation = constraints.violation(ascent.primal(state, self.pool))
         state.lagging = violation > 0.5 * state.worst
         still = math.isclose(lower, state.last_lower, rel_tol=ROUNDING) and math.isclose(
             hoped, state.last_upper, rel_tol=ROUNDING
@@ -244,7 +252,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         found = find_violated(
             x,
             self.problem.n,
-            self.crew,
+            self.pool,
             Selection(max(rounding, small), share, most),
             self.loss.objective_of_rows,
         )
@@ -257,7 +265,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         bounds change.
         """
         tried, worst = replace(state), math.inf
-        constraints = TriangleConstraints(self.problem.n, self.crew, state.duals)
+        constraints = TriangleConstraints(self.problem.n, self.pool, state.duals)
         for _ in range(PROGRAM_ROUNDS):
             constraints = constraints.merged(tried.violated, forget=False)
             best = self.loss.solve_restricted(constraints)
@@ -266,7 +274,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             x, constraints.duals.dual[:] = best
             lower = self.loss.lower_bound(constraints, x)
             tried.lower = max(tried.lower, lower)
-            tried = self.offered(tried, repair_primal(x, self.problem, self.crew.threads))
+            tried = self.offered(tried, repair_primal(x, self.problem, self.pool.threads))
             if self.gap(tried) <= self.tol:
                 tried.set_constraints(constraints)
                 self.loss.ascent.start(tried, constraints, x)
@@ -348,7 +356,7 @@ class Projection(NamedTuple):
 
 
 def project_onto_metrics(
-    v: Floats, w: Floats | None, n: int, crew: Crew, duals: Duals, accuracy: float
+    v: Floats, w: Floats | None, n: int, pool: ThreadPool, duals: Duals, accuracy: float
 ) -> Projection:
     """Return the nearest metric N(v) of numbers of any sign.
 
@@ -358,7 +366,7 @@ def project_onto_metrics(
     w : (pairs,) array, optional
         Weights > 0; default 1.
     n : int
-    crew : Crew
+    pool : ThreadPool
     duals : Duals
         Of a similar problem, to start from.
     accuracy : float
@@ -371,7 +379,7 @@ def project_onto_metrics(
     h = np.ones_like(v) if w is None else w
     problem = NearnessProblem("l2", n, v / unit, h, None, None, w is None, unit, 1.0)
     start = WarmStart(None, duals.triangles, duals.multipliers / unit)
-    solver = DualAscent(SquaredLoss(problem, crew.threads), crew, tol=0.0, start=start)
+    solver = DualAscent(SquaredLoss(problem, pool.threads), pool, tol=0.0, start=start)
     # f has curvature 2 w: its value is as far from the minimum as the point, squared.
     close = accuracy**2 * float(h.sum())
     rng = np.random.default_rng(0)
@@ -386,7 +394,7 @@ def project_onto_metrics(
     assert state.metric is not None
     if not state.started:
         return Projection(unit * state.metric, np.zeros_like(v), NO_DUALS)
-    constraints = TriangleConstraints(n, crew, state.duals)
+    constraints = TriangleConstraints(n, pool, state.duals)
     triangles, multipliers = constraints.triangles()
     pull = unit * constraints.transposed()
     return Projection(unit * state.metric, pull, Duals(triangles, multipliers * unit))

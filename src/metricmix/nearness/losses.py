@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +33,7 @@ from metricmix.nearness.coordinate_ascent import (
 from metricmix.nearness.problem import NearnessProblem, closure_of
 from metricmix.typing import Floats
 
-__all__ = ["AbsoluteLoss", "Loss", "LossState", "SquaredLoss", "sum_absolutes", "sum_squares"]
+__all__ = ["AbsoluteLoss", "Loss", "SquaredLoss", "sum_absolutes", "sum_squares"]
 
 
 LAG, ROUNDS = 5.0, 5
@@ -48,18 +47,6 @@ ALIKE = 100.0
 
 LARGEST_PROGRAM = 30_000
 """Constraints up to which a linear program takes seconds, not minutes."""
-
-
-@dataclass(kw_only=True)
-class LossState(AscentState):
-    """The state of the ascent, and the schedule of the proximal point method.
-
-    `lag` counts the rounds in which the upper bound (> 0) or the lower bound (< 0) was the worse
-    one; `close` says whether the gap is below :data:`CLOSE`.
-    """
-
-    lag: int = 0
-    close: bool = False
 
 
 class Loss(ABC):
@@ -107,7 +94,7 @@ class Loss(ABC):
         """Return the first centre of the proximal terms, given a metric to start from, if any."""
 
     @abstractmethod
-    def sweeps(self, state: LossState) -> tuple[int, int]:
+    def sweeps(self, state: AscentState) -> tuple[int, int]:
         """Return how many times the usual number of sweeps a round has, and at most has.
 
         The second factor applies where it is the sweeps that limit progress.
@@ -126,7 +113,7 @@ class Loss(ABC):
         """Return the lower bound of the duals; x is their primal point."""
 
     @abstractmethod
-    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
+    def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
         """Move the centres of the proximal terms to x, after a round with these bounds."""
 
     def solve_restricted(self, constraints: TriangleConstraints) -> tuple[Floats, Floats] | None:
@@ -150,7 +137,7 @@ class SquaredLoss(Loss):
         _, d = self.filled
         return d if metric is None else np.where(self.known, d, metric)
 
-    def sweeps(self, state: LossState) -> tuple[int, int]:
+    def sweeps(self, state: AscentState) -> tuple[int, int]:
         """Return factors for the number of sweeps."""
         return 1, 8
 
@@ -184,7 +171,7 @@ class SquaredLoss(Loss):
             bound += 2.0 * float(np.sum(np.minimum(u * (low - at), u * (high - at))))
         return bound
 
-    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
+    def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
         """Move the centres of missing pairs to x."""
         if isinstance(self.ascent, ProximalAscent) and not self.known.all():
             self.ascent.recentre(state, np.where(self.known, self.problem.d, x))
@@ -218,7 +205,7 @@ class AbsoluteLoss(Loss):
         """Return the metric, or d."""
         return self.filled[1] if metric is None else metric
 
-    def sweeps(self, state: LossState) -> tuple[int, int]:
+    def sweeps(self, state: AscentState) -> tuple[int, int]:
         """Return factors for the number of sweeps: many once the gap is small; measured."""
         return (16, 1) if state.close else (4, 4)
 
@@ -253,7 +240,7 @@ class AbsoluteLoss(Loss):
 
         return max(bound(1.0 - share * (1.0 - least)) for share in (0.0, 0.1, 0.3, 0.6, 1.0))
 
-    def recentre(self, state: LossState, x: Floats, upper: float, lower: float) -> None:
+    def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
         """Move all centres to x.
 
         The terms get softer if the lower bound has been the worse one for some rounds, and stiffer

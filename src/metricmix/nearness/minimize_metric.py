@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import Crew, threads_for
+from metricmix.kernels.threads import ThreadPool, threads_for
 from metricmix.nearness.pair_objective import PairObjective, TermProperties, check_smoothness
 from metricmix.nearness.problem import closure_of, matrix_of
 from metricmix.nearness.projected_gradient import ProjectedGradient
@@ -142,11 +142,11 @@ def minimize_by_projection(
     objective.check(n)
     tol = check_number(TOL if tol is None else tol, name="tol", low=0)
     over_pairs = PairObjective(objective, n)
-    with Crew(threads_for(n, n_jobs)) as crew:
-        solver = solver_for(over_pairs, start, tol, crew)
+    with ThreadPool(threads_for(n, n_jobs)) as pool:
+        solver = solver_for(over_pairs, start, tol, pool)
         outcome = run(solver, np.random.default_rng(0), **options)
         state = outcome.state
-        closed = closure_of(np.maximum(state.best, 0.0), n, crew.threads)
+        closed = closure_of(np.maximum(state.best, 0.0), n, pool.threads)
     # Steps between metrics of very different size may violate triangles by more than rounding.
     if np.abs(closed - state.best).max(initial=0.0) > ROUNDING * closed.max(initial=0.0):
         state = replace(state, best=closed, best_value=over_pairs.value_and_gradient(closed)[0])
@@ -164,7 +164,7 @@ def minimize_by_projection(
 
 
 def solver_for(
-    objective: PairObjective, start: Floats, tol: float, crew: Crew
+    objective: PairObjective, start: Floats, tol: float, pool: ThreadPool
 ) -> ProjectedGradient | Splitting:
     """Return splitting for convex non-smooth terms of few distances, else projected gradients."""
     properties = TermProperties(nonsmooth=False, convex=objective.objective.convex)
@@ -172,4 +172,4 @@ def solver_for(
         properties = check_smoothness(objective, float(np.abs(start).mean()))
     convex = objective.objective.convex or properties.convex
     kind = Splitting if properties.nonsmooth and convex else ProjectedGradient
-    return kind(objective, start, convex=convex, tol=tol, crew=crew)
+    return kind(objective, start, convex=convex, tol=tol, pool=pool)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import Crew, effective_threads
+from metricmix.kernels.threads import ThreadPool, effective_threads
 from metricmix.nearness.constraints import SMALL
 from metricmix.nearness.dual_ascent import DualAscent, repair_primal
 from metricmix.nearness.linf import LInfinitySolver
@@ -187,8 +187,8 @@ def nearest_metric(
     problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
     problem = tighten_bounds(problem, n_jobs)
     threads = effective_threads(n_jobs)
-    with Crew(threads if problem.n >= SMALL else 1) as crew:
-        solver = solver_for(problem, crew, tol, read_start(start, problem, threads))
+    with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
+        solver = solver_for(problem, pool, tol, read_start(start, problem, threads))
         outcome = run(solver, np.random.default_rng(0), **options)
         state = solver.finish(outcome.state)
         triangles, multipliers = solver.multipliers(state)
@@ -209,7 +209,7 @@ def nearest_metric(
 
 
 def solver_for(
-    problem: NearnessProblem, crew: Crew, tol: float, start: WarmStart
+    problem: NearnessProblem, pool: ThreadPool, tol: float, start: WarmStart
 ) -> NearnessSolver[Any]:
     """Return the solver for the norm of a problem."""
     if problem.n < 3:  # no triangles
@@ -219,9 +219,9 @@ def solver_for(
         assert problem.upper is not None
         return ClosedForm(problem, problem.upper)
     if problem.norm == "linf":
-        return LInfinitySolver(problem, tol=tol, start=start, n_jobs=crew.threads)
+        return LInfinitySolver(problem, tol=tol, start=start, n_jobs=pool.threads)
     loss = AbsoluteLoss if problem.norm == "l1" else SquaredLoss
-    return DualAscent(loss(problem, crew.threads), crew, tol=tol, start=start)
+    return DualAscent(loss(problem, pool.threads), pool, tol=tol, start=start)
 
 
 def read_start(start: Any, problem: NearnessProblem, n_jobs: int) -> WarmStart:

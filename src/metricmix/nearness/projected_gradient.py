@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.dual_ascent import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.nearness.pair_objective import PairObjective, SeparableCosts, separable_minimum
 from metricmix.nearness.problem import pairs_of
@@ -90,7 +90,7 @@ class MetricMinimizer(Solver[State]):
         Whether the objective is convex, or looks so.
     tol : float
         Stop when no metric is better by more than this share of the objective, as far as known.
-    crew : Crew
+    pool : ThreadPool
     """
 
     name: str
@@ -98,9 +98,9 @@ class MetricMinimizer(Solver[State]):
     default_max_iter = 2000
 
     def __init__(
-        self, objective: PairObjective, start: Floats, *, convex: bool, tol: float, crew: Crew
+        self, objective: PairObjective, start: Floats, *, convex: bool, tol: float, pool: ThreadPool
     ) -> None:
-        self.objective, self.tol, self.crew = objective, tol, crew
+        self.objective, self.tol, self.pool = objective, tol, pool
         given = pairs_of(start)
         self.start = well_scaled(objective, given) if convex else given
         sizes = (float(np.abs(values).max(initial=0.0)) for values in (given, self.start))
@@ -288,9 +288,9 @@ class ProjectedGradient(MetricMinimizer[ProjectedGradientState]):
         gradient: Floats,
     ) -> ProjectedGradientState:
         """Return the state at x, with the Barzilai-Borwein step."""
-        way, turn = x - state.x, gradient - state.gradient
-        curvature, unit = float(way @ turn), unit_step(x, gradient)
-        step = float(way @ way) / curvature if curvature > 0 else np.inf
+        s, y = x - state.x, gradient - state.gradient
+        curvature, unit = float(s @ y), unit_step(x, gradient)
+        step = float(s @ s) / curvature if curvature > 0 else np.inf
         history = state.history.copy()
         history[(iteration + 1) % MEMORY] = value
         return replace(
@@ -323,7 +323,7 @@ class ProjectedGradient(MetricMinimizer[ProjectedGradientState]):
 
     def project(self, v: Floats, duals: Duals, accuracy: float) -> Projection:
         """Return the nearest metric."""
-        return project_onto_metrics(v, None, self.objective.n, self.crew, duals, accuracy)
+        return project_onto_metrics(v, None, self.objective.n, self.pool, duals, accuracy)
 
 
 def unit_step(x: Floats, gradient: Floats) -> float:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness.dual_ascent import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.nearness.pair_objective import (
     PairObjective,
@@ -78,9 +78,9 @@ class Splitting(MetricMinimizer[SplittingState]):
     name = "splitting"
 
     def __init__(
-        self, objective: PairObjective, start: Floats, *, convex: bool, tol: float, crew: Crew
+        self, objective: PairObjective, start: Floats, *, convex: bool, tol: float, pool: ThreadPool
     ) -> None:
-        super().__init__(objective, start, convex=convex, tol=tol, crew=crew)
+        super().__init__(objective, start, convex=convex, tol=tol, pool=pool)
         # One copy per pair if the objective is separable; else one per argument of a term, and one
         # per pair without a cost.
         every = np.arange(objective.pairs)
@@ -172,4 +172,4 @@ class Splitting(MetricMinimizer[SplittingState]):
 
     def project(self, v: Floats, duals: Duals, accuracy: float) -> Projection:
         """Return the nearest metric, weighted by the number of copies."""
-        return project_onto_metrics(v, self.copies, self.objective.n, self.crew, duals, accuracy)
+        return project_onto_metrics(v, self.copies, self.objective.n, self.pool, duals, accuracy)

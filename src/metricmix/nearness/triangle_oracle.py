@@ -17,7 +17,7 @@ import numpy as np
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import STRIP
 from metricmix.kernels.symmetric import mirror
-from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.metric import lower_by_detours
 from metricmix.nearness.constraints import blocks_for, key_of
 from metricmix.nearness.problem import write_lower_triangle
@@ -61,7 +61,7 @@ class Selection(NamedTuple):
 def find_violated(
     x: Floats,
     n: int,
-    crew: Crew,
+    pool: ThreadPool,
     selection: Selection,
     objective: Callable[[Floats, int], float],
 ) -> ViolatedTriangles:
@@ -71,15 +71,15 @@ def find_violated(
     ----------
     x : (pairs,) array
     n : int
-    crew : Crew
+    pool : ThreadPool
     selection : Selection
     objective : callable
         Maps rows low, low + 1, ... of a matrix, and low, to their part of the objective.
     """
     matrix = np.empty((n, n))
-    ranges = row_ranges(n, 64, 4 * crew.threads, triangle=True)
-    crew.run(lambda rows: write_lower_triangle(x, *rows, matrix), ranges)
-    crew.run(lambda rows: mirror(matrix, *rows), ranges)
+    ranges = row_ranges(n, 64, 4 * pool.threads, triangle=True)
+    pool.run(lambda rows: write_lower_triangle(x, *rows, matrix), ranges)
+    pool.run(lambda rows: mirror(matrix, *rows), ranges)
     blocks = blocks_for(n)
     size = -(-n // blocks)
 
@@ -92,7 +92,7 @@ def find_violated(
         count = select_violated(matrix, shortest, low, selection, size, blocks, keys)
         return ViolatedTriangles(keys[:count].copy(), pairs, worst, objective(shortest, low))
 
-    found = crew.run(of_rows, row_ranges(n, STRIP, max(16, n // 96), triangle=True))
+    found = pool.run(of_rows, row_ranges(n, STRIP, max(16, n // 96), triangle=True))
     keys = np.concatenate([part.keys for part in found])
     keys.sort()
     return ViolatedTriangles(

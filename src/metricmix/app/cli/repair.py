@@ -129,7 +129,7 @@ def repair(
         resumed = checkpoint is not None and checkpoint.exists()
         began = time.perf_counter()
         with report_errors(file), warnings.catch_warnings(), gap_bar(tol, quiet) as callback:
-            warnings.simplefilter("ignore", ConvergenceWarning)  # told by words and exit code
+            warnings.simplefilter("ignore", ConvergenceWarning)  # reported by text and exit code
             result = nearest_metric(
                 matrix.values,
                 norm,
