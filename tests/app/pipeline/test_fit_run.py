@@ -17,6 +17,7 @@ from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files,
 from metricmix.app.pipeline.fit_run import label_remarks
 from metricmix.app.pipeline.run_folder import check_output_folder
 from metricmix.estimators.cross_validation import held_out_probabilities
+from metricmix.estimators.rules import as_rule
 
 
 def settings(shop, **changes) -> FitSettings:
@@ -182,7 +183,7 @@ def test_tuning_and_stated_sources(shop, tmp_path) -> None:
     assert isinstance(outcome.model, mm.MetricMixtureClassifier)
     fixed = replace(asked, rule="k-nearest", rho=0.05)
     outcome = fit_files(plan_files(fixed), fixed, tmp_path / "fixed")
-    assert (outcome.model.rule, outcome.model.rho) == ("k-nearest", 0.05)
+    assert (as_rule(outcome.model.rule).name, outcome.model.rho) == ("k-nearest", 0.05)
 
 
 def test_one_class_is_nothing_to_learn(tmp_path) -> None:
