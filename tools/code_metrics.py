@@ -203,7 +203,7 @@ def walks() -> dict[str, Callable[[], object]]:
     folder = tempfile.mkdtemp()
 
     def classifier() -> None:
-        sources = {"image": "cosine", "graph": mm.dissimilarity.knn_path_length(k=8)}
+        sources = {"angle": "cosine", "distance": "euclidean"}
         mm.MetricMixtureClassifier(sources).fit(X, known).predict(X[:5])
 
     def command() -> None:

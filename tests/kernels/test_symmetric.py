@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.kernels.symmetric import fold, mirror
+from metricmix.kernels.minplus import fold, mirror
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import concurrent_flow
 from metricmix.relaxations.concurrent_flow import (
     ConcurrentFlow,
@@ -237,7 +237,7 @@ def test_the_method_finds_the_largest_flow(small, monkeypatch):
     network = DemandNetwork.from_graph(WeightedGraph(np.arange(N), graph, ends, c), np.ones(N))
     C = np.zeros((N, N))
     C[ends[:, 0], ends[:, 1]] = C[ends[:, 1], ends[:, 0]] = c
-    with Crew(2) as pool:
+    with ThreadPool(2) as pool:
         flow = ConcurrentFlow(network, pool)
         state = flow.init()
         assert (len(state.paths) == 1) == bool(small)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metricmix.dissimilarity.graphs import EdgeList
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import Adjacency, PairWeights
 from metricmix.relaxations.path_constraints import (
     PathProgram,
@@ -110,7 +110,7 @@ def test_the_program_gets_a_row_per_path_and_a_column_per_pair(seed):
     graph, W, x = signed(12, seed)
     program = PathProgram(graph)
     options = {"tolerance": 0.02, "penalty": 1.0, "repeats": 2}
-    with Crew(1) as pool:
+    with ThreadPool(1) as pool:
         found = program.search(x, 0 * x, pool, **options)
         new, y = program.add_paths(found, x)
         v = np.concatenate([x, y])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import primal_dual
 from metricmix.relaxations.primal_dual import (
     DualIterate,
@@ -110,7 +110,7 @@ def test_dual_objective(seed):
     total = sum(dual_columns(program.columns, z, *part) for part in parts)
     assert total == pytest.approx(np.minimum(0.0, reduced).sum())
     assert sum(dual_rows(program.rows, z, *p) for p in [(0, 6), (6, 14)]) == pytest.approx(b @ z)
-    with Crew(1) as pool:
+    with ThreadPool(1) as pool:
         bound = program.lower_bound(z, pool)
     assert bound == pytest.approx(b @ z + np.minimum(0.0, reduced).sum())
 
@@ -123,7 +123,7 @@ def test_the_method_solves_a_linear_program(seed, threads, monkeypatch):
     program, K, b, _ = random_program(seed)
     optimum = linprog(program.columns.cost, A_ub=-K, b_ub=-b, bounds=(0, 1)).fun
     state = PrimalDual.start(np.full(9, 0.5), np.zeros(14), 1.0)
-    with Crew(threads) as pool:
+    with ThreadPool(threads) as pool:
         for _ in range(100):
             state.advance(program, 40, pool)
         assert program.lower_bound(state.z.image, pool) == pytest.approx(optimum, abs=1e-7)

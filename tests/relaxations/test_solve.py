@@ -8,7 +8,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.exceptions import ConvergenceWarning, InputError
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import solve as module
 from metricmix.relaxations.correlation_clustering import ClusteringLP
 from metricmix.relaxations.max_cut import MaxCutLP
@@ -66,7 +66,7 @@ def test_options_that_are_refused(function):
 
 @pytest.mark.parametrize(("relaxation", "read"), SOLVERS)
 def test_solvers_have_no_state_of_their_own(relaxation, read):
-    with Crew(1) as pool:
+    with ThreadPool(1) as pool:
         solver = relaxation(read(), pool, 1e-6)
         before = set(vars(solver))
         first, second = (run(solver, np.random.default_rng(0), max_iter=20) for _ in range(2))

@@ -8,6 +8,7 @@ import pytest
 import metricmix as mm
 from metricmix.mixture import inverse_link
 from metricmix.solvers import Status
+from reference.flat import minimize_metric
 from reference.instances import random_lengths
 from reference.mixing import sigmoid, softplus
 from reference.paths import all_distances, by_enumeration
@@ -27,7 +28,7 @@ def start(n=N):
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_reach_a_metric_target(seed):
     target = random_metric(seed)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(target),
         start(),
         learning_rate=0.1,
@@ -45,7 +46,7 @@ def test_least_squares_reach_a_metric_target(seed):
 def test_directed_target():
     target = random_metric(0, directed=True)
     assert np.abs(target - target.T).max() > 0.5
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(target),
         start(),
         directed=True,
@@ -62,7 +63,7 @@ def test_directed_target():
 def test_target_that_is_no_metric():
     # 9 > 1 + 1. Minimise (a - 1)² + (b - 1)² + (a + b - 9)²: a = b = 10/3, a + b = 20/3.
     target = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 1.0], [9.0, 1.0, 0.0]])
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(target),
         start(3),
         learning_rate=0.1,
@@ -78,7 +79,7 @@ def test_missing_targets_leave_the_metric_free():
     target = random_metric(1)
     known = target.copy()
     known[0, 3] = known[3, 0] = known[2, 5] = known[5, 2] = np.nan
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(known),
         start(),
         learning_rate=0.1,
@@ -101,7 +102,7 @@ def test_non_convex_objective():
     rng = np.random.default_rng(0)
     X0 = rng.uniform(0.0, 2.5, (N, N))
     X0 = (X0 + X0.T) / 2
-    result = mm.minimize_metric(
+    result = minimize_metric(
         wells, X0, learning_rate=0.2, max_iter=2000, schedule="sqrt", random_state=0
     )
     off = ~np.eye(N, dtype=bool)
@@ -116,13 +117,13 @@ def test_triplets_and_labels_are_obeyed():
         [(a, p, q) for a in range(N) for p in range(N) for q in range(N)
          if a != p and y[a] == y[p] and y[a] != y[q] and rng.random() < 0.5]
     )  # fmt: skip
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.Triplets(triples), start(), learning_rate=0.05, random_state=0, max_iter=400
     )
     d = result.metric
     assert (d[triples[:, 0], triples[:, 1]] < d[triples[:, 0], triples[:, 2]]).all()
     contrast = mm.objectives.LabelContrast(y, rho=0.05, balanced=True)
-    d = mm.minimize_metric(contrast, start(), random_state=0, max_iter=300).metric
+    d = minimize_metric(contrast, start(), random_state=0, max_iter=300).metric
     same = y[:, None] == y
     assert d[same & ~np.eye(N, dtype=bool)].max() < d[~same].min()
 
@@ -138,7 +139,7 @@ def test_one_step_moves_the_entries_of_one_path(seed, directed):
     X0 = rng.normal(0, 2, (n, n))
     X0 = X0 if directed else (X0 + X0.T) / 2
     objective = mm.objectives.LeastSquares(rng.uniform(1, 2, (n, n)))
-    result = mm.minimize_metric(
+    result = minimize_metric(
         objective,
         X0,
         directed=directed,
@@ -168,7 +169,7 @@ def test_a_batch_is_that_many_steps_at_one_point():
     # Two items: every drawn pair (0, 1) or (1, 0) moves the one entry there is.
     target = np.array([[0.0, 3.0], [3.0, 0.0]])
     objective = mm.objectives.LeastSquares(target)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         objective, start(2), learning_rate=0.01, batch_size=40, max_iter=1, random_state=2
     )
     terms = objective.sample(np.random.default_rng(2), 40, 2)
@@ -179,7 +180,7 @@ def test_a_batch_is_that_many_steps_at_one_point():
 
 def test_ridge_pulls_entries_to_zero():
     nothing = mm.objectives.Separable(lambda d, i, j: 0.0, lambda d, i, j: 0.0, rho=0.5)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         nothing, 3 * start(5), learning_rate=0.1, max_iter=400, schedule="constant", random_state=0
     )
     off = ~np.eye(5, dtype=bool)
@@ -192,11 +193,11 @@ def test_ridge_pulls_entries_to_zero():
 def test_ridge_with_a_small_batch(batch_size, seed):
     # A batch may hold nothing but pairs (i, i), which have no entry to pull at.
     objective = mm.objectives.LeastSquares(random_metric(0, n=3), rho=0.01)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         objective, start(3), batch_size=batch_size, max_iter=50, random_state=seed
     )
     assert result.status is Status.COMPLETED
-    assert result.objective < mm.minimize_metric(objective, start(3), max_iter=0).objective
+    assert result.objective < minimize_metric(objective, start(3), max_iter=0).objective
 
 
 # -- the rest ------------------------------------------------------------------------------------
@@ -207,15 +208,13 @@ def test_start_at_given_lengths():
     X0 = np.zeros((N, N))
     off = ~np.eye(N, dtype=bool)
     X0[off] = inverse_link(lengths[off], 2.5)
-    result = mm.minimize_metric(
-        mm.objectives.LeastSquares(np.zeros((N, N))), X0, beta=2.5, max_iter=0
-    )
+    result = minimize_metric(mm.objectives.LeastSquares(np.zeros((N, N))), X0, beta=2.5, max_iter=0)
     assert result.metric == pytest.approx(all_distances(lengths), rel=1e-9)
 
 
 def test_identity_link():
     target = random_metric(2)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(target),
         3 * start(),
         link="identity",
@@ -231,23 +230,21 @@ def test_identity_link():
 def test_input_is_left_alone():
     X0 = start()
     kept = X0.copy()
-    mm.minimize_metric(
-        mm.objectives.LeastSquares(random_metric(0)), X0, max_iter=20, random_state=0
-    )
+    minimize_metric(mm.objectives.LeastSquares(random_metric(0)), X0, max_iter=20, random_state=0)
     assert np.array_equal(X0, kept)
 
 
 def test_default_number_of_steps():
     # Every term 50 times on average, n terms per step.
     objective = mm.objectives.LeastSquares(random_metric(0, n=4))
-    result = mm.minimize_metric(objective, start(4), random_state=0)
+    result = minimize_metric(objective, start(4), random_state=0)
     assert result.n_iter == 50 * 4
     assert result.status is Status.COMPLETED
 
 
 def test_tol_stops_early():
     target = random_metric(3)
-    result = mm.minimize_metric(
+    result = minimize_metric(
         mm.objectives.LeastSquares(target),
         start(),
         learning_rate=0.1,
@@ -276,7 +273,7 @@ def test_tol_stops_early():
 def test_bad_options_are_refused(options, message):
     objective = mm.objectives.LeastSquares(random_metric(0))
     with pytest.raises(mm.InputError, match=message):
-        mm.minimize_metric(objective, start(), **{"max_iter": 1, **options})
+        minimize_metric(objective, start(), **{"max_iter": 1, **options})
 
 
 def test_bad_matrices_are_refused():
@@ -284,8 +281,8 @@ def test_bad_matrices_are_refused():
     lopsided = start()
     lopsided[2, 5] = 4.0
     with pytest.raises(mm.InputError, match=r"X0: expected symmetric.* at \(2, 5\)"):
-        mm.minimize_metric(objective, lopsided)
+        minimize_metric(objective, lopsided)
     with pytest.raises(mm.InputError, match=r"target: expected shape \(4, 4\)"):
-        mm.minimize_metric(objective, start(4))
+        minimize_metric(objective, start(4))
     with pytest.raises(mm.InputError, match="X0: expected finite"):
-        mm.minimize_metric(objective, np.full((N, N), np.nan))
+        minimize_metric(objective, np.full((N, N), np.nan))

@@ -42,7 +42,7 @@ from metricmix.dissimilarity.matrix import (
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.symmetric import fold, mirror
+from metricmix.kernels.minplus import fold, mirror
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_table
 

@@ -40,8 +40,10 @@ __all__ = [
     "STRIP",
     "VECTOR_BYTES",
     "Packed",
+    "fold",
     "lower_by_product",
     "min_plus",
+    "mirror",
     "pack_columns",
     "pack_panels",
     "pack_rows",
@@ -447,3 +449,30 @@ def lower_by_product(C: AnyArray, A: AnyArray, panels: list[Packed], n_jobs: int
             first += depth
 
     in_threads(fill, range(0, len(A), ROWS), n_jobs)
+
+
+# -- symmetric products: only the lower triangle is computed ---------------------------------------
+
+
+@kernel
+def fold(matrix: AnyArray, low: int, high: int) -> None:
+    """Store the smaller of two mirrored entries in the lower triangle, in rows low .. high - 1."""
+    for first in range(low, high, 64):
+        last = min(first + 64, high)
+        for column in range(0, last, 64):
+            for j in range(column, min(column + 64, last)):
+                row = matrix[j]
+                for i in range(max(first, j + 1), last):
+                    matrix[i, j] = min(matrix[i, j], row[i])
+
+
+@kernel
+def mirror(matrix: AnyArray, low: int, high: int) -> None:
+    """Copy rows low .. high - 1 of the lower triangle to the upper one, in cached squares."""
+    for first in range(low, high, 64):
+        last = min(first + 64, high)
+        for column in range(0, last, 64):
+            for j in range(column, min(column + 64, last)):
+                row = matrix[j]
+                for i in range(max(first, j + 1), last):
+                    row[i] = matrix[i, j]

@@ -15,7 +15,7 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 
-__all__ = ["Crew", "ThreadPool", "effective_threads", "in_threads", "row_ranges", "threads_for"]
+__all__ = ["ThreadPool", "effective_threads", "in_threads", "row_ranges", "threads_for"]
 
 WORTHWHILE = 256
 """Smallest n for which a pass over n × n entries is split over threads."""
@@ -116,9 +116,6 @@ class ThreadPool:
             if error is not None:
                 raise error
         return [done[place] for place in range(len(tasks))]
-
-
-Crew = ThreadPool  # the former name, still imported by nearness/ and relaxations/
 
 
 def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:

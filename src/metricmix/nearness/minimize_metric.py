@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from metricmix.nearness.problem import closure_of, matrix_of
 from metricmix.nearness.projected_gradient import ProjectedGradient
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.loop import RunOptions, run
+from metricmix.solvers.loop import RunOptions, check_run_options, run
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
@@ -36,12 +36,15 @@ MOST_COPIES = 8
 def minimize_metric(
     objective: Objective,
     X0: ArrayLike,
-    method: str = "paths",
+    method: str | PathDescent = "paths",
     *,
     tol: float | None = None,
+    directed: bool = False,
+    link: str = "softplus",
+    beta: float = 1.0,
     random_state: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> SolveResult:
     r"""Minimise an objective over all metrics on n items: the entries are the variables.
 
@@ -56,10 +59,11 @@ def minimize_metric(
         Any: least squares, triplets, labels, your own.
     X0 : (n, n) array
         Where to start.
-    method : {"paths", "projected"}
+    method : {"paths", "projected"} or PathDescent
         "paths" is the paper's: :math:`d = P(\mathrm{softplus}(X))`, drawn pairs move the entries on
         their shortest paths, X of any sign; see
-        :func:`~metricmix.solvers.matrix_descent.descend_along_paths`.
+        :func:`~metricmix.solvers.matrix_descent.descend_along_paths`. Its settings are those of
+        :class:`~metricmix.solvers.PathDescent`.
         "projected" takes d = X itself,
         evaluates all terms in every step and projects onto the metrics, starting from the one
         nearest to X0: slower, for a few hundred items, but exact for convex g, and stationary for
@@ -71,13 +75,14 @@ def minimize_metric(
         "paths": see there. "projected": stop when no metric is better by more than this share of
         the objective (or of 1e-4 of what was gained since the start, if that is more), default
         1e-6. That is proved where there is a `gap`, and estimated elsewhere.
+    directed, link, beta
+        Of "paths" only: whether X and the metric may be asymmetric, and the link.
     random_state, n_jobs
         As in :func:`metricmix.minimize`.
     **options
         Options of a run (:class:`~metricmix.solvers.RunOptions`): `max_iter` (default such that
         every term is drawn 50 times on average for "paths", 2000 for "projected"), `time_limit`,
-        `callback`, `checkpoint`, `verbose`, `check_every`. "paths" also takes directed, link,
-        beta, learning_rate, schedule, decay, batch_size, patience.
+        `callback`, `checkpoint`, `verbose`, `check_every`.
 
     Returns
     -------
@@ -109,20 +114,24 @@ def minimize_metric(
     >>> round(result.objective, 2), round(along.objective, 2)
     (3.63, 3.63)
     """
-    check_choice(method, METHODS, name="method")
-    if method == "paths":
-        names = [field.name for field in fields(PathDescent) if field.init]
-        settings = {name: options.pop(name) for name in names if name in options}
+    if not isinstance(method, PathDescent):
+        check_choice(method, METHODS, name="method")
+    check_run_options(options)
+    if method != "projected":
+        solver = PathDescent() if isinstance(method, str) else method
         return descend_along_paths(
-            *(objective, X0, PathDescent(tol=tol, **settings)),
+            *(objective, X0, solver if tol is None else replace(solver, tol=tol)),
+            directed=directed,
+            link=link,
+            beta=beta,
             random_state=random_state,
             n_jobs=n_jobs,
             **options,
         )
-    run_options = RunOptions.__annotations__.keys()
-    for name in options.keys() - run_options:
-        raise InputError("not an option of method='projected', which takes none", argument=name)
-    return minimize_by_projection(objective, X0, tol, n_jobs, cast(RunOptions, options))
+    for name, given in (("directed", directed), ("link", link != "softplus"), ("beta", beta != 1)):
+        if given:
+            raise InputError("method='projected' has none", argument=name)
+    return minimize_by_projection(objective, X0, tol, n_jobs, options)
 
 
 def minimize_by_projection(

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.symmetric import mirror
+from metricmix.kernels.minplus import mirror
 from metricmix.memory import check_fits
 from metricmix.paths.all_pairs import close_in_place
 from metricmix.solvers.loop import Certificate, Solver

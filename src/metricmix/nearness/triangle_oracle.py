@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.minplus import STRIP
-from metricmix.kernels.symmetric import mirror
+from metricmix.kernels.minplus import STRIP, mirror
 from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.metric import lower_by_detours
 from metricmix.nearness.constraints import blocks_for, key_of

@@ -28,13 +28,14 @@ from metricmix.kernels.minplus import (
     CHUNK,
     STRIP,
     Packed,
+    fold,
+    mirror,
     pack_columns,
     pack_rows,
     panel_width,
     tile_maxima,
     update,
 )
-from metricmix.kernels.symmetric import fold, mirror
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.typing import AnyArray, Floats, Indices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import (
     Adjacency,
     Ball,
@@ -34,7 +34,7 @@ and -1."""
 def round_clusters(
     graph: SignedGraph,
     x: Floats,
-    pool: Crew,
+    pool: ThreadPool,
     *,
     trials: int,
     moves: bool,
@@ -47,7 +47,7 @@ def round_clusters(
     graph : SignedGraph
     x : (m,) array
         Lengths of the attracting pairs.
-    pool : Crew
+    pool : ThreadPool
     trials : int
         Every second one draws a radius for its clusters; the others join nodes to pivots at random.
     moves : bool

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.relaxations.graph_search import Adjacency, SearchTree, doubled, search_tree
 from metricmix.relaxations.primal_dual import DualIterate, PrimalIterate, Restarts
 from metricmix.relaxations.weighted_graphs import DemandNetwork
@@ -386,7 +386,7 @@ class FlowState:
 class ConcurrentFlow:
     """Primal-dual steps for the flow of a connected network; see the module."""
 
-    def __init__(self, network: DemandNetwork, pool: Crew) -> None:
+    def __init__(self, network: DemandNetwork, pool: ThreadPool) -> None:
         self.graph, self.pool = network.graph.edges, pool
         self.c, self.demand = network.capacity, network.demand
 

@@ -23,8 +23,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from metricmix.kernels.symmetric import mirror
-from metricmix.kernels.threads import Crew, in_threads, row_ranges, threads_for
+from metricmix.kernels.minplus import mirror
+from metricmix.kernels.threads import ThreadPool, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
 from metricmix.relaxations.cluster_rounding import round_clusters
 from metricmix.relaxations.graph_search import PARTS, Adjacency
@@ -241,7 +241,7 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
     state_type = ClusteringState
     result_type = CorrelationClustering
 
-    def __init__(self, graph: SignedGraph, pool: Crew, tol: float) -> None:
+    def __init__(self, graph: SignedGraph, pool: ThreadPool, tol: float) -> None:
         super().__init__(graph, pool, tol)
         self.m = len(graph.attraction)
         self.size = float(graph.attraction.sum())

@@ -8,7 +8,7 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations.graph_search import Adjacency
 from metricmix.relaxations.weighted_graphs import DemandNetwork, WeightedGraph
 from metricmix.typing import Floats, Indices, Ints
@@ -39,7 +39,7 @@ NOISE = 0.2
 def round_sparse_cut(
     network: DemandNetwork,
     x: Floats,
-    pool: Crew,
+    pool: ThreadPool,
     *,
     trials: int,
     moves: bool,
@@ -52,7 +52,7 @@ def round_sparse_cut(
     network : DemandNetwork
     x : (m,) array
         Lengths of the edges.
-    pool : Crew
+    pool : ThreadPool
     trials : int
         Random sets of nodes, of sizes 2, 4, 8 and so on, to sweep from, besides all single nodes.
     moves : bool
@@ -177,7 +177,7 @@ def flip_for_ratio(
 def round_max_cut(
     graph: WeightedGraph,
     x: Floats,
-    pool: Crew,
+    pool: ThreadPool,
     *,
     trials: int,
     moves: bool,
@@ -190,7 +190,7 @@ def round_max_cut(
     graph : WeightedGraph
     x : (m,) array
         The fractional cut: from 0, not cut, to 1, cut.
-    pool : Crew
+    pool : ThreadPool
     trials : int
         Spanning trees.
     moves : bool

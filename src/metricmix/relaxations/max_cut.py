@@ -23,7 +23,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.cut_rounding import round_max_cut
 from metricmix.relaxations.graph_search import PARTS
@@ -187,7 +187,7 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     state_type = RowGenerationState
     result_type = MaxCut
 
-    def __init__(self, graph: WeightedGraph, pool: Crew, tol: float) -> None:
+    def __init__(self, graph: WeightedGraph, pool: ThreadPool, tol: float) -> None:
         super().__init__(graph, pool, tol)
         self.m, self.size = len(graph.weights), float(np.abs(graph.weights).sum())
         check_room(

@@ -17,7 +17,7 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
-from metricmix.kernels.threads import Crew, row_ranges
+from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.graph_search import (
     PARTS,
@@ -285,7 +285,7 @@ class PathProgram(LinearProgram):
         self,
         v: Floats,
         extra: Floats,
-        pool: Crew,
+        pool: ThreadPool,
         *,
         tolerance: float,
         penalty: float,
@@ -299,7 +299,7 @@ class PathProgram(LinearProgram):
             Lengths and slacks.
         extra : (m,) array
             Added to the lengths in the search.
-        pool : Crew
+        pool : ThreadPool
         tolerance : float
         penalty : float
             As a multiple of PENALTY; see :class:`PathSearch`.

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
@@ -299,7 +299,7 @@ class LinearProgram:
         self.columns = SparseColumns(*out, cost)
         self._keys = np.sort(np.concatenate([self._keys, keys]))
 
-    def lower_bound(self, z: Floats, pool: Crew) -> float:
+    def lower_bound(self, z: Floats, pool: ThreadPool) -> float:
         """Return the dual objective of z >= 0, a lower bound of the optimum."""
         columns, rows = self.columns, self.rows
         total = sum(
@@ -388,7 +388,7 @@ class PrimalDual:
             self.v = PrimalIterate(*(np.concatenate([old, v]) for old in self.v))
             self.z = DualIterate(*(np.concatenate([old, z]) for old in self.z))
 
-    def advance(self, program: LinearProgram, steps: int, pool: Crew) -> None:
+    def advance(self, program: LinearProgram, steps: int, pool: ThreadPool) -> None:
         """Take some steps, and restart if that is due."""
         columns, rows, v, z = program.columns, program.rows, self.v, self.z
         omega, first, last = self.restarts.omega, self.restarts.since, self.restarts.since + steps

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from metricmix.kernels.threads import Crew, threads_for
+from metricmix.kernels.threads import ThreadPool, threads_for
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.solvers.loop import Certificate, RunOptions, Solver, check_run_options, run
 from metricmix.solvers.result import SolveResult, Status
@@ -241,7 +241,7 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     Parameters
     ----------
     graph : Graph
-    pool : Crew
+    pool : ThreadPool
         Threads.
     tol : float
         Gap at which to stop.
@@ -259,7 +259,7 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     min_trials: ClassVar[int] = 1
     result_type: type[Result]
 
-    def __init__(self, graph: Graph, pool: Crew, tol: float) -> None:
+    def __init__(self, graph: Graph, pool: ThreadPool, tol: float) -> None:
         self.graph, self.pool, self.tol = graph, pool, tol
 
     # What a relaxation defines
@@ -367,7 +367,7 @@ def solve(
     trials = check_integer(trials, name="trials", low=relaxation.min_trials)
     check_run_options(options, allowed=[n for n in RunOptions.__annotations__ if n != "checkpoint"])
     rng, _ = check_random_state(random_state)
-    with Crew(threads_for(graph.n, n_jobs)) as pool:
+    with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
         problem = relaxation(graph, pool, tol)
         outcome = run(problem, rng, **options)
         best: Best = outcome.state.best

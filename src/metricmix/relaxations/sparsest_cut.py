@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import Crew
+from metricmix.kernels.threads import ThreadPool
 from metricmix.memory import check_room
 from metricmix.paths.all_pairs import project
 from metricmix.relaxations.concurrent_flow import ConcurrentFlow, FlowState
@@ -271,7 +271,7 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
     state_type = SparsestCutState
     result_type = SparsestCut
 
-    def __init__(self, graph: DemandNetwork, pool: Crew, tol: float) -> None:
+    def __init__(self, graph: DemandNetwork, pool: ThreadPool, tol: float) -> None:
         super().__init__(graph, pool, tol)
         edges = graph.mean_path_edges() if graph.is_connected else 0.0
         check_room(
