@@ -1,7 +1,7 @@
 """Run the benchmarks and write docs/benchmarks.md.
 
-``python -m benchmarks`` runs all; ``python -m benchmarks one_pair`` runs some, and prints them
-only.
+``python -m benchmarks`` runs all, and is refused while code is not committed, since the page cites
+the commit; ``python -m benchmarks one_pair`` runs some, and prints them only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.measure import HEADLINES, cpu_name, provenance, table
+from benchmarks.measure import HEADLINES, check_committed, cpu_name, provenance, table
 from metricmix.kernels.threads import effective_threads
 
 SECTIONS = (
@@ -32,6 +32,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def main(names: list[str]) -> None:
+    if not names:
+        check_committed()
     origin = provenance()  # before anything is written
     sections = []
     for name in names or SECTIONS:

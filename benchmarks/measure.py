@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,21 @@ from metricmix.paper.page import table
 from metricmix.paper.results import cpu_name
 from metricmix.paper.results import provenance as computed_with
 
-__all__ = ["HEADLINES", "best_time", "cpu_name", "headline", "provenance", "real_data", "table"]
+__all__ = [
+    "HEADLINES",
+    "MEASURED",
+    "best_time",
+    "check_committed",
+    "cpu_name",
+    "headline",
+    "provenance",
+    "real_data",
+    "table",
+]
 
+ROOT = Path(__file__).parent.parent
+MEASURED = ("src", "benchmarks")
+"""Folders whose code decides what is measured."""
 HEADLINES: list[list[str]] = []
 """Rows of the table in the README, in the order they were measured."""
 
@@ -64,3 +78,24 @@ def provenance() -> str:
         f"{found['date']}, commit {found['commit'] or 'unknown'}, "
         f"{effective_threads()} threads of {found['cpu']}, Python {found['python']}, {versions}"
     )
+
+
+def check_committed(root: Path = ROOT) -> None:
+    """Exit with a sentence unless all code that is measured is committed.
+
+    A page cites a commit, which has to contain the code that its figures come from.
+    """
+    command = ["git", "status", "--porcelain", "--", *MEASURED]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise SystemExit(
+            "nothing was measured: expected a git checkout, whose commit the page cites, found none"
+        ) from None
+    changed = [line[3:] for line in asked.stdout.splitlines()]
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise SystemExit(
+            "nothing was measured: expected all changes committed, since the page cites a commit, "
+            f"found changes in {', '.join(changed[:3])}{more}; commit or stash them"
+        )

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.accuracy.data import Network, load, random_split
 from benchmarks.accuracy.methods import LARGE, METHODS, Outcome, Trial, evaluate
-from benchmarks.measure import provenance, table
+from benchmarks.measure import check_committed, provenance, table
 from metricmix import DissimilarityStack, Mixture, metric_violations, sources_for
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.all_pairs import close_in_place
@@ -36,6 +36,9 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20, help="random splits")
     parser.add_argument("--keep", default=".accuracy", help="folder for what has been computed")
     options = parser.parse_args()
+    is_whole = set(options.data) == set(NETWORKS) and options.splits >= 20
+    if is_whole:  # then the page is written, which cites the commit
+        check_committed()
     folder = Path(options.keep)
     folder.mkdir(exist_ok=True)
     results: dict[str, Any] = {}

@@ -1,5 +1,8 @@
 """Run the comparison: ``python -m benchmarks.side_by_side`` prints it; ``--write`` keeps it.
 
+``--write`` puts it into docs/comparison.md, and is refused while code is not committed, since the
+page cites the commit.
+
 metric-learn 0.7 and snfpy 0.2.2 do not run with scikit-learn 1.9, and do with 1.6, so this takes an
 environment of its own: ``pip install . 'scikit-learn<1.7' metric-learn snfpy MKLpy
 torch_geometric``. What is not installed is left out, and said to be. ``--write`` needs all of it.
@@ -16,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import cpu_name, provenance, table
+from benchmarks.measure import check_committed, cpu_name, provenance, table
 from benchmarks.side_by_side.methods import METHODS
 from benchmarks.side_by_side.tasks import TASKS
 
@@ -31,11 +34,15 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # other libraries' deprecations
     missing = sorted({m.package for m in METHODS if find_spec(m.package) is None})
+    if options.write:
+        check_committed()
+        if missing:
+            raise SystemExit(f"nothing was measured: --write needs {', '.join(missing)}, too")
     if missing:
         print(f"not installed, left out: {', '.join(missing)}\n")
     body = run(options.draws, missing)
     print(body)
-    if options.write and not missing:
+    if options.write:
         before, rest = PAGE.read_text().split("<!-- measured -->\n", 1)
         after = rest.split("<!-- end of measured -->", 1)[1]
         PAGE.write_text(f"{before}<!-- measured -->\n{body}\n<!-- end of measured -->{after}")

@@ -7,12 +7,15 @@ METRICMIX_DATA names, else from the user's cache, else from the internet (with p
 
 from metricmix.datasets.attributed_graph import make_attributed_graph
 from metricmix.datasets.citations import fetch_citeseer, fetch_cora, fetch_pubmed
+from metricmix.datasets.graphs import fetch_gset, fetch_snap
 from metricmix.datasets.mnist import fetch_mnist
 
 __all__ = [
     "fetch_citeseer",
     "fetch_cora",
+    "fetch_gset",
     "fetch_mnist",
     "fetch_pubmed",
+    "fetch_snap",
     "make_attributed_graph",
 ]

@@ -39,10 +39,11 @@ MAX_DENSITY = 0.5
 """Largest share of the possible links: drawing different links is slow beyond."""
 
 
-def adjacency(edges: Indices, n: int) -> csr_array[np.float64]:
-    """Return the symmetric n × n matrix of ones of the links (i, j)."""
+def adjacency(edges: Indices, n: int, weights: Floats | None = None) -> csr_array[np.float64]:
+    """Return the symmetric n × n matrix of the links (i, j): of their weights, else of ones."""
     ends = np.concatenate([edges, edges[:, ::-1]])
-    matrix = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    values = np.ones(len(ends)) if weights is None else np.concatenate([weights, weights])
+    matrix = csr_array((values, (ends[:, 0], ends[:, 1])), shape=(n, n))
     matrix.sort_indices()
     return matrix
 

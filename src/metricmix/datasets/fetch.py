@@ -1,7 +1,7 @@
 """Find data files, download those that are missing, and check them against known sha256 sums.
 
 Files are looked for in this order: `data_home`, the folder in METRICMIX_DATA, the user's cache. A
-file lies in one of these folders or in a subfolder (``mnist``, ``planetoid``). A folder without the
+file lies in one of these folders or in a subfolder (``mnist``, ``graphs``). A folder without the
 file is passed over; a file with the wrong sha256 is an error, never passed over or replaced.
 
 To add a data set, list its files as :class:`DataFile` in a module of its own, and write a

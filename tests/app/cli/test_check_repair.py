@@ -539,6 +539,15 @@ def test_repair_asks_first_whether_it_can_write(
     assert "expected names without spaces for PHYLIP" in refused(result)
 
 
+@pytest.mark.parametrize("text", ["0,1\n1\n", "0;1\n1\n", "0,1\n1,0\n3\n", "0\n1,0\n2,3,0\n"])
+def test_rows_of_different_lengths(text: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "ragged.csv", tmp_path / "out.csv"
+    file.write_text(text)
+    for result in (call("check", file), call("repair", file, "-o", out)):
+        assert re.match(rf"{re.escape(str(file))}, line [23]: expected [23] cells", refused(result))
+    assert not out.exists()
+
+
 def test_repair_on_a_full_disk(bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int) -> None:
         raise OSError(28, "No space left on device")

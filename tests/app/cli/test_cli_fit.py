@@ -274,6 +274,21 @@ BAD = {
         {"t.csv": "id,k,x\na,p,1\nb,q\n"},
         "t.csv, line 3: expected 3 cells, as in line 1, found 2",
     ),
+    "edges of different lengths": (
+        ["things.csv", "--label", "kind", "--edges", "e.csv"],
+        {"e.csv": "source,target\na1,a2\na2\n"},
+        "e.csv, line 3: expected 2 cells, as in line 1, found 1",
+    ),
+    "edges of which one has a weight": (
+        ["things.csv", "--label", "kind", "--edges", "e.csv"],
+        {"e.csv": "a1,a2\na2,a3,7\n"},
+        "e.csv, line 2: expected 2 cells, as in line 1, found 3",
+    ),
+    "matrix of different lengths": (
+        ["things.csv", "--label", "kind", "--matrix", "m.csv"],
+        {"m.csv": "id,a1,a2\na1,0\na2\n"},
+        "m.csv, line 2: expected 3 cells, as in other lines, found 2",
+    ),
     "edges of others": (
         ["things.csv", "--label", "kind", "--edges", "e.csv"],
         {"e.csv": "source,target\np,q\n"},
@@ -446,7 +461,9 @@ def test_a_reader_may_leave(fitted, folder) -> None:
 
 def test_predict_refuses(fitted, folder) -> None:
     Path("new.csv").write_text("id,size\nc1,2\n")
+    Path("ragged.csv").write_text("id,size\nc1,2\nc2\n")
     for arguments, sentence in (
+        ([fitted / "out", "ragged.csv"], "ragged.csv, line 3: expected 2 cells, as in line 1"),
         ([fitted / "nothing", "new.csv"], "expected a folder that metricmix fit wrote"),
         ([fitted / "out", "nowhere.csv"], "nowhere.csv: No such file"),
         ([fitted / "out", "new.csv"], "new.csv: expected a column 'colour', found none"),

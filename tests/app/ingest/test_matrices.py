@@ -135,6 +135,11 @@ def test_strict_phylip(lower, tmp_path):
     assert again.items == names
 
 
+def test_spaces_and_few_decimal_commas(tmp_path):
+    found = read_matrix(stored(tmp_path, "spaces.txt", "0 1,5 2\n1,5 0 3\n2 3 0\n"))
+    np.testing.assert_array_equal(found.values, [[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
+
+
 def test_utf16_and_accents(tmp_path):
     text = NAMED_TEXTS["both.tsv"].replace("a", "ä")
     (tmp_path / "excel.txt").write_bytes(text.encode("utf-16"))
@@ -312,6 +317,24 @@ WRONG = {
         "0,1,2\n1,0\n2,1,0\n0,0,0",
         ", line 2: expected 3 cells, as in other lines, found 2",
     ),
+    "last_row_short.csv": ("0,1\n1\n", ", line 2: expected 2 cells, as in other lines, found 1"),
+    "short_semicolons.csv": ("0;1\n1\n", ", line 2: expected 2 cells, as in other lines, found 1"),
+    "one_cell_less.csv": ("0,1,2\n1,0\n2\n", ", line 2: expected 3 cells, as in other lines"),
+    "one_cell_more.csv": ("0\n1,0\n2,3,0\n", ", line 2: expected 3 cells, as in other lines"),
+    "short_of_names.csv": (
+        "id,New York,b\nNew York,0\nb\n",
+        ", line 2: expected 3 cells, as in other lines, found 2",
+    ),
+    "last_cell_missing.csv": ("0,1\n1,0\nNA\n", ", line 3: expected 2 cells, as in other lines"),
+    "first_row_short.csv": (
+        "0.5,0.7\n0.5,0,0.3\n0.7,0.3,0\n",
+        ", line 1: expected 3 cells, as in other lines, found 2",
+    ),
+    "first_row_of_integers.csv": (
+        "0,1\n1,0,2\n2,2,0\n",
+        ", line 1: expected 3 cells, as in other lines, found 2",
+    ),
+    "short.txt": ("a b c\n0 1 2\n1 0\n2 1 0\n", ", line 3: expected 3 cells, as in other lines"),
     "long.csv": (",a,b\na,0,1\nb,1,0\nc,1,0,4\n", ", line 4: expected 3 cells"),
     "header.csv": ("a,b,c,d\n0,1\n1,0\n", ", line 1: expected 2 cells, as in other lines, found 4"),
     "oblong.csv": ("0,1,2,3\n1,0,2,3\n", ": expected a square matrix, found 2 lines of 4 cells"),

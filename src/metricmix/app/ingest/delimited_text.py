@@ -233,16 +233,17 @@ class NumberParser:
     """Parses rows of numbers, missing cells as NaN.
 
     Where commas do not delimit cells they may be decimal; but 1,234 beside 0.5 could as well be
-    more than a thousand, and is refused.
+    more than a thousand, and is refused. `line` is the line of the last cells.
     """
 
     def __init__(self, source: Path, *, decimal_commas: bool) -> None:
-        self.source, self.decimal_commas = source, decimal_commas
+        self.source, self.decimal_commas, self.line = source, decimal_commas, 0
         self._first_comma: tuple[str, str] | None = None
         self._has_point = False
 
     def parse(self, line: int, cells: Sequence[str], first_column: int) -> Floats:
         """Return cells as numbers; TableFileError with line and column if one is not finite."""
+        self.line = line
         if self.decimal_commas and not self._has_point:
             self._has_point = any("." in cell for cell in cells)
         try:

@@ -7,8 +7,8 @@
 ``.txt``              tabs, semicolons, commas or spaces between; decimal points, or commas where
                       these do not separate; empty cells and "NA" are missing
 ``.phy``,             PHYLIP: the number of items, then a name and its distances for each; square or
-``.phylip``,          a triangle; names up to the first space, or ten characters with spaces in them
-``.dist``
+``.phylip``,          a triangle; names up to the first blank, or of ten characters with blanks in
+``.dist``             them and no separator behind; with or without replicate counts
 ====================  ==========================================================================
 
 Where all entries on one side of the diagonal are missing, the other side counts for both; a
@@ -36,12 +36,14 @@ from metricmix.app.ingest.delimited_text import (
 )
 from metricmix.app.ingest.matrix_text import (
     check_names,
-    check_phylip_names,
     check_size,
-    looks_like_phylip,
     read_delimited_matrix,
-    read_phylip,
     write_delimited_matrix,
+)
+from metricmix.app.ingest.phylip import (
+    check_phylip_names,
+    looks_like_phylip,
+    read_phylip,
     write_phylip,
 )
 from metricmix.atomic import replacing

@@ -1,4 +1,4 @@
-"""Matrices as text: delimited tables with or without names, and PHYLIP."""
+"""Matrices in delimited text, with or without names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from metricmix.app.ingest.delimited_text import (
     open_text,
     parse_number,
 )
-from metricmix.exceptions import MatrixFileError, TableFileError
+from metricmix.exceptions import MatrixFileError
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
 
@@ -32,24 +32,17 @@ __all__ = [
     "MatrixRow",
     "NamedMatrix",
     "check_names",
-    "check_phylip_names",
     "check_size",
     "find_layout",
-    "looks_like_phylip",
     "matrix_from_rows",
-    "matrix_from_triangle",
     "read_delimited_matrix",
-    "read_phylip",
     "write_delimited_matrix",
-    "write_phylip",
 ]
 
 NamedMatrix = tuple[Floats, tuple[str, ...] | None]
 """Entries, NaN where they are missing, and the names of the items, if the file has them."""
 ENTRY = 24
 """Bytes of memory per entry: the rows, the matrix, and a copy of it."""
-NAME_LENGTH = 10
-"""Characters of a name in strict PHYLIP."""
 
 
 def check_names(
@@ -96,6 +89,11 @@ class MatrixRow(NamedTuple):
         """Whether all cells are missing."""
         return is_missing(self.first) and bool(np.isnan(self.others).all())
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it starts with a blank cell, and all cells are missing."""
+        return not self.first.strip() and self.is_empty
+
 
 def read_delimited_matrix(source: Path) -> NamedMatrix:
     """Read a table; its shape and its first row tell whether rows and columns have names."""
@@ -104,8 +102,7 @@ def read_delimited_matrix(source: Path) -> NamedMatrix:
         first = [line.rstrip("\r\n") for line in islice(text, 3)]
         if not first:
             raise MatrixFileError(f"{source}: expected a matrix, found an empty file")
-        # The second and the third line hold numbers, whether or not the first one holds names.
-        delimiter = find_delimiter(first[1:] or first) or SPACE
+        delimiter = _find_matrix_delimiter(first)
         file.seek(0)
         parser = NumberParser(source, decimal_commas=delimiter != ",")
         table = _skip_comments(iterate_rows(file, delimiter), delimiter)
@@ -118,6 +115,23 @@ def read_delimited_matrix(source: Path) -> NamedMatrix:
                 check_size(source, len(cells))
             rows.append(MatrixRow(line, cells[0], parser.parse(line, cells[1:], 2)))
     return matrix_from_rows(header, rows, parser)
+
+
+def _find_matrix_delimiter(first: Sequence[str]) -> str:
+    """Return the delimiter of a matrix from its first lines; spaces only where they fit.
+
+    The second and the third line hold numbers, whether or not the first one holds names. Where no
+    mark is in both, commas may be decimal and spaces delimit: then lines have as many words. If
+    they have not, one of the lines is too short, and the mark in the others delimits.
+    """
+    lines = first[1:] or first
+    delimiter = find_delimiter(lines)
+    if delimiter is not None:
+        return delimiter
+    n_words = {len(line.split()) for line in lines}
+    if len(n_words) == 1 and n_words != {1}:
+        return SPACE
+    return next((mark for line in first if (mark := find_delimiter([line]))), SPACE)
 
 
 def _skip_comments(
@@ -147,11 +161,17 @@ def matrix_from_rows(
     """
     source, (line, cells) = parser.source, header
     widths = Counter([*(len(row.others) + 1 for row in rows), len(cells)])
-    width = widths.most_common(1)[0][0]
-    while rows and rows[-1].is_empty and len(rows[-1].others) + 1 != width:
+    width = max(widths, key=lambda length: (widths[length], length))
+    while rows and rows[-1].is_blank and len(rows[-1].others) + 1 != width:
         rows.pop()
     if len(cells) == width - 1:
-        cells = ["", *cells]  # a header without a corner, as some programs write it
+        # A header without a corner, as R writes it; but fractions are no names, nor are numbers
+        # that the first column does not have: then a cell of the first row is missing.
+        numbers = {cell.strip() for cell in cells}
+        if any(map(is_text, cells)) or (
+            all(map(str.isdecimal, numbers)) and numbers == {row.first.strip() for row in rows}
+        ):
+            cells = ["", *cells]
     lengths = [(row.line, len(row.others) + 1) for row in rows]
     for number, length in [*lengths, (line, len(cells))]:
         if length != width:
@@ -285,137 +305,3 @@ def write_delimited_matrix(
         text.detach()
 
     return write
-
-
-# -- PHYLIP --------------------------------------------------------------------------------------
-
-
-def read_phylip(source: Path) -> NamedMatrix:
-    """Read names and distances, square or a triangle; a row may extend over several lines.
-
-    A name ends at the first space. Where nothing fits that way it is the first ten characters of
-    its line, as in strict PHYLIP.
-    """
-    with open_text(source) as file:
-        lines = [(k, line.rstrip()) for k, line in enumerate(file, 1) if line.strip()]
-    if not lines or not _is_count(lines[0][1]):
-        number = lines[0][0] if lines else 1
-        raise MatrixFileError(
-            f"{source}, line {number}: expected the number of items, as PHYLIP has it"
-        )
-    n = int(lines[0][1])
-    check_size(source, min(n, len(lines)))
-    try:
-        return _read_phylip_rows(source, n, lines[1:], strict=False)
-    except (MatrixFileError, TableFileError) as error:
-        if not any(_has_space_in_name(line) for _, line in lines[1:]):
-            raise
-        try:
-            return _read_phylip_rows(source, n, lines[1:], strict=True)
-        except (MatrixFileError, TableFileError):
-            raise error from None
-
-
-def looks_like_phylip(source: Path) -> bool:
-    """Return whether a text starts with a number of items, and continues."""
-    with open_text(source) as file:
-        text = (line for line in file if line.strip())
-        return _is_count(next(text, "")) and next(text, None) is not None
-
-
-def _is_count(line: str) -> bool:
-    text = line.strip()
-    return text.isascii() and text.isdigit() and len(text) < 10
-
-
-def _has_space_in_name(line: str) -> bool:
-    """Return whether the first ten characters are a name that does not end at its first space."""
-    return any(is_text(word) for word in line[:NAME_LENGTH].split()[1:])
-
-
-def _read_phylip_rows(
-    source: Path, n: int, lines: Sequence[tuple[int, str]], *, strict: bool
-) -> NamedMatrix:
-    parser = NumberParser(source, decimal_commas=False)
-    names: list[str] = []
-    rows: list[Floats] = []
-    for number, line in lines:
-        words = line.split()
-        starts_row = (
-            len(lines) == n  # one line per item
-            or not rows
-            or len(rows[-1]) >= n
-            or is_text(words[0])
-            or (strict and not line[0].isspace())
-        )
-        if starts_row:
-            name, cells = (
-                (line[:NAME_LENGTH], line[NAME_LENGTH:].split())
-                if strict
-                else (words[0], words[1:])
-            )
-            names.append(name.strip())
-            rows.append(parser.parse(number, cells, 2))
-        else:
-            rows[-1] = np.concatenate([rows[-1], parser.parse(number, words, 1)])
-    if len(rows) != n:
-        raise MatrixFileError(
-            f"{source}: expected {n} items, as its first line says, found {len(rows)}"
-        )
-    return matrix_from_triangle(source, names, rows), tuple(names)
-
-
-def matrix_from_triangle(source: Path, names: Sequence[str], rows: Sequence[Floats]) -> Floats:
-    """Return rows as a symmetric matrix: all of full length, or the lengths of a triangle.
-
-    A triangle may be the lower or the upper one, with or without its diagonal.
-    """
-    n = len(rows)
-    lengths = [len(row) for row in rows]
-    growing = list(range(n)), list(range(1, n + 1))
-    shrinking = growing[0][::-1], growing[1][::-1]
-    if lengths == [n] * n:
-        return np.array(rows).reshape(n, n)
-    values = np.zeros((n, n))
-    if lengths in growing:
-        for k, row in enumerate(rows):
-            values[k, : len(row)] = row
-        return np.where(np.tri(n, dtype=bool), values, values.T)
-    if lengths in shrinking:
-        for k, row in enumerate(rows):
-            values[k, n - len(row) :] = row
-        return np.where(np.tri(n, dtype=bool), values.T, values)
-    # The length of the first row tells which of these was intended.
-    by_first = {n: [n] * n, 0: growing[0], 1: growing[1], n - 1: shrinking[0]}
-    expected = by_first.get(lengths[0], [n] * n)
-    at = next(k for k in range(n) if lengths[k] != expected[k])
-    raise MatrixFileError(
-        f"{source}: expected {expected[at]} distances of {names[at]!r}, item {at + 1} of {n}, "
-        f"found {lengths[at]}"
-    )
-
-
-def write_phylip(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> None:
-    """Write a square; its numbers read back as they were.
-
-    Names with spaces take ten characters, as in strict PHYLIP; others what they need.
-    """
-    names = [str(k) for k in range(len(values))] if items is None else list(items)
-    width = max([NAME_LENGTH, *(len(name) + 1 for name in names)])
-    if any(map(_has_space_in_name, names)):
-        width = NAME_LENGTH + 1
-    file.write(f"{len(values)}\n".encode())
-    for name, row in zip(names, values.tolist(), strict=True):
-        file.write((name.ljust(width) + " ".join(map(repr, row)) + "\n").encode())
-
-
-def check_phylip_names(target: Path, items: Sequence[str] | None) -> None:
-    """Raise MatrixFileError if names would not be read back."""
-    names = list(items or ())
-    strict = any(map(_has_space_in_name, names)) and max(map(len, names)) <= NAME_LENGTH
-    for name in names:
-        if name.split() != [name] and not (strict and name == name.strip() != ""):
-            raise MatrixFileError(
-                f"{target}: expected names without spaces for PHYLIP, or none with more than "
-                f"{NAME_LENGTH} characters, found {name!r}; write csv, tsv or npz"
-            )
