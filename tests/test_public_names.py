@@ -46,7 +46,7 @@ PROMISED = [
     "datasets.fetch_pubmed",
     "datasets.make_attributed_graph",
 ]
-ROOMS = (
+PACKAGES = (
     "datasets",
     "dissimilarity",
     "estimators",
@@ -75,10 +75,10 @@ def test_promised_name_exists_and_is_documented(name: str) -> None:
 def test_every_exported_name_resolves_and_is_documented() -> None:
     for name in mm.__all__:
         assert inspect.getdoc(getattr(mm, name)), name
-    for room in ROOMS:
-        module = getattr(mm, room)
+    for package in PACKAGES:
+        module = getattr(mm, package)
         for name in module.__all__:
-            assert inspect.getdoc(getattr(module, name)), f"{room}.{name}"
+            assert inspect.getdoc(getattr(module, name)), f"{package}.{name}"
 
 
 def test_lazy_table_matches_the_exports() -> None:

@@ -1,4 +1,4 @@
-"""The directive ``inside``: what the docstrings of all modules of a room say.
+"""The directive ``inside``: what the docstrings of all modules of a package say.
 
 The mathematics stands in these docstrings; the page that shows them follows the source by itself.
 """
@@ -17,13 +17,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 
-def modules_of(room: str) -> Iterator[str]:
-    """Yield the names of the modules of a room, or the room itself if it is one file."""
-    module = import_module(room)
+def modules_of(package: str) -> Iterator[str]:
+    """Yield the names of the modules of a package, or the package itself if it is one file."""
+    module = import_module(package)
     if not hasattr(module, "__path__"):
-        yield room
+        yield package
         return
-    for found in pkgutil.walk_packages(module.__path__, f"{room}."):
+    for found in pkgutil.walk_packages(module.__path__, f"{package}."):
         if not found.name.rpartition(".")[2].startswith("__"):
             yield found.name
 
@@ -39,9 +39,9 @@ class Inside(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        room = self.arguments[0]
+        package = self.arguments[0]
         lines: list[str] = []
-        for name in modules_of(room):
+        for name in modules_of(package):
             title = name.removeprefix("metricmix.")
             lines += [title, "-" * len(title), "", f".. automodule:: {name}"]
             if not isinstance(_attribute(name), ModuleType):  # a function has taken its name
@@ -49,7 +49,7 @@ class Inside(SphinxDirective):
             lines += [""]
         self.env.note_reread()
         return self.parse_text_to_nodes(
-            StringList(lines, source=f"modules of {room}"), allow_section_headings=True
+            StringList(lines, source=f"modules of {package}"), allow_section_headings=True
         )
 
 
