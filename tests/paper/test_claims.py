@@ -20,16 +20,16 @@ from metricmix.paper.claims import (
     below,
     within,
 )
+from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.experiment import CellResult
 from metricmix.paper.experiment1_complexity import Complexity, StepCost
 from metricmix.paper.experiment2_feature_space import METHODS as GRAPH_METHODS
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import METHODS as PAPER_METHODS
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
-from metricmix.paper.figure1_convergence import AlgorithmConvergence
-from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.results import Interval, Results, mean_interval
 from metricmix.paper.runner import PARTS
+from metricmix.paper.separation import Separation
 from paper.test_experiment import tiny_results
 
 HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR

@@ -20,15 +20,15 @@ from threadpoolctl import threadpool_limits
 
 from metricmix.paper import data as data_module
 from metricmix.paper import experiment1_complexity, runner
+from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
 from metricmix.paper.experiment1_complexity import METHODS, Complexity, StepCost
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
-from metricmix.paper.figure1_convergence import AlgorithmConvergence
-from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, draw_and_write, run_experiments
+from metricmix.paper.separation import Separation
 
 REAL = os.environ.get("METRICMIX_DATA")
 TINY: tuple[Experiment, ...] = (

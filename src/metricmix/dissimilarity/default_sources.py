@@ -4,17 +4,17 @@ With F the attributes, each row at length 1, A the graph, :math:`B(A) = D^{-1/2}
 and PageRank smoothing :math:`P_r(A) = r\,(I - (1 - r) B(A))^{-1}`:
 
 ====================  ============================================================================
-``attributes``        cosine distance of F: what the items say
-``diffusion_2``       of :math:`B(A)^2 F`: what they and their neighbours' neighbours say
-``pagerank_0.2``      of :math:`P_{0.2}(A) F`: what is said some five steps around
-``pagerank_0.1``      of :math:`P_{0.1}(A) F`: what is said some ten steps around
+``attributes``        cosine distance of F: the attributes of the items
+``diffusion_2``       of :math:`B(A)^2 F`: attributes averaged over two steps
+``pagerank_0.2``      of :math:`P_{0.2}(A) F`: attributes averaged over about five steps
+``pagerank_0.1``      of :math:`P_{0.1}(A) F`: attributes averaged over about ten steps
 ``log_pagerank``      :math:`-\log(P_{0.1}(A) + 10^{-6})`: the graph alone
 ``joint_attributes``  of :math:`P_{0.1}(10 A + K) F`, K joining each item to the 5 most similar F
 ``joint_pagerank``    the same, K joining each item to the 10 most similar :math:`P_{0.2}(A) F`
 ====================  ============================================================================
 
-The last two let items be near that are alike and not linked, where links are missing. The set was
-chosen on validation items of citation networks (docs/accuracy.md).
+The last two bring similar but unlinked items close together, which helps where links are missing.
+The set was chosen on validation items of citation networks (docs/accuracy.md).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ then uniform on the simplex [1]_), and learns the weights again from where they 
 
 .. math:: \alpha^{(b)} = \arg\min_\alpha f\big(\alpha; v^{(b)}\big)
 
-No item drops out, so that a class with few labels stays a class in every resample. A resample is
-worth about half as many labels, which moves all of them to one side; what counts is how far they
-lie apart, so they are moved back to have the learned weights as their mean.
+No item drops out, so a class with few labels stays a class in every resample. A resample has about
+half the effective number of labels, which biases all resamples in the same direction. Only their
+spread is used: they are shifted so that their mean is the learned weights.
 
 References
 ----------

@@ -121,8 +121,8 @@ class Rule(ABC):
     def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
         """Return the class probabilities (M, C) of items from their distances to labelled items.
 
-        Rules are so compared on the same shortest paths. Not for :class:`Spreading`, which needs
-        the distances to unlabelled items too.
+        This lets rules be compared on the same shortest paths. Not for :class:`Spreading`, which
+        needs the distances to unlabelled items too.
 
         Parameters
         ----------

@@ -3,13 +3,13 @@ r"""The metric nearest in the maximum norm.
 .. math:: t^* = \min \{ t : P(\min(d + t/w, u)) \ge \max(d - t/w, l) \}
 
 P is the shortest-path closure: the left-hand side is the largest metric that raises no entry by
-more than :math:`t/w`, and t is feasible if and only if it lowers none by more. If it does, some
-pair and some path between its ends satisfy
+more than :math:`t/w`, and t is feasible if and only if it lowers none by more. If t is
+infeasible, some pair ij and some path between its ends violate
 
 .. math:: \max(d_{ij} - s/w_{ij},\, l_{ij}) \;\le\; \sum_e \min(d_e + s/w_e,\, u_e)
-          \qquad \text{for no } s \le t
+          \qquad \text{for every } s \le t
 
-and the smallest s for which they do is a lower bound of t*. t goes from bound to bound (Newton's
+and the smallest s that satisfies it is a lower bound of t*. t goes from bound to bound (Newton's
 method on a piecewise linear function) until it is feasible: then it is t* itself.
 """
 

@@ -51,8 +51,8 @@ class Objective(ABC):
     Attributes
     ----------
     convex : bool
-        Whether every term is a convex function of its distances; False unless overridden, which
-        claims nothing. Where it is True, solvers may prove how good a metric is.
+        Whether every term is a convex function of its distances. The default, False, makes no
+        claim. If True, solvers can certify their results.
     """
 
     convex: bool = False

@@ -12,16 +12,16 @@ from typing import Any
 
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
 from metricmix.paper.experiment1_complexity import Complexity, StepCost, default_limits
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
-from metricmix.paper.figure1_convergence import AlgorithmConvergence
-from metricmix.paper.figure2_separation import Separation
 from metricmix.paper.figures import pictures_of
 from metricmix.paper.page import self_contained, write_page
 from metricmix.paper.results import Results
+from metricmix.paper.separation import Separation
 from metricmix.plots import save_figure
 from metricmix.validation import check_choice, check_integer
 

@@ -5,8 +5,8 @@ r"""The linear model: the mixture itself is the metric, by constraints on the we
           \text{ is a metric}
 
 The weights that satisfy this form a convex cone. There is no softplus and no projection here, so
-that the same weights mean another metric than in the path model, :math:`P(\mathrm{softplus}(m))`;
-what is learned therefore carries ``link="identity"``.
+the same weights define a different metric than in the path model, :math:`P(\mathrm{softplus}(m))`.
+The learned mixture therefore has ``link="identity"``.
 
 The separation oracle finds the inequalities that a mixture violates most, without a list of them:
 
@@ -14,7 +14,7 @@ The separation oracle finds the inequalities that a mixture violates most, witho
           \max_{i, j} \; s - m_{ij}
 
 One min-plus product of m with itself finds the best detour of every pair, at n³ / 2 additions and
-minima; it stays valid where entries are negative, as a closure does not. A violated inequality is a
+minima; unlike the closure, it remains valid for negative entries. A violated inequality is a
 row over the weights, :math:`a^T \alpha \ge 0`, with :math:`a_r = M_r[i, k] + M_r[k, j] -
 M_r[i, j]` or :math:`a_r = M_r[i, j]`.
 """

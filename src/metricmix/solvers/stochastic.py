@@ -5,9 +5,8 @@ r"""Algorithm 1: stochastic sub-gradient descent, one shortest path per drawn pa
 with a term t drawn at random in each step. The objective is a *mean* over terms, so a single term
 is an unbiased estimate of it, and the step does not shrink as the data grows. (The paper
 multiplies both parts by :math:`D^{-2}`; ``scaling="paper"`` does so literally.) Steps are not
-checked for descent, as in the paper; what it suggests and leaves undone, checking on a small set
-of held-out pairs, is `n_validation`, for early stopping, and `checked`, for rejecting steps as
-well.
+checked for descent, as in the paper. The paper suggests, but does not implement, checking them on
+a small set of held-out pairs: `n_validation` stops early, and `checked` rejects steps as well.
 """
 
 from __future__ import annotations

@@ -773,3 +773,11 @@ def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert set(json.loads(done.stdout)) == REPAIR_KEYS
+
+
+def test_norms_of_the_command_are_those_of_the_library():
+    from metricmix.app.cli import repair
+    from metricmix.nearness.nearest_metric import NORMS
+
+    norm = next(option for option in repair.params if option.name == "norm")
+    assert tuple(norm.type.choices) == NORMS

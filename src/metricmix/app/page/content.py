@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.app.page.layout import align, plane_coordinates
+from metricmix.app.page.embedding import align, plane_coordinates
 from metricmix.estimators.attribution import edge_parts
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import held_out_probabilities

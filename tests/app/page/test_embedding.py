@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.app.page import layout
-from metricmix.app.page.layout import (
+from metricmix.app.page import embedding
+from metricmix.app.page.embedding import (
     align,
     attractive_forces,
     conditional_probabilities,
@@ -39,7 +39,7 @@ def test_neighbours_are_of_the_same_group(n: int) -> None:
 
 
 def test_of_very_many_items_some_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MAX_TSNE_ITEMS", 150)
+    monkeypatch.setattr(embedding, "MAX_TSNE_ITEMS", 150)
     distances, group = groups(400)
     assert purity(plane_coordinates(distances), group) > 0.9
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, csr_matrix
 import metricmix as mm
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import generator
-from metricmix.paper.figure2_separation import Separation, separation_ratios
+from metricmix.paper.separation import Separation, separation_ratios
 from paper.test_experiment import run_cell
 
 
