@@ -190,7 +190,13 @@ JSON: list[Any] = [
     *({"array": ["<i8", [10**12], []]}, {"scalar": ["<f4", "x"]}),
     *({"recipe": {"dict": [["kind", "features"]]}}, {"function": "f"}, {"scalar": ["|O", [1]]}),
     *({"KNearest": {"n_neighbors": 3, "weights": "uniform"}}, {"KNearest": {}}, {"Nearest": {}}),
-    *({"member": "block"}, {"member": "X"}, {"member": 3}, {"stack": {}}, {"Status": "STOPPED"}),
+    *(
+        {"member": "block"},
+        {"member": "X"},
+        {"member": 3},
+        {"DissimilarityStack": {}},
+        {"Status": "STOPPED"},
+    ),
     *({"MetricRepair": {}}, {"NotStored": {"name": "x"}}, {"dict": [[[], 1]]}, {"x": 1, "y": 2}),
 ]
 
