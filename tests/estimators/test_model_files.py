@@ -291,6 +291,7 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
         (set_entry(*WEIGHTS, 2, 0, to=1e308), "finite edge lengths"),
         (set_entry(*MIXTURE, "names", "tuple", 0, to="x"), "are not those of the st"),
         (set_entry(*MIXTURE, "beta", to="1"), "'beta' to be float, found 1"),
+        (set_entry(*MIXTURE[:-1], to=None), "'mixture' to be Mixture, found None"),
         (
             set_entry(*FITTED, "_input", "FeatureInput", "X", "member", to="block"),
             "table of 8 rows",

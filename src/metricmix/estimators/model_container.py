@@ -186,7 +186,7 @@ class ModelFile:
         require(known, f"{MANIFEST} is not that of a metricmix model")
         writer, found = (manifest.get(key) for key in ("metricmix", "format_version"))
         message = f"written by metricmix {writer}, format {found}; this one reads format {VERSION}"
-        require(found == VERSION, message)
+        require(type(found) is int and found == VERSION, message)
         complete = manifest.keys() == KEYS and isinstance(manifest["arrays"], dict)
         require(complete, f"{MANIFEST} has missing or unknown entries")
         unchanged = seal(manifest) == manifest["sha256"]

@@ -106,10 +106,10 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    if ESTIMATORS.get(type(estimator).__name__) is not type(estimator):
+    if type(estimator) not in FITTED:
         raise InputError(
             argument="estimator",
-            expected=f"one of {', '.join(ESTIMATORS)}",
+            expected=f"one of {ESTIMATORS}",
             found=type(estimator).__name__,
         )
     check_is_fitted(estimator)
@@ -159,7 +159,7 @@ def load(
         with open(path, "rb") as stream, np.errstate(all="ignore"):
             file = ModelFile(stream, verify=verify)
             estimator = Reader(file, sources, functions).decode(file.content)
-            require(type(estimator) in FITTED, f"expected one of {', '.join(ESTIMATORS)}")
+            require(type(estimator) in FITTED, f"expected one of {ESTIMATORS}")
             file.check_all_read()
     except (ModelFileError, InputError) as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
@@ -231,11 +231,13 @@ PARTS: dict[type[Any], dict[str, Any]] = {
     sparse.csr_matrix: SPARSE,
     **{kind: arguments(kind) for kind in (*OBJECTS, *RULES.values(), *METHODS.values())},
 }
+PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
 """What is stored of other objects; all but the first six are made of these by the constructor."""
 MEMBERS = ("X", "_codes", "_labels", "_rows", "block", "metric_", "samples", *SPARSE)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
-ESTIMATORS = {kind.__name__: kind for kind in FITTED}
-KINDS = {kind.__name__: kind for kind in (*FITTED, *PARTS)}
+ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
+TABLES = {**FITTED, **PARTS}
+KINDS = {kind.__name__: kind for kind in TABLES}
 
 
 def conforms(value: Any, kind: Any) -> bool:
@@ -333,8 +335,7 @@ class Writer:
 
     def encode_parts(self, value: Any, **others: Any) -> dict[str, Any]:
         """Return the attributes of an object that its table names; `others` go before them."""
-        table = {**PARTS, **FITTED}[type(value)]
-        parts = {name: getattr(value, name, None) for name in table} | others
+        parts = {name: getattr(value, name, None) for name in TABLES[type(value)]} | others
         return {name: self.encode(part, name) for name, part in parts.items()}
 
     def encode_estimator(self, estimator: Any) -> dict[str, Any]:
@@ -672,9 +673,7 @@ class Reader:
             stack = DissimilarityStack(stack, names, directed)
         found = fingerprint(stack)
         wanted = f"sources: expected those of the fit, {names} over {expected['n']} items"
-        others = [
-            name for name, digest in expected["sha256"] if [name, digest] not in found["sha256"]
-        ]
+        others = [pair[0] for pair in expected["sha256"] if pair not in found["sha256"]]
         given = f"got {list(stack.names)} over {len(stack)}, and the values of {others} are others"
         require(found == expected, f"{wanted}, {given}")
         return stack
