@@ -219,7 +219,7 @@ class ModelFile:
         claim: Any = self._arrays[name] if isinstance(self._arrays[name], dict) else {}
         dtype, shape, crc = (claim.get(key) for key in CLAIMS)
         known = isinstance(dtype, str) and NUMBERS.fullmatch(dtype) and isinstance(shape, list)
-        known = known and all(type(k) is int and k >= 0 for k in shape)
+        known = known and len(shape) < 32 and all(type(k) is int and 0 <= k < 2**63 for k in shape)
         require(known, f"{member!r}: expected the dtype and shape of an array of numbers")
         header, count = npy_header(dtype, tuple(shape)), math.prod(shape)
         size = count * np.dtype(dtype).itemsize
