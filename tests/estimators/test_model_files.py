@@ -190,7 +190,13 @@ JSON: list[Any] = [
     *({"array": ["<i8", [10**12], []]}, {"scalar": ["<f4", "x"]}),
     *({"recipe": {"dict": [["kind", "features"]]}}, {"function": "f"}, {"scalar": ["|O", [1]]}),
     *({"KNearest": {"n_neighbors": 3, "weights": "uniform"}}, {"KNearest": {}}, {"Nearest": {}}),
-    *({"member": "block"}, {"member": "X"}, {"member": 3}, {"stack": {}}, {"Status": "STOPPED"}),
+    *(
+        {"member": "block"},
+        {"member": "X"},
+        {"member": 3},
+        {"DissimilarityStack": {}},
+        {"Status": "STOPPED"},
+    ),
     *({"MetricRepair": {}}, {"NotStored": {"name": "x"}}, {"dict": [[[], 1]]}, {"x": 1, "y": 2}),
 ]
 
@@ -285,6 +291,7 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
         (set_entry(*WEIGHTS, 2, 0, to=1e308), "finite edge lengths"),
         (set_entry(*MIXTURE, "names", "tuple", 0, to="x"), "are not those of the st"),
         (set_entry(*MIXTURE, "beta", to="1"), "'beta' to be float, found 1"),
+        (set_entry(*MIXTURE[:-1], to=None), "'mixture' to be Mixture, found None"),
         (
             set_entry(*FITTED, "_input", "FeatureInput", "X", "member", to="block"),
             "table of 8 rows",
@@ -293,6 +300,8 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
         (set_entry(*FITTED, "result_", "SolveResult", "status", to="FINE"), "to be Status"),
         (set_entry("arrays", "_codes", "shape", to=[7]), "expected <i8 of shape"),
         (set_entry("arrays", "_codes", "shape", to=[10**15]), "expected <i8 of shape"),
+        (set_entry("arrays", "_codes", "shape", to=[1] * 30_000), "dtype and shape of an array"),
+        (set_entry("arrays", "_codes", "shape", to=[10**4000] * 20), "dtype and shape of an array"),
         (set_entry("arrays", "_codes", "dtype", to="|O"), "dtype and shape of an array of numbers"),
         (set_entry("arrays", "_codes", to=3), "dtype and shape of an array of numbers"),
         (set_entry("arrays", to=[]), "missing or unknown entries"),

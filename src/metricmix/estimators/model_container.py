@@ -26,8 +26,7 @@ import os
 import re
 import struct
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -39,10 +38,11 @@ from metricmix.atomic import replacing
 from metricmix.exceptions import ModelFileError
 from metricmix.typing import AnyArray
 
-__all__ = ["ModelFile", "PendingArray", "pending", "row_chunks", "write_model"]
+__all__ = ["ModelFile", "PendingArray", "require", "write_model"]
 
-FORMAT = "metricmix-model"
-VERSION = 2
+FORMAT, VERSION = "metricmix-model", 2
+KEYS = {"format", "format_version", "metricmix", "content", "arrays", "sha256"}
+CLAIMS = ("dtype", "shape", "crc32")
 MANIFEST = "manifest.json"
 ALIGNMENT = 64
 CHUNK = 1 << 22
@@ -51,10 +51,16 @@ NUMBERS = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]")
 """Dtypes of the arrays: numbers in little endian."""
 PADDING = 0xD935
 """Number of the zip extra field that other tools use for alignment too."""
-KEYS = {"format", "format_version", "metricmix", "content", "arrays", "sha256"}
 MAPPED_FROM = 1 << 20
 """Bytes from which an array is mapped, not read."""
-LOCAL_HEADER = struct.Struct("<4s22xHH")
+DAMAGE = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile)
+"""What reading a damaged zip file may raise."""
+
+
+def require(condition: Any, message: str) -> None:
+    """Raise a ModelFileError unless a condition holds."""
+    if not condition:
+        raise ModelFileError(message)
 
 
 class PendingArray(NamedTuple):
@@ -62,29 +68,16 @@ class PendingArray(NamedTuple):
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    chunks: Iterable[AnyArray]
-
-
-def pending(array: AnyArray) -> PendingArray:
-    """Return an array of numbers as one to be written, a few rows at a time."""
-    return PendingArray(array.dtype, array.shape, row_chunks(array))
-
-
-def row_chunks(array: AnyArray) -> Iterator[AnyArray]:
-    """Yield an array in pieces of a few MiB, so that no whole copy of it is ever made."""
-    if array.ndim > 2:
-        for layer in array:
-            yield from row_chunks(layer)
-        return
-    step = max(1, CHUNK // max(1, array.itemsize * math.prod(array.shape[1:])))
-    for start in range(0, len(array), step):
-        yield array[start : start + step]
+    chunks: Iterable[Any]
 
 
 def write_model(
-    path: str | os.PathLike[str], content: Any, arrays: Mapping[str, PendingArray]
+    path: str | os.PathLike[str], content: Any, arrays: Mapping[str, AnyArray | PendingArray]
 ) -> None:
-    """Write a model beside its final name and move it there: never half a file."""
+    """Write a model beside its final name and move it there: never half a file.
+
+    Arrays are written a few MiB at a time; no whole copy of them is made.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
@@ -92,24 +85,23 @@ def write_model(
         listed = {}
         for name, array in arrays.items():
             dtype = array.dtype.newbyteorder("<")
-            if not NUMBERS.fullmatch(dtype.str):
-                raise ModelFileError(f"{name}: expected numbers, got dtype {array.dtype}")
-            chunks = (
-                np.ascontiguousarray(chunk, dtype=dtype).reshape(-1).view(np.uint8).data
-                for chunk in array.chunks
-            )
-            data = chain([npy_header(dtype.str, array.shape)], chunks)
-            crc = write_member(archive, member_name(name), data)
-            listed[name] = {"dtype": dtype.str, "shape": list(array.shape), "crc32": crc}
-        manifest = {
-            "format": FORMAT,
-            "format_version": VERSION,
-            "metricmix": version("metricmix"),
-            "content": content,
-            "arrays": listed,
-        }
+            numbers = NUMBERS.fullmatch(dtype.str)
+            require(numbers, f"{name}: expected numbers, got dtype {array.dtype}")
+            chunks: Any = array.chunks if isinstance(array, PendingArray) else chunks_of(array)
+            data = (np.ascontiguousarray(part, dtype) for part in chunks)
+            parts = chain([npy_header(dtype.str, array.shape)], data)
+            crc = write_member(archive, f"arrays/{name}.npy", parts)
+            listed[name] = dict(zip(CLAIMS, (dtype.str, array.shape, crc), strict=True))
+        manifest = {"format": FORMAT, "format_version": VERSION, "metricmix": version("metricmix")}
+        manifest |= {"content": content, "arrays": listed}
         manifest["sha256"] = seal(manifest)
         write_member(archive, MANIFEST, [as_text(manifest)])
+
+
+def chunks_of(array: AnyArray) -> Any:
+    """Return an iterator over an array in C order, a few MiB at a time."""
+    flags: Any = ["external_loop", "buffered", "zerosize_ok", "refs_ok"]
+    return np.nditer(array, flags, order="C", buffersize=CHUNK // max(1, array.itemsize))
 
 
 def as_text(manifest: Any) -> bytes:
@@ -121,11 +113,6 @@ def seal(manifest: Mapping[str, Any]) -> str:
     """Return the checksum of all entries of a manifest but the checksum itself."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(as_text(rest)).hexdigest()
-
-
-def member_name(name: str) -> str:
-    """Return what the array called `name` is called in the zip file."""
-    return f"arrays/{name}.npy"
 
 
 def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
@@ -148,20 +135,13 @@ def write_member(archive: zipfile.ZipFile, name: str, data: Iterable[Any]) -> in
     return info.CRC
 
 
-class Member(NamedTuple):
-    """Where the data of a member are in the file, and their checksum."""
-
-    start: int
-    size: int
-    crc: int
-
-
 class ModelFile:
-    """A saved model, open for reading; a context manager.
+    """A saved model, for reading.
 
     Parameters
     ----------
-    path : path
+    stream : file, open for reading
+        May be closed afterwards; maps into it remain.
     verify : bool
         Whether to compare the checksums of arrays that are to be mapped, which reads all of them.
 
@@ -174,142 +154,86 @@ class ModelFile:
     Raises
     ------
     ModelFileError
-        Unless it is the whole of a file that :func:`write_model` wrote.
+        Unless it is the whole of a file that :func:`write_model` wrote; of an array, when it is
+        read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
-        self.verify = verify
-        self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
+    def __init__(self, stream: Any, *, verify: bool = True) -> None:
+        self.verify, self._stream = verify, stream
+        is_zip = stream.read(4) == b"PK\x03\x04"
         try:
-            members = self._read_directory()
-            manifest = self._read_manifest(members[MANIFEST])
-            self.content = manifest["content"]
-            self._arrays = {
-                name: self._check_array(name, claim, members)
-                for name, claim in manifest["arrays"].items()
-            }
-            surplus = members.keys() - {MANIFEST} - {member_name(name) for name in self._arrays}
-            if surplus:
-                raise ModelFileError(f"holds {min(surplus)!r}, which its manifest does not list")
-            self._unread = set(self._arrays)
-        except BaseException:
-            self._file.close()
-            raise
+            self._zip = zipfile.ZipFile(stream)
+        except DAMAGE:
+            require(not is_zip, "the file is damaged or cut short")
+            raise ModelFileError("not a metricmix model, nor any other zip file") from None
+        names = self._zip.namelist()
+        known = MANIFEST in names
+        require(known, f"a zip file, but not a metricmix model: it has no {MANIFEST}")
+        manifest = self._read_manifest()
+        self.content, self._arrays = manifest["content"], manifest["arrays"]
+        self._unread = {f"arrays/{name}.npy" for name in self._arrays}
+        listed = sorted(names) == sorted({MANIFEST, *self._unread})
+        require(listed, f"holds {sorted(names)}, which are not the members its manifest lists")
 
-    def __enter__(self) -> ModelFile:
-        return self
+    def _read_manifest(self) -> dict[str, Any]:
+        """Return the manifest, if it is whole and of this version."""
+        text, _ = self._read(MANIFEST)
+        try:
+            manifest: dict[str, Any] = json.loads(text)
+            known = manifest["format"] == FORMAT
+        except (LookupError, RecursionError, TypeError, ValueError):
+            known = False
+        require(known, f"{MANIFEST} is not that of a metricmix model")
+        writer, found = (manifest.get(key) for key in ("metricmix", "format_version"))
+        message = f"written by metricmix {writer}, format {found}; this one reads format {VERSION}"
+        require(type(found) is int and found == VERSION, message)
+        complete = manifest.keys() == KEYS and isinstance(manifest["arrays"], dict)
+        require(complete, f"{MANIFEST} has missing or unknown entries")
+        unchanged = seal(manifest) == manifest["sha256"]
+        require(unchanged, f"{MANIFEST} was changed after it was written")
+        return manifest
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()  # maps into it remain
+    def _read(self, name: str, size: int = -1, *, verify: bool = True) -> tuple[bytes, int]:
+        """Return the first bytes of a member, and where in the file its data start."""
+        info = self._zip.getinfo(name)
+        stored = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
+        require(stored, f"{name!r} is compressed or encrypted; members are stored as they are")
+        whole = info.file_size == info.compress_size < self._zip.start_dir - info.header_offset
+        require(whole, f"{name!r} is damaged")
+        try:
+            with self._zip.open(info) as member:  # compares names, and checksums at the end
+                first = member.read(size)
+                while verify and member.read(CHUNK):
+                    pass
+            self._stream.seek(info.header_offset + 26)
+            lengths = struct.unpack("<HH", self._stream.read(4))
+        except DAMAGE:
+            raise ModelFileError(f"{name!r} is damaged") from None
+        return first, info.header_offset + 30 + sum(lengths)
 
     def array(self, name: str, *, mapped: bool = False) -> AnyArray:
         """Return an array; large ones are mapped, and small ones if `mapped`."""
-        if name not in self._arrays:
-            raise ModelFileError(f"lacks the array {name!r}")
-        self._unread.discard(name)
-        dtype, shape, offset = self._arrays[name]
-        size = math.prod(shape) * np.dtype(dtype).itemsize
+        require(name in self._arrays, f"lacks the array {name!r}")
+        member = f"arrays/{name}.npy"
+        self._unread.discard(member)
+        claim: Any = self._arrays[name] if isinstance(self._arrays[name], dict) else {}
+        dtype, shape, crc = (claim.get(key) for key in CLAIMS)
+        known = isinstance(dtype, str) and NUMBERS.fullmatch(dtype) and isinstance(shape, list)
+        known = known and len(shape) < 32 and all(type(k) is int and 0 <= k < 2**63 for k in shape)
+        require(known, f"{member!r}: expected the dtype and shape of an array of numbers")
+        header, count = npy_header(dtype, tuple(shape)), math.prod(shape)
+        size = count * np.dtype(dtype).itemsize
+        mapped = size > 0 and (mapped or size >= MAPPED_FROM)
+        first, start = self._read(member, len(header), verify=self.verify or not mapped)
+        info, start = self._zip.getinfo(member), start + len(header)
+        same = first == header and info.file_size == len(header) + size and crc == info.CRC
+        require(same, f"{member!r}: expected {dtype} of shape {shape}, found another array")
         # Compiled loops take aligned arrays only; this one is aligned unless it was zipped anew.
-        if (size >= MAPPED_FROM or mapped) and size and offset % ALIGNMENT == 0:
-            return np.asarray(np.memmap(self._file, dtype, "r", offset, shape))
-        array = np.empty(shape, dtype)
-        self._file.seek(offset)
-        self._file.readinto(array.reshape(-1).view(np.uint8).data)
-        return array
+        if mapped and start % ALIGNMENT == 0:
+            return np.asarray(np.memmap(self._stream, dtype, "r", start, tuple(shape)))
+        self._stream.seek(start)
+        return np.fromfile(self._stream, dtype, count).reshape(shape)
 
     def check_all_read(self) -> None:
         """Raise if there are arrays that nobody asked for."""
-        if self._unread:
-            raise ModelFileError(f"holds the array {min(self._unread)!r}, which has no use")
-
-    def _read_directory(self) -> dict[str, Member]:
-        """Return where the data of each member are."""
-        start = self._file.read(4)
-        try:
-            archive = zipfile.ZipFile(self._file)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error):
-            if start == b"PK\x03\x04":
-                raise ModelFileError("the file is damaged or cut short") from None
-            raise ModelFileError("not a metricmix model, nor any other zip file") from None
-        members: dict[str, Member] = {}
-        for info in archive.infolist():
-            name, at = info.filename, info.header_offset
-            if name in members:
-                raise ModelFileError(f"holds {name!r} more than once")
-            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-                raise ModelFileError(
-                    f"{name!r} is compressed or encrypted; a model's members are stored as they are"
-                )
-            if 0 <= at <= archive.start_dir - LOCAL_HEADER.size:
-                self._file.seek(at)
-                signature, *lengths = LOCAL_HEADER.unpack(self._file.read(LOCAL_HEADER.size))
-                at += LOCAL_HEADER.size + sum(lengths)
-                whole = info.file_size == info.compress_size
-                inside = at + info.file_size <= archive.start_dir
-                if signature == b"PK\x03\x04" and whole and inside:
-                    members[name] = Member(at, info.file_size, info.CRC)
-                    continue
-            raise ModelFileError(f"{name!r} is damaged")
-        if MANIFEST not in members:
-            raise ModelFileError(f"a zip file, but not a metricmix model: it has no {MANIFEST}")
-        return members
-
-    def _read_manifest(self, member: Member) -> dict[str, Any]:
-        """Return the manifest, if it is whole and of this version."""
-        self._check_sum(MANIFEST, member)
-        self._file.seek(member.start)
-        try:
-            manifest = json.loads(self._file.read(member.size))
-            if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-                raise ValueError
-        except (ValueError, RecursionError):
-            raise ModelFileError(f"{MANIFEST} is not that of a metricmix model") from None
-        version = manifest.get("format_version")
-        if not isinstance(version, int) or version != VERSION:
-            raise ModelFileError(
-                f"written by metricmix {manifest.get('metricmix')}, format {version}; "
-                f"this one reads format {VERSION}"
-            )
-        arrays = manifest.get("arrays")
-        if manifest.keys() != KEYS or not isinstance(arrays, dict):
-            raise ModelFileError(f"{MANIFEST} has missing or unknown entries")
-        try:
-            sealed = seal(manifest) == manifest["sha256"]
-        except (ValueError, RecursionError):  # NaN, which is not JSON
-            sealed = False
-        if not sealed:
-            raise ModelFileError(f"{MANIFEST} was changed after it was written")
-        return manifest
-
-    def _check_array(
-        self, name: str, claim: Any, members: Mapping[str, Member]
-    ) -> tuple[str, tuple[int, ...], int]:
-        """Return dtype, shape and offset of an array, if it is what the manifest claims."""
-        place = member_name(name)
-        if place not in members:
-            raise ModelFileError(f"lacks {place!r}, which its manifest lists")
-        member = members[place]
-        claim = claim if isinstance(claim, dict) else {}
-        dtype, shape = claim.get("dtype"), claim.get("shape")
-        known = isinstance(dtype, str) and NUMBERS.fullmatch(dtype) and isinstance(shape, list)
-        if not known or not all(type(k) is int and k >= 0 for k in shape):
-            raise ModelFileError(f"{place!r}: expected the dtype and shape of an array of numbers")
-        header = npy_header(dtype, tuple(shape))
-        size = len(header) + math.prod(shape) * np.dtype(dtype).itemsize
-        self._file.seek(member.start)
-        if size != member.size or self._file.read(len(header)) != header:
-            raise ModelFileError(f"{place!r}: expected {dtype} of shape {shape}, found another")
-        if claim.get("crc32") != member.crc:
-            raise ModelFileError(f"{place!r} is not the array its manifest lists")
-        if self.verify or size < MAPPED_FROM:
-            self._check_sum(place, member)
-        return dtype, tuple(shape), member.start + len(header)
-
-    def _check_sum(self, name: str, member: Member) -> None:
-        self._file.seek(member.start)
-        left, crc = member.size, 0
-        while left and (part := self._file.read(min(left, CHUNK))):
-            left -= len(part)
-            crc = zlib.crc32(part, crc)
-        if crc != member.crc:
-            raise ModelFileError(f"{name!r} is damaged")
+        require(not self._unread, f"holds {sorted(self._unread)}, which have no use")

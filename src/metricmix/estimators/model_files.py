@@ -10,13 +10,12 @@ stored as they are; everything else is a dictionary with one entry, whose key sa
 
     {"MetricMixtureClassifier":
         parameters      those of the constructor
-        fitted          what FITTED lists for the class: input, result, classes, codes, ...
-        ...}
+        fitted          what FITTED lists for the class: input, result, classes, codes, ...}
 
-What is stored is declared, not programmed: the tables FITTED, INPUTS and STACK name the attributes
-of estimators, inputs and stacks with their types; of all RECORDS the arguments of the constructor
-are stored, and their annotations are the types. On load every value is checked against its type,
-and then against the others. What follows from them, such as fitted rules, is computed again.
+What is stored is declared, not programmed: the tables FITTED and PARTS name the attributes of
+estimators and of other objects with their types. Of most objects these are the arguments of the
+constructor with their annotations. On load every value is checked against its type, and then
+against the others. What follows from them, such as fitted rules, is computed again.
 
 Loading runs nothing that a file says: classes come from tables, arrays are plain numbers, and
 functions come from the caller, by name. It either gives a model whose parts are consistent or
@@ -31,8 +30,9 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -51,7 +51,7 @@ from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureCl
 from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
-from metricmix.estimators.model_container import ModelFile, PendingArray, pending, write_model
+from metricmix.estimators.model_container import ModelFile, PendingArray, require, write_model
 from metricmix.estimators.rules import RULES, as_rule
 from metricmix.exceptions import InputError, MetricMixError, ModelFileError
 from metricmix.kernels.threads import effective_threads
@@ -59,7 +59,7 @@ from metricmix.metric import MetricViolations
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.result import SolveResult, Status, Trace
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_choice, check_indices, check_square
 
 __all__ = ["load", "save"]
@@ -106,10 +106,10 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    if ESTIMATORS.get(type(estimator).__name__) is not type(estimator):
+    if type(estimator) not in FITTED:
         raise InputError(
             argument="estimator",
-            expected=f"one of {', '.join(ESTIMATORS)}",
+            expected=f"one of {ESTIMATORS}",
             found=type(estimator).__name__,
         )
     check_is_fitted(estimator)
@@ -156,9 +156,10 @@ def load(
             found=type(functions).__name__,
         )
     try:
-        with ModelFile(path, verify=verify) as file, np.errstate(all="ignore"):
+        with open(path, "rb") as stream, np.errstate(all="ignore"):
+            file = ModelFile(stream, verify=verify)
             estimator = Reader(file, sources, functions).decode(file.content)
-            require(type(estimator) in FITTED, f"one of {', '.join(ESTIMATORS)}")
+            require(type(estimator) in FITTED, f"expected one of {ESTIMATORS}")
             file.check_all_read()
     except (ModelFileError, InputError) as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
@@ -183,7 +184,14 @@ class NotStored:
         return f"<{self.name}, which was not stored>"
 
 
+def arguments(kind: type[Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor and their types."""
+    hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
+    return {name: hints[name] for name in inspect.signature(kind).parameters}
+
+
 Matrix = Floats | NDArray[np.float32]
+COMMON = {"feature_names_in_": AnyArray | None, "_sklearn_output_config": dict | None}
 LEARNED = {
     "_input": PrecomputedInput | FeatureInput | IdInput,
     "result_": SolveResult,
@@ -191,62 +199,49 @@ LEARNED = {
     "_codes": Indices | None,
 }
 FITTED: dict[type[Any], dict[str, Any]] = {
-    MetricMixture: {**LEARNED, "metric_": Matrix | None},
-    MetricMixtureClassifier: {**LEARNED, "_labels": Indices},
+    MetricMixture: {**COMMON, **LEARNED, "metric_": Matrix | None},
+    MetricMixtureClassifier: {**COMMON, **LEARNED, "_labels": Indices},
     MetricMixtureClassifierCV: {
+        **COMMON,
         "best_estimator_": MetricMixtureClassifier,
         "best_index_": int,
         "cv_results_": dict,
     },
-    MetricRepair: {
-        "metric_": Matrix,
-        "_rows": Indices | None,
-        "violations_": MetricViolations,
-        "n_changed_": int,
-        "n_filled_": int,
-        "largest_change_": float,
-        "gap_": float,
-    },
+    MetricRepair: {**COMMON, **get_type_hints(MetricRepair), "metric_": Matrix},
 }
 """What a fit leaves, by class. `_labels` are the class numbers of `transduction_`."""
-INPUTS: dict[type[Any], dict[str, Any]] = {
+Index = Ints | Indices
+SPARSE = {"data": AnyArray, "indices": Index, "indptr": Index, "shape": tuple[int, int]}
+OBJECTS = (Mixture, SolveResult, Trace, MetricViolations, LabelledKFold, NotStored)
+PARTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
-    FeatureInput: {
-        "X": AnyArray | sparse.csr_array | sparse.csr_matrix,
-        "stack": DissimilarityStack,
-    },
+    FeatureInput: {"X": AnyArray | sparse.csr_array | sparse.csr_matrix, "stack": Any},
     IdInput: {"stack": DissimilarityStack, "samples": Indices},
+    DissimilarityStack: {
+        "names": tuple[str, ...],
+        "directed": bool,
+        "items": AnyArray | None,
+        "n_unreachable": tuple[int, ...],
+        "scaling": str,
+        "scales": Floats,
+        "block": Matrix | list[Matrix] | None,
+        "fingerprint": dict | None,
+    },
+    sparse.csr_array: SPARSE,
+    sparse.csr_matrix: SPARSE,
+    **{kind: arguments(kind) for kind in (*OBJECTS, *RULES.values(), *METHODS.values())},
 }
-STACK = {
-    "names": tuple[str, ...],
-    "directed": bool,
-    "items": AnyArray | None,
-    "n_unreachable": tuple[int, ...],
-    "scaling": str,
-    "scales": Floats,
-    "matrices": Matrix | list[Matrix] | None,
-    "fingerprint": dict | None,
-}
-SPARSE = {"data": AnyArray, "indices": AnyArray, "indptr": AnyArray, "shape": tuple[int, int]}
+PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
+"""What is stored of other objects; all but the first six are made of these by the constructor."""
 MEMBERS = ("X", "_codes", "_labels", "_rows", "block", "metric_", "samples", *SPARSE)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
-ESTIMATORS, INPUT_KINDS = ({kind.__name__: kind for kind in table} for table in (FITTED, INPUTS))
-SETTINGS = (*RULES.values(), *METHODS.values())
-RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (Mixture, SolveResult, Trace, MetricViolations, LabelledKFold, NotStored, *SETTINGS)
-}
-"""Objects that are stored as the arguments of their constructors."""
-
-
-def arguments(kind: type[Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor and their types."""
-    hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
-    return {name: hints[name] for name in inspect.signature(kind).parameters}
+ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
+TABLES = {**FITTED, **PARTS}
+KINDS = {kind.__name__: kind for kind in TABLES}
 
 
 def conforms(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type, as annotations write it."""
+    """Return whether a value is of a type, as annotations write it; numpy's numbers count too."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(conforms(value, part) for part in parts)
@@ -259,6 +254,7 @@ def conforms(value: Any, kind: Any) -> bool:
         if origin is list or parts[-1] is Ellipsis:
             parts = (parts[0],) * len(value)
         return len(value) == len(parts) and all(map(conforms, value, parts))
+    value = value.item() if isinstance(value, np.generic) else value
     kind = {None: NoneType}.get(kind, origin or kind)
     if isinstance(value, bool):
         return kind in (bool, Any)
@@ -269,8 +265,8 @@ def conforms(value: Any, kind: Any) -> bool:
 
 NAN, INF = float("nan"), float("inf")
 DTYPES = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U\d{1,9}|\|S\d{1,9}|\|O")
-TEXT_LIMIT = 1 << 28
-"""Bytes that an array of text may take: a file cannot ask for more."""
+LARGEST = 1 << 28
+"""Bytes that an array in JSON may take: a file cannot ask for more by long texts."""
 ROWS = 256
 """Rows asked of a source at a time."""
 HASHED = 1 << 27
@@ -298,7 +294,7 @@ class Writer:
 
     def __init__(self, *, keep: bool = True) -> None:
         self.keep = keep
-        self.arrays: dict[str, PendingArray] = {}
+        self.arrays: dict[str, AnyArray | PendingArray] = {}
 
     def encode(self, value: Any, name: str) -> Any:
         """Return a value as JSON; `name` is what an error calls it."""
@@ -314,14 +310,14 @@ class Writer:
                 return {key: write(value)}
         if isinstance(value, list):
             return [self.encode(part, f"{name}[{k}]") for k, part in enumerate(value)]
+        if isinstance(value, np.ndarray | PendingArray) and name.partition("[")[0] in MEMBERS:
+            self.arrays[name] = value
+            return {"member": name}
         if isinstance(value, tuple):
             return {"tuple": self.encode(list(value), name)}
         if isinstance(value, Mapping):
             parts = ([self.encode(k, name), self.encode(value[k], f"{name}[{k!r}]")] for k in value)
             return {"dict": list(parts)}
-        if isinstance(value, np.ndarray) and name in MEMBERS:
-            self.arrays[name] = pending(value)
-            return {"member": name}
         if isinstance(value, np.ndarray):
             values = [self.encode(part, name) for part in value.ravel().tolist()]
             return {"array": [dtype_code(value, name), list(value.shape), values]}
@@ -330,29 +326,24 @@ class Writer:
             return {key: self.encode(as_recipe(value).to_dict(), name)}
         if kind in FITTED:
             return {kind.__name__: self.encode_estimator(value)}
-        if isinstance(value, DissimilarityStack):
-            return {"stack": self.encode_stack(value)}
-        table = SPARSE if isinstance(value, sparse.csr_array | sparse.csr_matrix) else None
-        if table is None and RECORDS.get(kind.__name__) is kind:
-            table = arguments(kind)
-        table = INPUTS.get(kind, table)
-        if table is not None:
-            return {kind.__name__: self.encode_parts(value, table)}
-        raise ModelFileError(
-            f"{name}: expected numbers, text, None, or lists, dictionaries and arrays of these, "
-            f"got {kind.__name__}, which cannot be stored"
-        )
+        if kind is DissimilarityStack:
+            return {kind.__name__: self.encode_parts(value, **self.matrices(value))}
+        expected = "expected numbers, text, None, or lists, dictionaries and arrays of these"
+        found = f"got {kind.__name__}, which cannot be stored"
+        require(kind in PARTS, f"{name}: {expected}, {found}")
+        return {kind.__name__: self.encode_parts(value)}
 
-    def encode_parts(self, value: Any, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes of an object that a table names; numbers are Python's."""
-        parts = {name: getattr(value, name, None) for name in table}
-        return {name: self.encode(python_numbers(part), name) for name, part in parts.items()}
+    def encode_parts(self, value: Any, **others: Any) -> dict[str, Any]:
+        """Return the attributes of an object that its table names; `others` go before them."""
+        parts = {name: getattr(value, name, None) for name in TABLES[type(value)]} | others
+        return {name: self.encode(part, name) for name, part in parts.items()}
 
     def encode_estimator(self, estimator: Any) -> dict[str, Any]:
         """Return the parameters of an estimator, and what its fit left."""
+        others: dict[str, Any] = {}
         if isinstance(estimator, MetricMixtureClassifierCV):
-            if estimator.sources is not estimator.best_estimator_.sources:
-                raise ModelFileError(CHANGED.format("sources"))
+            same = estimator.sources is estimator.best_estimator_.sources
+            require(same, CHANGED.format("sources"))
         elif not isinstance(estimator, MetricRepair):
             check_unchanged(estimator)
         parameters = {}
@@ -364,68 +355,37 @@ class Writer:
             try:
                 parameters[name] = self.encode(value, name)
             except ModelFileError as error:
-                raise ModelFileError(
-                    f"{error}; predictions do not need it, set_params({name}=None) before saving"
-                ) from None
-        table = FITTED[type(estimator)]
-        names = getattr(estimator, "feature_names_in_", None)
-        fitted = self.encode_parts(estimator, table)
+                remedy = f"predictions do not need it, set_params({name}=None) before saving"
+                raise ModelFileError(f"{error}; {remedy}") from None
         if isinstance(estimator, MetricMixtureClassifier):
-            labels = np.searchsorted(estimator.classes_, estimator.transduction_)
-            fitted["_labels"] = self.encode(labels, "_labels")
+            others["_labels"] = np.searchsorted(estimator.classes_, estimator.transduction_)
         if isinstance(estimator, MetricMixture) and not self.keep:
-            self.arrays.pop("metric_", None)
-            fitted["metric_"] = None
-        return {
-            "parameters": parameters,
-            "fitted": fitted,
-            "feature_names": None if names is None else [str(name) for name in names],
-            "output": getattr(estimator, "_sklearn_output_config", {}).get("transform"),
-        }
+            others["metric_"] = None
+        return {"parameters": parameters, "fitted": self.encode_parts(estimator, **others)}
 
-    def encode_stack(self, stack: DissimilarityStack) -> dict[str, Any]:
-        """Return what a file says of a stack, and add its matrices to the arrays if they are kept.
+    def matrices(self, stack: DissimilarityStack) -> dict[str, Any]:
+        """Return the ids of a stack, and its matrices or a fingerprint of them.
 
         A stack in memory becomes one array (R, n, n). Of others each source becomes a matrix of its
         own, written by rows: a computed source is stored as what it computes.
         """
-        stored = self.encode_parts(stack, STACK)
-        if not stack.has_items:
-            stored["items"] = None
+        items, block = stack.items if stack.has_items else None, stack.block
         if not self.keep:
-            stored["fingerprint"] = self.encode(fingerprint(stack), "fingerprint")
-        elif stack.block is not None:
-            if not conforms(stack.block, Matrix):
-                raise ModelFileError(
-                    f"stack: expected float32 or float64 sources to store, got {stack.block.dtype}"
-                )
-            stored["matrices"] = self.encode(stack.block, "block")
-        else:
-            stored["matrices"] = []
-            for r, source in enumerate(stack._sources):
-                rows, name = source_rows(source, np.arange(source.n)), f"source_{r}"
-                shape = (source.n, source.n)
-                self.arrays[name] = PendingArray(source_dtype(source), shape, rows)
-                stored["matrices"].append({"member": name})
-        return stored
-
-
-def python_numbers(value: Any) -> Any:
-    """Return Python's numbers for numpy's, also in lists and tuples."""
-    if isinstance(value, list | tuple):
-        return type(value)(map(python_numbers, value))
-    return value.item() if isinstance(value, np.generic) else value
+            return {"items": items, "block": None, "fingerprint": fingerprint(stack)}
+        if block is not None:
+            expected = "stack: expected float32 or float64 sources to store"
+            require(conforms(block, Matrix), f"{expected}, got {block.dtype}")
+            return {"items": items, "block": block}
+        every = np.arange(len(stack))
+        return {"items": items, "block": [source_rows(part, every) for part in stack._sources]}
 
 
 def dtype_code(value: Any, name: str) -> str:
     """Return the dtype of an array or scalar in little endian, if it can be stored."""
     dtype: str = value.dtype.newbyteorder("<").str
-    text = value.dtype.kind in "US" and value.size * value.dtype.itemsize > TEXT_LIMIT
-    if text or not DTYPES.fullmatch(dtype):
-        raise ModelFileError(
-            f"{name}: expected numbers or text, got {value.size} of dtype {value.dtype}, which "
-            "cannot be stored"
-        )
+    known = DTYPES.fullmatch(dtype) and value.nbytes <= LARGEST
+    found = f"{value.size} of dtype {value.dtype}, which cannot be stored"
+    require(known, f"{name}: expected numbers or text, got {found}")
     return dtype
 
 
@@ -440,41 +400,32 @@ def check_unchanged(estimator: Any) -> None:
         functions: dict[str, Any] = {}
         for used in (recipe.arguments.get("metric") for recipe in opened.recipes):
             name = getattr(used, "__name__", "")
-            if callable(used) and functions.setdefault(name, used) != used:
-                raise ModelFileError(
-                    f"sources: two functions are called {name!r} and could not be told apart; "
-                    "rename one"
-                )
-    if changed:
-        raise ModelFileError(CHANGED.format("sources"))
-    if hasattr(estimator, "_rule") and estimator._rule.rule != as_rule(estimator.rule):
-        raise ModelFileError(CHANGED.format("rule"))
+            known = not callable(used) or functions.setdefault(name, used) == used
+            require(known, f"sources: two functions are called {name!r}; rename one")
+    require(not changed, CHANGED.format("sources"))
+    if hasattr(estimator, "_rule"):
+        require(estimator._rule.rule == as_rule(estimator.rule), CHANGED.format("rule"))
 
 
-def source_dtype(source: Source) -> np.dtype[Any]:
-    """Return float32 for such a matrix, else float64."""
+def source_rows(source: Source, rows: AnyArray) -> PendingArray:
+    """Return some rows of a source, a few at a time: in float32 if it has that, or float64."""
     single = isinstance(source, DenseSource) and source.matrix.dtype == np.float32
-    return np.dtype(np.float32 if single else np.float64)
-
-
-def source_rows(source: Source, rows: AnyArray) -> Iterator[AnyArray]:
-    """Yield some rows of a source, a few at a time."""
-    for start in range(0, len(rows), ROWS):
-        yield source.rows(rows[start : start + ROWS])
+    chunks = (source.rows(rows[start : start + ROWS]) for start in range(0, len(rows), ROWS))
+    return PendingArray(np.dtype("<f4" if single else "<f8"), (len(rows), source.n), chunks)
 
 
 def fingerprint(stack: DissimilarityStack) -> dict[str, Any]:
-    """Return checksums of the sources of a stack, by name, and the number of rows they cover."""
+    """Return the names of the sources of a stack with checksums, and what these cover."""
     n = stack.n_items
     chosen = np.linspace(0, n - 1, min(n, max(1, HASHED // (n * stack.n_sources)))).astype(np.int64)
-    sums: dict[str, Any] = {}
+    sums = []
     for name, source in zip(stack.names, stack._sources, strict=True):
-        digest, dtype = hashlib.sha256(), source_dtype(source).newbyteorder("<")
-        digest.update(dtype.str.encode())
-        for rows in source_rows(source, chosen):
-            digest.update(np.ascontiguousarray(rows, dtype).view(np.uint8).data)
-        sums[name] = digest.hexdigest()
-    return {"rows": len(chosen), "n": n, "sha256": sums}
+        dtype, _, chunks = source_rows(source, chosen)
+        digest = hashlib.sha256(dtype.str.encode())
+        for rows in chunks:
+            digest.update(np.ascontiguousarray(rows, dtype).ravel().data)
+        sums.append([name, digest.hexdigest()])
+    return {"n": n, "rows": len(chosen), "directed": stack.directed, "sha256": sums}
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -494,13 +445,20 @@ class Reader:
         What the caller of :func:`load` adds.
     """
 
-    def __init__(
-        self,
-        file: Any = None,
-        sources: Any = None,
-        functions: Functions | None = None,
-    ) -> None:
+    def __init__(self, file: Any = None, sources: Any = None, functions: Any = None) -> None:
         self.file, self.sources, self.functions = file, sources, functions or {}
+        self.specs: Any = None
+        self.read_as: dict[str, Callable[[Any], Any]] = {
+            **{key: read for key, (_, _, read) in SIMPLE.items()},
+            **{key: partial(self.decode_object, kind) for key, kind in KINDS.items()},
+            "tuple": lambda parts: tuple(self.decode(list(parts))),
+            "dict": lambda pairs: {self.decode(key): self.decode(value) for key, value in pairs},
+            "scalar": lambda given: self.decode_array(given[0], [], given[1:])[()],
+            "array": lambda given: self.decode_array(*given),
+            "member": lambda name: file.array(name, mapped=name.startswith("block[")),
+            "recipe": lambda stored: Recipe.from_dict(self.decode(stored), self.functions),
+            "function": lambda stored: self.read_as["recipe"](stored).arguments.get("metric"),
+        }
 
     def decode(self, stored: Any) -> Any:
         """Return the value that :meth:`Writer.encode` stored."""
@@ -509,119 +467,109 @@ class Reader:
         if not isinstance(stored, dict):
             return stored
         try:
-            ((kind, given),) = stored.items()
-            if kind in SIMPLE:
-                return SIMPLE[kind][2](given)
-            if kind == "tuple":
-                return tuple(self.decode(list(given)))
-            if kind == "dict":
-                return {self.decode(key): self.decode(value) for key, value in given}
-            if kind == "scalar":
-                return self.decode_array(given[0], [], given[1:])[()]
-            if kind == "array":
-                return self.decode_array(*given)
-            if kind == "member":
-                return self.file.array(given, mapped=given.startswith("source_"))
-            if kind in ("csr_array", "csr_matrix"):
-                return decode_sparse(kind, **self.read(given, SPARSE))
-            if kind in ("recipe", "function"):
-                recipe = Recipe.from_dict(self.decode(given), self.functions)
-                return recipe if kind == "recipe" else recipe.arguments.get("metric")
-            if kind == "stack":
-                return self.decode_stack(**self.read(given, STACK))
-            if kind in RECORDS:
-                return RECORDS[kind](**self.read(given, arguments(RECORDS[kind])))
-            if kind in INPUT_KINDS:
-                return self.decode_input(INPUT_KINDS[kind], given)
-            if kind in ESTIMATORS:
-                return self.decode_estimator(ESTIMATORS[kind], given)
+            ((key, given),) = stored.items()
+            return self.read_as[key](given)
         except MetricMixError:
             raise
         except INCONSISTENT:
-            pass
-        raise ModelFileError(f"its manifest holds {str(stored)[:60]}, which is not a value")
+            message = f"its manifest holds {str(stored)[:60]}, which is not a value"
+            raise ModelFileError(message) from None
 
     def decode_array(self, dtype: Any, shape: Any, values: Any) -> AnyArray:
         """Return an array from its dtype, its shape and the list of its values."""
-        if not DTYPES.fullmatch(dtype) or not all(type(k) is int and k >= 0 for k in shape):
+        sound = DTYPES.fullmatch(dtype) and all(type(k) is int and k >= 0 for k in shape)
+        sound = sound and math.prod(shape) == len(values)
+        if not sound or np.dtype(dtype).itemsize * len(values) > LARGEST:
             raise ValueError
-        kind = np.dtype(dtype)
-        text = kind.itemsize > 8 and kind.itemsize * len(values) > TEXT_LIMIT
-        if text or math.prod(shape) != len(values):
-            raise ValueError
-        array = np.empty(len(values), kind)
+        array = np.empty(len(values), dtype)
         for k, value in enumerate(values):  # one by one: numpy would make tuples a second axis
             array[k] = self.decode(value)
         return array.reshape(shape)
 
+    def decode_object(self, kind: type[Any], stored: Any) -> Any:
+        """Return an object made of the parts that its table names."""
+        if kind in FITTED:
+            return self.decode_estimator(kind, **stored)
+        if kind is FeatureInput:
+            return self.decode_features(**stored)
+        parts = self.read(stored, PARTS[kind])
+        if PARTS[kind] is SPARSE:
+            data, indices, indptr, shape = parts.values()
+            table = kind((data, indices, indptr), shape=shape)
+            table.check_format()
+            require(table.nnz == len(data), "expected a sparse table without surplus values")
+            return table
+        if kind is DissimilarityStack:
+            return self.decode_stack(**parts)
+        return self.decode_input(**parts) if kind in (PrecomputedInput, IdInput) else kind(**parts)
+
     def read(self, stored: Any, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entries of a dictionary, if they are those of a table and of its types."""
-        require(isinstance(stored, dict), f"a dictionary, found {str(stored)[:40]}")
+        require(isinstance(stored, dict), f"expected a dictionary, found {str(stored)[:40]}")
         different = sorted(stored.keys() ^ table.keys())
-        require(not different, f"its manifest to have other entries than {different}")
-        values = {}
+        require(not different, f"expected its manifest to have other entries than {different}")
+        values = {name: self.decode(stored[name]) for name in table}
         for name, kind in table.items():
-            values[name] = self.decode(stored[name])
-            if not conforms(values[name], kind):
-                expected = getattr(kind, "__name__", str(kind)).replace("numpy.", "")
-                require(False, f"{name!r} to be {expected}, found {str(stored[name])[:40]}")
+            expected = getattr(kind, "__name__", str(kind)).replace("numpy.", "")
+            message = f"expected {name!r} to be {expected}, found {str(stored[name])[:40]}"
+            require(conforms(values[name], kind), message)
         return values
 
-    def decode_estimator(self, kind: type[Any], stored: Any) -> Any:
+    def decode_estimator(self, kind: type[Any], parameters: Any, fitted: Any) -> Any:
         """Return an estimator with what its fit left."""
-        unknown = stored["parameters"].keys() - kind._get_param_names()
-        require(not unknown, f"no parameter {min(unknown, default='')!r} of {kind.__name__}")
-        parameters = {name: self.decode(value) for name, value in stored["parameters"].items()}
-        self.specs = parameters.pop("sources", None)
-        estimator = kind(**parameters)
+        unknown = sorted(parameters.keys() - kind._get_param_names())
+        require(not unknown, f"expected no parameter {', '.join(map(repr, unknown))}")
+        given = {name: self.decode(value) for name, value in parameters.items()}
+        self.specs = given.pop("sources", None)
+        estimator = kind(**given)
         effective_threads(estimator.n_jobs)
-        values = self.read(stored["fitted"], FITTED[kind])
+        values = self.read(fitted, FITTED[kind])
+        common = {name: values.pop(name) for name in COMMON}
         if kind is MetricRepair:
             self.restore_repair(estimator, values)
         elif kind is MetricMixtureClassifierCV:
             restore_search(estimator, *values.values())
         else:
-            self.restore_learner(estimator, values)
-        names, output = stored["feature_names"], stored["output"]
+            self.restore_learner(estimator, *values.values())
+        names, output = common.values()
         if names is not None:
-            fits = conforms(names, list[str]) and len(names) == estimator.n_features_in_
-            require(fits, f"{estimator.n_features_in_} feature names")
-            estimator.feature_names_in_ = np.array(names, dtype=object)
+            fits = conforms(names.tolist(), list[str]) and len(names) == estimator.n_features_in_
+            require(fits, f"expected {estimator.n_features_in_} feature names")
         if output is not None:
-            check_choice(output, ("default", "pandas", "polars"), name="output")
-            estimator.set_output(transform=output)
+            check_choice(output["transform"], ("default", "pandas", "polars"), name="output")
+        estimator.__dict__.update({k: value for k, value in common.items() if value is not None})
         return estimator
 
     def restore_repair(self, estimator: MetricRepair, values: dict[str, Any]) -> None:
         """Set what a MetricRepair has learned."""
-        require(self.sources is None, "None, since a MetricRepair has none", "sources")
+        require(self.sources is None, "sources: expected None, since a MetricRepair has none")
         estimator.__dict__.update(values)
         n = estimator.n_features_in_ = estimator._n_features_out = len(estimator.metric_)
         self.check_metric(estimator.metric_, n, estimator.directed is True)
         shape = None if estimator._rows is None else estimator._rows.shape
         wanted = None if estimator.norm == "decrease" else (n,)
-        require(shape == wanted, "a digest of every row, unless norm is 'decrease'")
+        require(shape == wanted, "expected a digest of every row, unless norm is 'decrease'")
 
-    def restore_learner(self, estimator: Any, values: dict[str, Any]) -> None:
+    def restore_learner(
+        self, estimator: Any, opened: Any, result: Any, classes: Any, codes: Any, last: Any
+    ) -> None:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
-        opened, result, classes, codes, last = values.values()
         n, given = len(opened.stack), np.empty(0, np.int64)
         estimator.sources = self.specs
         if opened.n_features is not None:
             estimator.n_features_in_ = opened.n_features
         self.check_result(result, opened.stack)
         if classes is not None:
-            sound = len(classes) > 1 and np.array_equal(np.unique(classes), classes)
-            require(sound, "'classes_' to be different values in a row")
             found = np.unique(codes[codes >= 0])
-            sound = codes.shape == (n,) and codes.min() >= -1
+            sound = codes.shape == (n,) and codes.min() >= -1 and len(classes) > 1
             sound = sound and np.array_equal(found, np.arange(len(classes)))
-            require(sound, f"the items of the fit to have class numbers 0 .. {len(classes) - 1}")
+            sound = sound and np.array_equal(np.unique(classes), classes)
+            require(sound, "expected 'classes_' to be different values in a row, each of an item")
             given = codes[opened.samples]
         if isinstance(estimator, MetricMixtureClassifier):
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
             sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
-            require(sound, "a label for every item, its own if it has one")
+            require(sound, "expected a label for every item, its own if it has one")
             estimator._fit_input(opened, classes, given, result, last)
             return
         estimator._fit_input(opened, classes, given, result)
@@ -631,7 +579,7 @@ class Reader:
 
     def check_metric(self, metric: AnyArray, n: int, directed: bool) -> None:
         """Raise unless a metric is an n × n matrix of distances."""
-        require(metric.shape == (n, n), f"a square metric of {n} items, found {metric.shape}")
+        require(metric.shape == (n, n), f"expected a metric of {n} items, found {metric.shape}")
         if self.file.verify:
             check_square(metric, name="metric_", directed=directed)
 
@@ -640,44 +588,42 @@ class Reader:
         mixture, trace = result.mixture, result.trace
         assert mixture is not None
         raw = mixture.raw_weights(stack)
-        sound = np.isfinite(raw).all() and (mixture.link != "identity" or (raw >= 0).all())
-        longest = np.log(2) / mixture.beta
-        for weight, source in zip(raw, stack._sources, strict=True) if self.file.verify else ():
-            largest = float(source.matrix.max()) if isinstance(source, DenseSource) else 1.0
-            longest += abs(weight) * largest
-        require(sound and np.isfinite(len(stack) * longest), "finite edge lengths >= 0")
+        largest = [
+            source.matrix.max() if self.file.verify and isinstance(source, DenseSource) else 1.0
+            for source in stack._sources
+        ]
+        longest = len(stack) * (np.log(2) / mixture.beta + np.abs(raw) @ np.array(largest, float))
+        sound = np.isfinite(longest) and (mixture.link != "identity" or (raw >= 0).all())
+        require(sound, "expected finite edge lengths >= 0")
         complete = len(trace.objective) == len(trace.time) == len(trace)
         complete = complete and all(row.shape == raw.shape for row in trace.weights)
-        require(complete, "the result of a solver, with its trace")
+        require(complete, "expected the result of a solver, with its trace")
 
-    def decode_input(self, kind: type[Any], stored: Any) -> Any:
-        """Return the items of a fit, and set `specs` to the parameter `sources`."""
-        if kind is FeatureInput:
-            return self.decode_features(**stored)
-        stack, *samples = self.read(stored, INPUTS[kind]).values()
-        if kind is PrecomputedInput:
-            require(self.specs == "precomputed", "'sources' to be 'precomputed', as in the fit")
+    def decode_input(self, stack: DissimilarityStack, samples: Any = None) -> Any:
+        """Return the items of a fit; where they are `samples` of a stack, set `specs` to it."""
+        if samples is None:
+            require(self.specs == "precomputed", "expected 'sources' to be 'precomputed'")
             return PrecomputedInput(stack, "none", "the estimator")
-        opened, (positions,) = IdInput(stack, None, "none"), samples
-        different = len(np.unique(positions)) == len(positions) > 0
-        require(different, f"samples to be different items of 0 .. {len(stack) - 1}")
-        opened.samples = check_indices(positions, len(stack), name="samples")
-        if self.specs != {"scaling": stack.scaling, "scales": stack.scales.tolist()}:
-            stack = with_scales(stack, **self.specs)
-        self.specs = stack
+        opened = IdInput(stack, None, "none")
+        different = len(np.unique(samples)) == len(samples) > 0
+        require(different, "expected the samples to be different items")
+        opened.samples = check_indices(samples, len(stack), name="samples")
+        same = self.specs == {"scaling": stack.scaling, "scales": stack.scales.tolist()}
+        self.specs = stack if same else with_scales(stack, **self.specs)
         return opened
 
     def decode_features(self, X: Any, stack: Any) -> FeatureInput:
         """Return a feature table with its recipes; matrices that were left out are computed."""
-        require(self.sources is None, "None, since the file has the feature table", "sources")
+        require(self.sources is None, "sources: expected None, since the file has the table")
         fits = self.specs != "precomputed" and input_kind(self.specs) is FeatureInput
-        require(fits, "'sources' to be recipes for its table")
+        require(fits, "expected 'sources' to be recipes for its table")
         X = self.decode(X)
-        require(conforms(X, INPUTS[FeatureInput]["X"]), "a feature table")
-        if stack["stack"]["matrices"] is None:
+        require(conforms(X, PARTS[FeatureInput]["X"]), "expected a feature table")
+        if stack["DissimilarityStack"]["block"] is None:
             self.sources = FeatureInput(self.specs, X).stack
         stack = self.decode(stack)
-        require(X.ndim == 2 and X.shape[0] == len(stack), f"'X' to be a table of {len(stack)} rows")
+        fits = X.ndim == 2 and X.shape[0] == len(stack)
+        require(fits, f"expected 'X' to be a table of {len(stack)} rows")
         opened = FeatureInput(self.specs, X, stack=stack)
         first = stack.raw_rows(np.array([0]))[:, 0]
         for name, applied, expected in zip(stack.names, opened.applied, first, strict=True):
@@ -685,36 +631,34 @@ class Reader:
                 applied._distance.cross(X[:1])
                 continue
             row = applied.cross(X[:1])[0]
-            if np.abs(row - expected).max() > CLOSE * max(row.max(), expected.max()):
-                raise ModelFileError(
-                    f"its table and recipes do not give the source {name!r}; pass the functions "
-                    "of the fit, functions={name: function}"
-                )
+            same = np.abs(row - expected).max() <= CLOSE * max(row.max(), expected.max())
+            problem = f"its table and recipes do not give the source {name!r}"
+            require(same, f"{problem}; pass the functions of the fit, functions={{name: function}}")
         return opened
 
     def decode_stack(
-        self, names: Any, directed: bool, matrices: Any, fingerprint: Any, **stored: Any
+        self, names: Any, directed: bool, block: Any, fingerprint: Any, **others: Any
     ) -> DissimilarityStack:
         """Return a stack; where its matrices were left out, the caller has given them."""
-        if matrices is None:
+        if block is None:
             stack = self.check_sources(list(names), directed, fingerprint)
         else:
-            require(self.sources is None, "None, since the file has its own matrices", "sources")
-            n = matrices[0].shape[-1]
-            square = n > 1 and {matrix.shape for matrix in matrices} == {(n, n)}
-            require(square and len(matrices) == len(names), f"{len(names)} square matrices")
-            if isinstance(matrices, list):  # mapped, so that they are not copied into a block
-                stack = DissimilarityStack(matrices, names, directed, validate=False)
-            else:
-                stack = DissimilarityStack.from_block(matrices, names, directed)
-            for name, matrix in zip(names, matrices, strict=True) if self.file.verify else ():
+            unused = self.sources is None
+            require(unused, "sources: expected None, since the file has its own matrices")
+            n = block[0].shape[-1]
+            square = n > 1 and {matrix.shape for matrix in block} == {(n, n)}
+            require(square, "expected square matrices")
+            mapped = partial(DissimilarityStack, validate=False)  # not copied into a block
+            make = mapped if isinstance(block, list) else DissimilarityStack.from_block
+            stack = make(block, names, directed)
+            for name, matrix in zip(names, block, strict=True) if self.file.verify else ():
                 check_square(matrix, name=f"source {name!r}", directed=directed)
-        n, ids, unreachable = len(stack), stored["items"], stored["n_unreachable"]
+        n, ids, unreachable = len(stack), others["items"], others["n_unreachable"]
         sound = len(unreachable) == len(names) and all(0 <= count <= n * n for count in unreachable)
-        require(sound, "a number of unreachable pairs for every source")
-        require(ids is None or ids.shape == (n,), f"{n} ids, one per item of its stack")
+        require(sound, "expected a number of unreachable pairs for every source")
+        require(ids is None or ids.shape == (n,), f"expected {n} ids, one per item of its stack")
         hash(tuple([] if ids is None else ids.tolist()))
-        stack = with_scales(stack, stored["scaling"], stored["scales"])
+        stack = with_scales(stack, others["scaling"], others["scales"])
         stack._items, stack._n_unreachable = ItemIds(n, ids), unreachable
         return stack
 
@@ -722,44 +666,17 @@ class Reader:
         self, names: list[str], directed: bool, expected: dict[str, Any]
     ) -> DissimilarityStack:
         """Return the stack that the caller gave, if it has the fingerprint that was stored."""
-        given = self.sources
-        if given is None:
-            raise ModelFileError(
-                f"was saved without its matrices, {names}; pass them, load(path, sources=...)"
-            )
-        if not isinstance(given, DissimilarityStack):
-            given = DissimilarityStack(given, names, directed)
-        same = list(given.names) == names and len(given) == expected["n"]
-        what = f"those of the fit, {names} over {expected['n']} items"
-        found = f"got {list(given.names)} over {len(given)}"
-        require(same and given.directed == directed, f"{what}, {found}", "sources")
-        sums = fingerprint(given)
-        for name, digest in sums["sha256"].items():
-            same = digest == expected["sha256"][name] and sums["rows"] == expected["rows"]
-            require(same, f"those of the fit, but the values of {name!r} are others", "sources")
-        return given
-
-
-def require(condition: Any, expected: str, argument: str = "") -> None:
-    """Raise unless a condition holds."""
-    if not condition:
-        raise ModelFileError(
-            f"{argument}: expected {expected}" if argument else f"expected {expected}"
-        )
-
-
-def decode_sparse(
-    kind: str, data: AnyArray, indices: AnyArray, indptr: AnyArray, shape: tuple[int, int]
-) -> Any:
-    """Return a sparse table, if its parts are consistent."""
-    sound = indptr.shape == (shape[0] + 1,) and data.ndim == 1 and data.shape == indices.shape
-    sound = sound and indices.dtype.kind == indptr.dtype.kind == "i" and shape[1] > 0
-    sound = sound and indptr[0] == 0 and indptr[-1] == len(data) and np.diff(indptr).min() >= 0
-    if sound and len(data):
-        sound = indices.min() >= 0 and indices.max() < shape[1]
-    require(sound, "its table to be dense, or sparse by rows")
-    make = sparse.csr_array if kind == "csr_array" else sparse.csr_matrix
-    return make((data, indices, indptr), shape=shape)
+        stack = self.sources
+        missing = f"was saved without its matrices, {names}; pass them, load(path, sources=...)"
+        require(stack is not None, missing)
+        if not isinstance(stack, DissimilarityStack):
+            stack = DissimilarityStack(stack, names, directed)
+        found = fingerprint(stack)
+        wanted = f"sources: expected those of the fit, {names} over {expected['n']} items"
+        others = [pair[0] for pair in expected["sha256"] if pair not in found["sha256"]]
+        given = f"got {list(stack.names)} over {len(stack)}, and the values of {others} are others"
+        require(found == expected, f"{wanted}, {given}")
+        return stack
 
 
 def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> DissimilarityStack:
@@ -778,7 +695,7 @@ def restore_search(
     columns = [column for name, column in results.items() if name != "params"]
     sound = all(np.shape(column) == (len(settings),) for column in columns)
     sound = sound and index >= 0 and isinstance(settings[index], dict)
-    require(sound, "the results of a search, and which of them is the best")
+    require(sound, "expected the results of a search, and which of them is the best")
     search.cv_results_, search.best_index_, search.best_params_ = results, index, settings[index]
     search.best_score_ = float(results["mean_test_score"][index])
     search.sources, search.classes_ = best.sources, best.classes_
