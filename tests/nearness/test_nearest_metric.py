@@ -271,7 +271,7 @@ def test_threads_change_nothing(norm):
     results = []
     for n_jobs in (1, 2, 3):
         with pytest.warns(mm.ConvergenceWarning):
-            results.append(mm.nearest_metric(D, norm, max_iter=3, n_jobs=n_jobs))
+            results.append(mm.nearest_metric(D, norm, max_iter=2, n_jobs=n_jobs))
     for other in results[1:]:
         np.testing.assert_array_equal(other.metric, results[0].metric)
         assert other.lower_bound == results[0].lower_bound
