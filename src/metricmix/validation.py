@@ -44,9 +44,10 @@ def check_square(
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
-    becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
-    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
-    `directed` only to those who can pass it, and calls rows by their ids if `items` are given.
+    becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding (1e-9 of
+    the largest entry, 1e-6 in float32) unless `directed`, is what comes out; or an
+    :class:`~metricmix.exceptions.InputError`, which speaks of `directed` only to those who can pass
+    it, and calls rows by their ids if `items` are given.
     """
 
     def at(i: int, j: int) -> str:

@@ -48,6 +48,9 @@ constraints each."""
 SMALL = 0.02
 """Pairs count if their violation is at least this share of the largest one a round ago."""
 
+VIOLATION_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Violations up to this share of the pair's own length count as rounding."""
+
 ORACLE_COST, PAIR_COST, MOST_SWEEPS = 0.02, 0.2, 60
 """Cost of the oracle per triangle, and of a sweep per pair, relative to that of a sweep per
 constraint; most sweeps of a round."""
@@ -243,7 +246,6 @@ class DualAscent(NearnessSolver[DualAscentState]):
 
     def separate(self, state: DualAscentState, x: Floats) -> None:
         """Find violated triangles of x."""
-        rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
         small = SMALL * state.worst if math.isfinite(state.worst) else 0.0
         most = MOST
         if state.violated_pairs:  # the fewer pairs are violated, the more constraints of each
@@ -253,7 +255,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             x,
             self.problem.n,
             self.pool,
-            Selection(max(rounding, small), share, most),
+            Selection(small, share, most, VIOLATION_ROUNDING),
             self.loss.objective_of_rows,
         )
         state.violated, state.violated_pairs, state.worst, state.repaired_value = found
@@ -294,6 +296,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
 
 # -- primal repair ------------------------------------------------------------------------------
 
+REPAIR_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+"""Rounding error of a path length, as a share of the lower bound that it is compared with."""
+
 HALVINGS = 6
 """Bisection steps: the smallest shift is found to a share of 1 / 64."""
 
@@ -310,11 +315,12 @@ def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Fl
     metric = shifted(0.0)
     if lower is None:
         return metric
-    floor = lower - 8 * np.finfo(float).eps * max(problem.ceiling, float(np.max(base)))
-    below, above = 0.0, float(np.max(lower - metric))
+    floor = (1.0 - REPAIR_ROUNDING) * lower
     if np.any(metric < floor):
+        below, above = 0.0, float(np.max(lower - metric))
+        top = np.inf if problem.upper is None else float(np.max(problem.upper))
         metric = shifted(above)
-        while np.any(metric < floor):
+        while np.any(metric < floor) and above < top:  # then it is the closure of the upper bounds
             below, above = above, 2.0 * above
             metric = shifted(above)
         for _ in range(HALVINGS):

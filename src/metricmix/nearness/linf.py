@@ -38,16 +38,20 @@ __all__ = ["LInfinitySolver", "LInfinityState", "shortest_path_pairs"]
 
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""Rounding error of path lengths, as a share of the largest length."""
+"""Rounding error of a path length, as a share of the entry that the path is compared with."""
 
 
 @dataclass(kw_only=True)
 class LInfinityState(BestMetric):
-    """The change t to try next, whether Newton's method chose it, and the largest infeasible t."""
+    """The change t to try next, whether Newton's method chose it, and the largest infeasible t.
+
+    `repeats` says that the last step chose the same t again: no further step changes anything.
+    """
 
     t: float = 0.0
     newton: bool = False
     infeasible: float = -math.inf
+    repeats: bool = False
 
 
 class LInfinitySolver(NearnessSolver[LInfinityState]):
@@ -78,7 +82,6 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         self.n_jobs = n_jobs
         self.known = problem.w > 0
         self.per_unit = np.divide(1.0, problem.w, out=np.zeros(len(problem.w)), where=self.known)
-        self.rounding = ROUNDING * problem.ceiling
 
     def init(self, rng: np.random.Generator) -> LInfinityState:
         """Start from no change."""
@@ -101,9 +104,10 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         metric = pairs_of(closed)
         state = replace(self.offered(state, metric))
         lacking = shortest - metric
+        lacking -= ROUNDING * np.maximum(shortest, problem.d + t * self.per_unit)
         worst = int(lacking.argmax())
         room = state.upper - state.lower
-        if lacking[worst] > self.rounding:
+        if lacking[worst] > 0.0:
             path = shortest_path_pairs(worst, lengths, closed)
             needed = t if path is None else self.smallest_change(worst, path, t)
             state.lower = max(state.lower, min(needed, state.upper))
@@ -112,6 +116,7 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         short = state.newton and state.upper - state.lower > 0.7 * room
         state.newton = state.infeasible < state.lower and not short
         state.t = state.lower if state.newton else 0.5 * (state.lower + state.upper)
+        state.repeats = state.t == t
         return state
 
     def check(self, state: LInfinityState) -> tuple[LInfinityState, float]:
@@ -120,8 +125,8 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
 
     def status(self, state: LInfinityState) -> Status | None:
         """Stop when the gap is small enough, or as small as the arithmetic allows."""
-        size = self.problem.ceiling * float(self.problem.w.max())
-        stalled = Status.STALLED if state.upper - state.lower <= ROUNDING * size else None
+        small = state.upper - state.lower <= ROUNDING * state.upper
+        stalled = Status.STALLED if small or state.repeats else None
         return super().status(state) or stalled
 
     def is_finite(self, state: LInfinityState) -> bool:
@@ -156,7 +161,7 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         """Return the state with this metric, if it is within the bounds and the best so far."""
         lower = self.problem.lower
         if lower is not None:
-            if np.any(lower - metric > self.rounding):
+            if np.any(metric < (1.0 - ROUNDING) * lower):
                 return state
             metric = np.maximum(metric, lower)
         return self.improved(state, metric, self.problem.objective(metric))

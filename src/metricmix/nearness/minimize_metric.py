@@ -29,6 +29,7 @@ METHODS = ("paths", "projected")
 TOL = 1e-6
 """Default of "projected"."""
 ROUNDING = 1e-13
+"""Violations up to this share of the pair's own length count as rounding."""
 MOST_COPIES = 8
 """Distances per term up to which splitting can afford a copy of each."""
 
@@ -157,7 +158,7 @@ def minimize_by_projection(
         state = outcome.state
         closed = closure_of(np.maximum(state.best, 0.0), n, pool.threads)
     # Steps between metrics of very different size may violate triangles by more than rounding.
-    if np.abs(closed - state.best).max(initial=0.0) > ROUNDING * closed.max(initial=0.0):
+    if np.any(np.abs(closed - state.best) > ROUNDING * closed):
         state = replace(state, best=closed, best_value=over_pairs.value_and_gradient(closed)[0])
     certificate = solver.certificate(state)
     certified = certificate is not None and math.isfinite(certificate.bound)

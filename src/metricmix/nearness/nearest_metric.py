@@ -46,7 +46,10 @@ class NearnessResult(SolveResult):
     Attributes
     ----------
     metric : (n, n) array
-        A metric (to rounding) within the bounds, whatever the status.
+        A metric within the bounds, whatever the status. Bounds hold exactly, and fixed entries keep
+        their last bit; triangle inequalities hold to rounding of the longest side. If the bounds
+        themselves violate a triangle inequality by less than 1e-9 of its longest side, so may the
+        metric.
     objective : float
         Its distance from D in the norm asked for, over pairs i < j.
     lower_bound : float
@@ -117,16 +120,19 @@ def nearest_metric(
     Parameters
     ----------
     D : (n, n) array
-        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN is a missing entry.
+        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN is a missing entry. An asymmetry
+        of up to 1e-9 of the largest entry counts as rounding (the entry below the diagonal is
+        taken), except for fixed entries.
     norm : {"l2", "l1", "linf", "decrease", "increase"}
     weights : (n, n) array, optional
         w >= 0, symmetric; 0 is a missing entry. Default 1.
     tol : float
         Stop when the gap, ``(objective - lower_bound) / objective``, is at most this.
     lower, upper : number or (n, n) array, optional
-        Bounds on the entries; NaN and infinities are none.
+        Bounds on the entries; NaN and infinities are none. They are feasible if the shortest path
+        of upper bounds between two items is at least their lower bound, up to 1e-9 of that bound.
     fixed : (n, n) array of bool, optional
-        Entries to keep.
+        Entries to keep, to the last bit; such an entry is both its lower and its upper bound.
     start : NearnessResult or (n, n) array, optional
         A result to go on from (of this problem or one like it), or a metric to improve on.
     n_jobs : int, optional
@@ -184,13 +190,13 @@ def nearest_metric(
     check_run_options(options)
     memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
-    problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
-    problem = tighten_bounds(problem, n_jobs)
+    given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+    problem = tighten_bounds(given, n_jobs)
     threads = effective_threads(n_jobs)
     with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
         solver = solver_for(problem, pool, tol, read_start(start, problem, threads))
         outcome = run(solver, np.random.default_rng(0), **options)
-        state = solver.finish(outcome.state)
+        state = solver.within(given, solver.finish(outcome.state))
         triangles, multipliers = solver.multipliers(state)
     objective = problem.objective_unit * state.upper
     if len(outcome.trace):  # the end of an unfinished run may have found a better metric

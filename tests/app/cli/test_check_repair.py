@@ -444,6 +444,17 @@ def test_repair_leaves_a_metric_alone(good: Path, tmp_path: Path) -> None:
     )
 
 
+def test_repair_counts_changes_of_small_entries(tmp_path: Path) -> None:
+    """An entry that is halved has changed, however large others are."""
+    b = 1e9
+    d = np.array([[0, 2, 0.5, b], [2, 0, 0.5, b], [0.5, 0.5, 0, b], [b, b, b, 0]])
+    np.save(tmp_path / "wide.npy", d)
+    out = tmp_path / "out.npy"
+    result = call("repair", tmp_path / "wide.npy", "-o", out, "--norm", "decrease")
+    assert "1 of 6 entries changed, by 1 on average: 1 lowered, 0 raised" in result.output
+    assert "from 2 to 1" in result.output
+
+
 def test_repair_json(bad: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     result = call("repair", bad, "-o", out, "--json")

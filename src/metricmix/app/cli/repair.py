@@ -259,7 +259,7 @@ def gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[Progress], None] | No
 # -- output ------------------------------------------------------------------------------------
 
 SEEN = 1e-6
-"""Changes up to this share of the largest entry are not counted."""
+"""Changes up to this share of the entry itself are not counted."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ def _changes(done: Repair) -> dict[str, Any]:
     known = upper & ~np.isnan(values)
     change = np.where(known, metric - np.nan_to_num(values), 0.0)
     apart = np.abs(change)
-    moved = apart > SEEN * float(np.nanmax(np.abs(values), initial=0.0))
+    moved = apart > SEEN * np.where(known, np.abs(values), 0.0)
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     total = float(apart.sum())
     by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
