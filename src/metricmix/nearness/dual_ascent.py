@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.threads import ThreadPool
-from metricmix.nearness.constraints import TriangleConstraints
+from metricmix.nearness.constraints import KeyedDuals, TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
 from metricmix.nearness.losses import Loss, SquaredLoss
 from metricmix.nearness.problem import (
@@ -75,6 +75,8 @@ class DualAscentState(BestMetric, AscentState):
 
     Attributes
     ----------
+    best_keys, best_dual : (B,) arrays
+        Keys and positive duals whose bound is `lower`.
     violated : (V,) array
         Keys of the violated triangles to add next.
     violated_pairs, worst, repaired_value : int, float, float
@@ -93,6 +95,8 @@ ViolatedTriangles`).
         earlier run did, so that no bound gets lost.
     """
 
+    best_keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    best_dual: Floats = field(default_factory=lambda: np.empty(0))
     violated: Indices = field(default_factory=lambda: np.empty(0, np.int64))
     violated_pairs: int = 0
     worst: float = math.inf
@@ -214,8 +218,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
         return self.offered(state, repair_primal(x, self.problem, self.pool.threads))
 
     def multipliers(self, state: DualAscentState) -> tuple[Ints, Floats]:
-        """Return the triangles (i, j, k) with a positive dual, and the duals."""
-        return TriangleConstraints(self.problem.n, self.pool, state.duals).triangles()
+        """Return the triangles (i, j, k) and duals of the lower bound."""
+        best = KeyedDuals(state.best_keys, state.best_dual, state.best_dual)
+        return TriangleConstraints(self.problem.n, self.pool, best).triangles()
 
     def offered(self, state: DualAscentState, metric: Floats) -> DualAscentState:
         """Return the state with this metric, if it is the best so far."""
@@ -228,8 +233,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         loss, ascent = self.loss, self.loss.ascent
         x = ascent.primal(state, self.pool)
         self.separate(state, x)
-        lower = loss.lower_bound(constraints, x)
-        state.lower = max(state.lower, lower)
+        lower = self.raise_bound(state, constraints, x)
         # Shortest paths cost as much as the oracle; two-edge paths show whether they can pay.
         hoped = state.repaired_value
         if hoped - state.lower <= max(0.2 * (state.upper - state.lower), self.tol * hoped):
@@ -243,6 +247,18 @@ class DualAscent(NearnessSolver[DualAscentState]):
         state.last_lower, state.last_upper = lower, hoped
         state.still = state.still + 1 if still else 0
         return state
+
+    def raise_bound(
+        self, state: DualAscentState, constraints: TriangleConstraints, x: Floats
+    ) -> float:
+        """Return the lower bound of the duals; keep it and them if it is the best so far."""
+        lower, scale = self.loss.lower_bound(constraints, x)
+        if lower > state.lower:
+            keys, dual, _ = constraints.duals
+            positive = dual > 0
+            state.lower = lower
+            state.best_keys, state.best_dual = keys[positive], scale * dual[positive]
+        return lower
 
     def separate(self, state: DualAscentState, x: Floats) -> None:
         """Find violated triangles of x."""
@@ -274,8 +290,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             if best is None:
                 break
             x, constraints.duals.dual[:] = best
-            lower = self.loss.lower_bound(constraints, x)
-            tried.lower = max(tried.lower, lower)
+            self.raise_bound(tried, constraints, x)
             tried = self.offered(tried, repair_primal(x, self.problem, self.pool.threads))
             if self.gap(tried) <= self.tol:
                 tried.set_constraints(constraints)
@@ -290,6 +305,8 @@ class DualAscent(NearnessSolver[DualAscentState]):
             metric=tried.metric,
             upper=tried.upper,
             lower=tried.lower,
+            best_keys=tried.best_keys,
+            best_dual=tried.best_dual,
             unchanged=tried.unchanged,
         )
 

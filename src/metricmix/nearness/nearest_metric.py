@@ -41,7 +41,7 @@ CLOSURE_BYTES, ASCENT_BYTES = 100, 300
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NearnessResult(SolveResult):
-    """A metric near a dissimilarity, with a certificate.
+    r"""A metric near a dissimilarity, with a certificate.
 
     Attributes
     ----------
@@ -63,9 +63,33 @@ class NearnessResult(SolveResult):
     trace : Trace
         Objective and lower bound (`bound`), round by round.
     triangles, multipliers : (T, 3) and (T,) arrays
-        The active constraints (i, j, k), d(i, j) = d(i, k) + d(k, j), and their Lagrange
-        multipliers: the rates at which the objective changes with the right-hand sides (squares
-        and absolute values only; empty otherwise).
+        Constraints (i, j, k), :math:`x_{ij} - x_{ik} - x_{kj} \le 0`, and their Lagrange
+        multipliers z > 0, which prove the lower bound; see the notes.
+
+    Notes
+    -----
+    The multipliers are those of the objective f as it is reported, weights included, and satisfy
+
+    .. math:: \min_{L \le x \le U} \; f(x) + \sum_t z_t (x_{ij} - x_{ik} - x_{kj})
+              \;\ge\; \text{lower\_bound}
+
+    (to rounding), however the run ended; the left-hand side is never above the optimum. L and U are
+    the bounds on the entries: `lower` or 0 (D for "increase"), and the shortest-path closure of
+    `upper` (of D for "decrease"), at most the largest entry of D and `lower`. For "decrease" the
+    closure is the solution, so that there are no multipliers.
+
+    At the optimum, with :math:`u = A^T z` the sum of the multipliers over the constraints where a
+    pair is the long side, less that over those where it is a short one:
+
+    - constraints with z > 0 hold with equality;
+    - "l2", "increase": :math:`u = 2 w (d - x)` where x is strictly between its bounds;
+    - "l1": :math:`|u| \le w`, and :math:`u = w\,\mathrm{sign}(d - x)` where x differs from d,
+      again strictly between the bounds;
+    - "linf", without bounds: :math:`\sum |u| / w = 1`, unless D is a metric;
+    - if z is unique, the optimum falls at the rate z as the right-hand side 0 is raised.
+
+    Where several z are optimal, this is one of them. Where the gap is not 0, these conditions hold
+    approximately, and the inequality as it stands.
     """
 
     advice: ClassVar[Mapping[Status, str]] = {
