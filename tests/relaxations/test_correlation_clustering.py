@@ -343,6 +343,20 @@ def test_clusters_that_cost_nothing():
         assert (result.objective, result.ratio, result.converged) == (0.0, 1.0, True)
 
 
+@pytest.mark.parametrize("huge", [1e3, 1e9, 1e16, 1e30])
+def test_small_costs_beside_a_huge_weight(huge):
+    """A star whose ends repel each other, lengths 1/2; and a pair that costs nothing together."""
+    M = np.zeros((8, 8))
+    M[1:6, 1:6] = np.eye(5) - 1.0
+    M[0, 1:6] = M[1:6, 0] = 1.0
+    M[6, 7] = M[7, 6] = huge
+    result = correlation_clustering(M, random_state=0)
+    assert result.objective == 4.0
+    assert result.lp_objective == pytest.approx(2.5, rel=1e-4)
+    assert result.lower_bound == pytest.approx(2.5, rel=1e-4)
+    assert result.gap == (result.lp_objective - result.lower_bound) / result.lp_objective
+
+
 def test_weights_that_mean_something_else():
     listed_twice = coo_array(([1.0, 1.0], ([0, 0], [1, 1])), shape=(2, 2))
     assert mm.nearness.max_cut(listed_twice).objective == 2.0

@@ -12,8 +12,8 @@ from metricmix.relaxations.path_constraints import (
     PathProgram,
     PathSearch,
     Slacks,
-    add_similarities,
     find_violated_paths,
+    fractional_cost,
     truncated_distances,
 )
 from metricmix.relaxations.weighted_graphs import SignedGraph
@@ -97,8 +97,9 @@ def test_sums_and_distances(seed):
     near = np.minimum(1.0, distances(n, ends, x))
     parts = [(0, 5), (5, 17)]
     weights = PairWeights(pairs, w, -0.2)
-    total = sum(add_similarities(*part, graph, x, weights) for part in parts)
-    assert total == pytest.approx(np.sum(np.tril(W * (1 - near), -1)))
+    total = sum(fractional_cost(*part, graph, x, weights) for part in parts)
+    expected = np.where(W > 0, W * near, -W * (1 - near))
+    assert total == pytest.approx(np.sum(np.tril(expected, -1)))
     out = np.full((n, n), np.nan)
     for part in parts:
         truncated_distances(*part, graph, x, out)

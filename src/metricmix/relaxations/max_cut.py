@@ -117,7 +117,8 @@ def max_cut(
         The ids in the order of the items; see there.
     tol : float
         Stop when the gap of the linear program, ``(upper_bound - lp_objective) / upper_bound``, is
-        at most this.
+        at most this. If the bound is below 1e-6 of the sum of all absolute weights, the gap is
+        relative to that instead.
     trials : int
         Roundings, of which the best is kept.
     moves : bool

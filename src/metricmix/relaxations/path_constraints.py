@@ -37,8 +37,8 @@ __all__ = [
     "PathSearch",
     "Slacks",
     "ViolatedPaths",
-    "add_similarities",
     "find_violated_paths",
+    "fractional_cost",
     "paths_per_pair",
     "truncated_distances",
 ]
@@ -185,10 +185,14 @@ def find_violated_paths(
 
 
 @kernel
-def add_similarities(
+def fractional_cost(
     low: int, high: int, graph: Adjacency, x: Floats, weights: PairWeights
 ) -> float:
-    """Return the sum of w_ij (1 - d_ij) over low <= i < high and j < i with d_ij < 1."""
+    """Return the cost of the distances d of lengths x, over pairs low <= i < high and j < i.
+
+    That is w_ij min(1, d_ij) where w_ij > 0, and -w_ij max(0, 1 - d_ij) elsewhere. Only terms >= 0
+    are added up: a small cost keeps its digits beside large weights that cost nothing.
+    """
     n = graph.starts.shape[0] - 1
     listed, row = weights.listed, np.full(n, weights.default)
     ball = Ball(
@@ -198,11 +202,14 @@ def add_similarities(
     for i in range(low, high):
         count = search_ball(i, graph, x, 1.0, ball)
         for t in range(listed.starts[i], listed.starts[i + 1]):
-            row[listed.ends[t]] = weights.values[listed.edges[t]]
+            j, w = listed.ends[t], weights.values[listed.edges[t]]
+            row[j] = w
+            if j < i:
+                total += max(0.0, w) * min(1.0, ball.dist[j])
         for t in range(count):
             j = ball.order[t]
             if j < i:
-                total += row[j] * (1.0 - ball.dist[j])
+                total += max(0.0, -row[j]) * (1.0 - ball.dist[j])
             ball.dist[j] = np.inf
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = weights.default

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["SolveResult", "Status", "Trace", "relative_gap"]
 
 
-def relative_gap(objective: float, lower_bound: float, rounding: float = 0.0) -> float:
-    """Return (objective - lower_bound) / objective, and 0 if objective <= rounding."""
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """Return (objective - lower_bound) / objective, and 0 if the objective is 0."""
     room = max(0.0, objective - lower_bound)
-    return 0.0 if room == 0.0 or objective <= rounding else room / objective
+    return 0.0 if room == 0.0 or objective <= 0.0 else room / objective
 
 
 class Status(Enum):
