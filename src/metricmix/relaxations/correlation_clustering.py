@@ -259,12 +259,13 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         from scipy.sparse.csgraph import connected_components
 
         x, best, program = np.full(self.m, FIRST_LENGTH), state.best, state.program
-        labels, cost = self.round(x, state.rng, trials=FIRST_TRIALS, moves=True)
         # If any clusters cost nothing, the components that attraction connects do.
         ones, size = np.ones(self.m), (self.graph.n,) * 2
         attracting = coo_array((ones, (self.graph.ends[:, 0], self.graph.ends[:, 1])), shape=size)
         joined = connected_components(attracting, directed=False)[1].astype(np.int32)
-        for labels, cost in ((joined, clustering_cost(self.graph.weights, joined)), (labels, cost)):
+        offers = [(joined, float(clustering_cost(self.graph.weights, joined)))]
+        offers.append(self.round(x, state.rng, trials=FIRST_TRIALS, moves=True))
+        for labels, cost in offers:
             if cost <= best.labels_cost:
                 best.labels, best.labels_cost = labels, cost
             best.offer(cost, self.lengths_of(labels))
