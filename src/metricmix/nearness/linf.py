@@ -62,11 +62,8 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
 
     Parameters
     ----------
-    problem : NearnessProblem
-    tol : float
-        Relative gap to reach.
-    start : WarmStart, optional
-        A metric within the bounds.
+    problem, tol, start
+        As for :class:`~metricmix.nearness.problem.NearnessSolver`.
     n_jobs : int, optional
         Threads.
     """

@@ -45,9 +45,8 @@ from metricmix.relaxations.solve import (
     RowGenerationState,
     solve,
 )
-from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph, separation
+from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph
 from metricmix.solvers.loop import RunOptions
-from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 
 __all__ = ["ClusteringLP", "ClusteringState", "CorrelationClustering", "correlation_clustering"]
@@ -327,16 +326,8 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         assert state.iterates is not None
         return state.program.lower_bound(state.iterates.z.image, self.pool)
 
-    def gap(self, cost: float, bound: float) -> float:
-        """Return the gap relative to the cost."""
-        return relative_gap(cost, bound)
-
     def round(
         self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
     ) -> tuple[Ints, float]:
         """Return clusters and their cost."""
         return round_clusters(self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng)
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for attracting pairs in different clusters, 0 for the others."""
-        return separation(self.graph.ends, labels)

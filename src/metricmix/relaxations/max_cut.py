@@ -39,7 +39,7 @@ from metricmix.relaxations.solve import (
     RowGenerationState,
     solve,
 )
-from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph, separation
+from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph
 from metricmix.solvers.loop import RunOptions
 from metricmix.typing import Floats, Ints, Keys
 
@@ -286,7 +286,3 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
             self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng
         )
         return labels, -weight
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for the edges cut, 0 for the others."""
-        return separation(self.graph.ends, labels)

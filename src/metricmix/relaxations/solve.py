@@ -17,8 +17,9 @@ import numpy as np
 
 from metricmix.kernels.threads import ThreadPool, threads_for
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
+from metricmix.relaxations.weighted_graphs import separation
 from metricmix.solvers.loop import Certificate, RunOptions, Solver, check_run_options, run
-from metricmix.solvers.result import SolveResult, Status
+from metricmix.solvers.result import SolveResult, Status, relative_gap
 from metricmix.typing import AnyArray, Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
 
@@ -272,9 +273,9 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     def dual_bound(self, state: State) -> float:
         """Return the lower bound that the dual variables give."""
 
-    @abstractmethod
     def gap(self, cost: float, bound: float) -> float:
-        """Return the relative gap between the cost of a feasible point and a lower bound."""
+        """Return the gap between the cost of a feasible point and a bound, relative to the cost."""
+        return relative_gap(cost, bound)
 
     @abstractmethod
     def round(
@@ -282,9 +283,9 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     ) -> tuple[Ints, float]:
         """Return labels made of a feasible point, and their cost."""
 
-    @abstractmethod
     def lengths_of(self, labels: Ints) -> Floats:
-        """Return the feasible point that stands for labels."""
+        """Return the feasible point that stands for labels: 1 for edges between them, else 0."""
+        return separation(self.graph.ends, labels)
 
     def finish(self, state: State) -> None:
         """Improve the best feasible point once more, after the last step."""
@@ -353,15 +354,8 @@ def solve(
 ) -> Result:
     """Solve the linear program of a relaxation and round its solution.
 
-    Raises
-    ------
-    InputError
-        If an argument is not valid, or the problem does not fit into memory.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the gap is not reached.
+    Parameters, errors and warnings are those of the public functions, such as
+    :func:`~metricmix.relaxations.correlation_clustering.correlation_clustering`.
     """
     tol = check_number(tol, name="tol", low=0)
     trials = check_integer(trials, name="trials", low=relaxation.min_trials)

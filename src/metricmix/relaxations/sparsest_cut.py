@@ -42,10 +42,8 @@ from metricmix.relaxations.weighted_graphs import (
     DemandNetwork,
     WeightedGraph,
     read_weighted_graph,
-    separation,
 )
 from metricmix.solvers.loop import RunOptions
-from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 from metricmix.validation import as_float_array
 
@@ -336,19 +334,11 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
         """Return the bound of the flow so far."""
         return 0.0 if state.flow is None else self.congestion(state.flow)[1]
 
-    def gap(self, cost: float, bound: float) -> float:
-        """Return the gap relative to the cost."""
-        return relative_gap(cost, bound)
-
     def round(
         self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
     ) -> tuple[Ints, float]:
         """Return a cut and its ratio."""
         return round_sparse_cut(self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng)
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for the edges cut, 0 for the others."""
-        return separation(self.graph.ends, labels)
 
     def result(self, **fields: Any) -> SparsestCut:
         """Return the result, with the lengths scaled to cost `lp_objective`."""
