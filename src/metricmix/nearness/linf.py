@@ -40,19 +40,22 @@ __all__ = ["LInfinitySolver", "LInfinityState", "shortest_path_nodes"]
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Rounding error of a path length, as a share of the entry that the path is compared with."""
 
+PATIENCE = 2
+"""Steps without change, one of Newton's and one of bisection, after which a run has stalled."""
+
 
 @dataclass(kw_only=True)
 class LInfinityState(BestMetric):
     """The change t to try next, whether Newton's method chose it, and the largest infeasible t.
 
-    `repeats` says that the last step chose the same t again: no further step changes anything. The
-    lower bound comes from the triangles along the path `nodes`, all with the same `multiplier`.
+    `still` counts the steps since a bound changed. The lower bound comes from the triangles along
+    the path `nodes`, all with the same `multiplier`.
     """
 
     t: float = 0.0
     newton: bool = False
     infeasible: float = -math.inf
-    repeats: bool = False
+    still: int = 0
     nodes: Indices = field(default_factory=lambda: np.empty(0, np.int64))
     multiplier: float = 0.0
 
@@ -92,11 +95,15 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         self, state: LInfinityState, iteration: int, rng: np.random.Generator
     ) -> LInfinityState:
         """Close the lengths that t allows; go on to the t that the worst pair needs."""
-        t, problem = state.t, self.problem
-        longest = np.where(self.known, problem.d + t * self.per_unit, np.inf)
+        t, problem, bounds = state.t, self.problem, (state.lower, state.upper)
+        allowed = t * self.per_unit
+        longest = problem.d + allowed
+        # Sums that were rounded up would raise entries by more than t.
+        longest = np.where(longest - problem.d > allowed, np.nextafter(longest, 0.0), longest)
+        longest = np.where(self.known, longest, np.inf)
         if problem.upper is not None:
             longest = np.minimum(longest, problem.upper)
-        shortest = np.where(self.known, problem.d - t * self.per_unit, 0.0)
+        shortest = np.where(self.known, problem.d - allowed, 0.0)
         if problem.lower is not None:
             shortest = np.maximum(shortest, problem.lower)
         lengths = matrix_of(longest, problem.n)
@@ -104,7 +111,7 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         metric = pairs_of(closed)
         state = replace(self.offered(state, metric))
         lacking = shortest - metric
-        lacking -= ROUNDING * np.maximum(shortest, problem.d + t * self.per_unit)
+        lacking -= ROUNDING * np.maximum(shortest, problem.d + allowed)
         worst = int(lacking.argmax())
         room = state.upper - state.lower
         if lacking[worst] > 0.0:
@@ -118,7 +125,7 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         short = state.newton and state.upper - state.lower > 0.7 * room
         state.newton = state.infeasible < state.lower and not short
         state.t = state.lower if state.newton else 0.5 * (state.lower + state.upper)
-        state.repeats = state.t == t
+        state.still = state.still + 1 if bounds == (state.lower, state.upper) else 0
         return state
 
     def check(self, state: LInfinityState) -> tuple[LInfinityState, float]:
@@ -128,7 +135,7 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
     def status(self, state: LInfinityState) -> Status | None:
         """Stop when the gap is small enough, or as small as the arithmetic allows."""
         small = state.upper - state.lower <= ROUNDING * state.upper
-        stalled = Status.STALLED if small or state.repeats else None
+        stalled = Status.STALLED if small or state.still >= PATIENCE else None
         return super().status(state) or stalled
 
     def is_finite(self, state: LInfinityState) -> bool:
