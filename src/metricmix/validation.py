@@ -45,9 +45,10 @@ def check_square(
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
-    becomes float64. Masked entries count as NaN. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
-    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
-    `directed` only to those who can pass it, and calls rows by their ids if `items` are given.
+    becomes float64. A square array with n >= 1 rows, without NaN (or masked entries), symmetric up
+    to rounding unless `directed`, is what comes out; or an
+    :class:`~metricmix.exceptions.InputError`, which speaks of `directed` only to those who can pass
+    it, and calls rows by their ids if `items` are given.
     """
 
     def at(i: int, j: int) -> str:
@@ -157,8 +158,9 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             found=f"a sparse {type(values).__name__}",
             remedy=("a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"),
         )
+    values = unmasked(values)
     try:
-        array = np.asarray(unmasked(values))
+        array = np.asarray(values)
     except ValueError:
         raise InputError(
             argument=name, expected="rows of equal length", found="ragged ones"

@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import metricmix as mm
 from reference.closure import closure
 
-
 NORMS = ("decrease", "l2", "l1", "linf", "increase")
 
 

@@ -1,4 +1,4 @@
-"""Laws of filled entries, for whatever dissimilarities and unknown pairs hypothesis comes up with."""
+"""Laws of filled entries, for whatever dissimilarities hypothesis comes up with."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ def dissimilarities(draw, largest=9):
     return D + D.T, unknown | unknown.T
 
 
-@st.composite
-def metrics(draw, largest=9):
-    D, unknown = draw(dissimilarities(largest))
-    return mm.project(mm.project(D)), unknown
+def metric_of(D):
+    """The closure of the closure: free of rounding errors of sums."""
+    return mm.project(mm.project(D))
 
 
-@given(case=metrics())
+@given(case=dissimilarities())
 @few
 def test_known_entries_stay_and_the_others_lie_inside_their_intervals(case):
-    d, unknown = case
+    d, unknown = metric_of(case[0]), case[1]
     metric, filled, allowed = fill_unknown(d, unknown)
     np.testing.assert_array_equal(metric[~unknown], d[~unknown])
     assert mm.is_metric(metric, tol=1e-12)
@@ -48,10 +47,10 @@ def test_known_entries_stay_and_the_others_lie_inside_their_intervals(case):
     assert (d[tuple(filled.T)] <= high * (1 + 1e-12)).all()
 
 
-@given(case=metrics(), data=st.data())
+@given(case=dissimilarities(), data=st.data())
 @few
 def test_a_single_unknown_entry_is_the_midpoint(case, data):
-    d, _ = case
+    d = metric_of(case[0])
     i, j = data.draw(st.permutations(range(len(d))))[:2]
     unknown = np.zeros(d.shape, bool)
     unknown[i, j] = unknown[j, i] = True
@@ -62,10 +61,10 @@ def test_a_single_unknown_entry_is_the_midpoint(case, data):
     assert metric[i, j] == pytest.approx((low + high) / 2, abs=1e-11)
 
 
-@given(case=metrics(), data=st.data(), power=st.integers(-20, 20))
+@given(case=dissimilarities(), data=st.data(), power=st.integers(-20, 20))
 @few
 def test_names_of_items_and_units_do_not_matter(case, data, power):
-    d, unknown = case
+    d, unknown = metric_of(case[0]), case[1]
     order = np.array(data.draw(st.permutations(range(len(d)))))
     grid = np.ix_(order, order)
     metric = fill_unknown(d, unknown).metric

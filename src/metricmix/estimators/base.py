@@ -247,7 +247,9 @@ class MixtureEstimator(BaseEstimator):
         """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
         missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
         finite = "allow-nan" if missing else True
-        return validate_data(self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options)
+        return validate_data(
+            self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
+        )
 
     # -- what was learned --------------------------------------------------------------------------
 

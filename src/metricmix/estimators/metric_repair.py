@@ -140,8 +140,8 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : (n, n) array
-            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. NaN is an unknown
-            entry, inf is no edge.
+            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. NaN is unknown,
+            inf is no edge.
         y : ignored
 
         Raises
@@ -260,9 +260,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return d
         # d(x, u) <= d(x, j) + d(j, u) for known d(x, u), and d(u, j) <= d(x, u) + d(x, j). The
         # midpoints are a metric: a triangle has a known side, that between two items of the fit.
-        low = -min_plus(
-            np.where(np.isfinite(rows), -d, np.inf), self.metric_.T, n_jobs=self.n_jobs
-        )
+        low = -min_plus(np.where(np.isfinite(rows), -d, np.inf), self.metric_.T, n_jobs=self.n_jobs)
         if not self.directed:
             low = np.maximum(low, -min_plus(d, -self.metric_, n_jobs=self.n_jobs))
         return np.where(unknown, d - 0.5 * (d - np.clip(low, 0, d)), d)

@@ -552,7 +552,7 @@ class Reader:
         require(shape == wanted, "expected a digest of every row, unless norm is 'decrease'")
         pairs, sides = estimator.filled_, (len(estimator.filled_), 2)
         sound = pairs.shape == estimator.allowed_.shape == sides
-        sound = sound and ((pairs >= 0) & (pairs < n)).all()
+        sound = sound and bool(((pairs >= 0) & (pairs < n)).all())
         require(sound, "expected an interval for each filled pair of items")
 
     def restore_learner(

@@ -38,6 +38,9 @@ MARGIN = 1 / 8
 ROUNDING = 512 * float(np.finfo(np.float64).eps)
 """Rounding error of path lengths, as a share of the largest length."""
 
+NARROW = 2 / MARGIN
+"""Intervals up to this many rounding errors wide count as a single value."""
+
 
 class FilledMetric(NamedTuple):
     """A metric whose unknown entries were filled.
@@ -110,7 +113,7 @@ def fill_unknown(
     floor = np.where(unknown, 0.0 if lower is None else lower, metric)
     low = smallest_entries(floor, high, directed, n_jobs)
     low = np.where(unknown, np.clip(low, 0.0, high), high)
-    low = np.where(high - low > rounding, low, high)
+    low = np.where(high - low > NARROW * rounding, low, high)
     pairs = np.argwhere(unknown if directed else np.triu(unknown))
     places = tuple(pairs.T)
     allowed = np.stack([low[places], high[places]], axis=1)

@@ -113,9 +113,10 @@ def kneighbors_graph(
     """Return the k-nearest-neighbour graph of the path metric as a sparse (n, n) array.
 
     Row v holds the distances from v to its k nearest items, as in
-    :func:`sklearn.neighbors.kneighbors_graph`; fewer, if it reaches fewer items. It suits whatever takes a precomputed sparse graph,
-    without an n × n matrix: DBSCAN and neighbours; t-SNE if k is at least three times its
-    perplexity plus two; HDBSCAN if `symmetric`, and connected (take a larger k if it is not).
+    :func:`sklearn.neighbors.kneighbors_graph`; fewer, if it reaches fewer items. It suits whatever
+    takes a precomputed sparse graph, without an n × n matrix: DBSCAN and neighbours; t-SNE if k is
+    at least three times its perplexity plus two; HDBSCAN if `symmetric`, and connected (take a
+    larger k if it is not).
 
     Parameters
     ----------
