@@ -73,9 +73,11 @@ DOORS = {
     "features": mm.dissimilarity.features,
     "features, nan_euclidean": lambda D: mm.dissimilarity.features(D, "nan_euclidean"),
     "mahalanobis": lambda D: mm.dissimilarity.mahalanobis(PLAIN, D),
-    "correlation_clustering": lambda D: nearness.correlation_clustering(D - 3.0).labels,
-    "sparsest_cut": lambda D: nearness.sparsest_cut(D).labels,
-    "max_cut": lambda D: nearness.max_cut(D).labels,
+    "correlation_clustering": lambda D: (
+        nearness.correlation_clustering(D - 3.0, random_state=0).labels
+    ),
+    "sparsest_cut": lambda D: nearness.sparsest_cut(D, random_state=0).labels,
+    "max_cut": lambda D: nearness.max_cut(D, random_state=0).labels,
     "MetricMixture": mixture,
     "MetricMixture of an array of sources": lambda D: mixture(np.ma.dstack([PLAIN, D])),
     "MetricMixture of a table": lambda D: mixture(D, sources=["euclidean"]),

@@ -36,7 +36,7 @@ __all__ = ["NORMS", "ClosedForm", "NearnessResult", "nearest_metric", "refine_li
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
-CLOSURE_BYTES, ASCENT_BYTES = 130, 300
+CLOSURE_BYTES, ASCENT_BYTES = 120, 300
 """Memory per entry of D that solvers take at most, without and with duals; measured."""
 
 

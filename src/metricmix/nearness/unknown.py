@@ -99,8 +99,8 @@ def fill_unknown(
     >>> unknown = np.zeros((3, 3), bool)
     >>> unknown[0, 2] = unknown[2, 0] = True
     >>> found = fill_unknown(d, unknown)
-    >>> found.metric[0, 2], found.allowed  # between 3 - 2 and 3 + 2
-    (3.0, array([[1., 5.]]))
+    >>> found.metric[0], found.allowed  # between 3 - 2 and 3 + 2
+    (array([0., 2., 3.]), array([[1., 5.]]))
     """
     if not unknown.any():
         return FilledMetric(metric, np.empty((0, 2), np.int64), np.empty((0, 2)))
@@ -112,22 +112,22 @@ def fill_unknown(
     rounding = ROUNDING * float(high.max())
     floor = np.where(unknown, 0.0 if lower is None else lower, metric)
     low = smallest_entries(floor, high, directed, n_jobs)
-    low = np.where(unknown, np.clip(low, 0.0, high), high)
-    low = np.where(high - low > NARROW * rounding, low, high)
+    np.clip(low, 0.0, high, out=low)
+    single = ~unknown | (high - low <= NARROW * rounding)
+    low[single] = high[single]
     pairs = np.argwhere(unknown if directed else np.triu(unknown))
     places = tuple(pairs.T)
     allowed = np.stack([low[places], high[places]], axis=1)
     width = high - low
     del low
     floor = high - (1.0 - MARGIN) * width
-    below = np.full(width.shape, 0.5)  # 1 - t
+    below = np.full(width.shape, np.float32(0.5))  # 1 - t, a power of two
     while True:
-        lengths = high - below * width
-        filled = closed(lengths.copy())
+        filled = closed(high - below * width)
         if not np.any(floor - filled > rounding):
             break
         needed = smallest_entries(floor, filled, directed, n_jobs)
-        short = (width > 0) & (needed > lengths + rounding)
+        short = (width > 0) & (needed > high - below * width + rounding)
         if not np.any(below[short] > ROUNDING):
             break
         below[short] *= 0.5
@@ -142,6 +142,8 @@ def smallest_entries(
     If an entry of the metric d became smaller than that, some shortest path would be shorter than
     its floor f.
     """
-    back = np.ascontiguousarray(metric.T)
-    entries = -min_plus(min_plus(back, -floor, n_jobs=n_jobs), back, n_jobs=n_jobs)
-    return entries if directed else np.maximum(entries, entries.T)  # they may differ by rounding
+    back = np.ascontiguousarray(metric.T) if directed else metric
+    entries = min_plus(min_plus(back, -floor, n_jobs=n_jobs), back, n_jobs=n_jobs)
+    if not directed:
+        entries = np.minimum(entries, entries.T)  # they may differ by rounding
+    return np.negative(entries, out=entries)
