@@ -24,6 +24,7 @@ __all__ = [
     "check_square",
     "check_table",
     "symmetrized",
+    "unmasked",
 ]
 
 SYMMETRY_TOLERANCE = 1e-9
@@ -44,8 +45,9 @@ def check_square(
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
-    becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding (1e-9 of
-    the largest entry, 1e-6 in float32) unless `directed`, is what comes out; or an
+    becomes float64. A square array with n >= 1 rows, without NaN (or masked entries), symmetric up
+    to rounding (1e-9 of the largest entry, 1e-6 in float32) unless `directed`, is what comes out;
+    or an
     :class:`~metricmix.exceptions.InputError`, which speaks of `directed` only to those who can pass
     it, and calls rows by their ids if `items` are given.
     """
@@ -121,8 +123,35 @@ def symmetrized(array: NDArray[Any]) -> NDArray[Any]:
     return array if np.array_equal(array, array.T) else np.minimum(array, array.T)
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array of numbers as a plain one, with NaN in place of its masked entries.
+
+    Anything else is returned as it is. A list of masked rows counts as one masked array.
+
+    >>> unmasked(np.ma.masked_greater([[0, 1], [9, 0]], 5))
+    array([[ 0.,  1.],
+           [nan,  0.]])
+    """
+    if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
+        values = np.ma.array(values)
+    if not np.ma.isMaskedArray(values):
+        return values
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "fO":
+        raise InputError(
+            f"masked entries: expected an array of numbers, found dtype {values.dtype}"
+        )
+    return values.filled(np.nan)
+
+
 def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
-    """Return `values` as float32 or float64, uncopied where it is one of these already."""
+    """Return `values` as float32 or float64, uncopied where it is one of these already.
+
+    Masked entries of a masked array become NaN.
+    """
     if hasattr(values, "toarray"):  # scipy sparse: a zero may mean "no edge" or "distance 0"
         raise InputError(
             argument=name,
@@ -130,6 +159,7 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             found=f"a sparse {type(values).__name__}",
             remedy=("a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"),
         )
+    values = unmasked(values)
     try:
         array = np.asarray(values)
     except ValueError:

@@ -26,7 +26,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import check_square
+from metricmix.validation import check_square, unmasked
 
 __all__ = [
     "SCALINGS",
@@ -187,7 +187,7 @@ class ComputedSource(Source):
         return self._checked(self._pairs(i, j), "values", (len(i),))
 
     def _checked(self, values: AnyArray, what: str, shape: tuple[int, ...]) -> AnyArray:
-        values = np.asarray(values)
+        values = np.asarray(unmasked(values))
         label = f"source {self.name!r}" if self.name else "computed source"
         if values.shape != shape:
             raise InputError(
@@ -315,7 +315,7 @@ def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) 
             sample = source.rows(some)[:, some]
             check_square(sample, name=f"{name}, a sample of it", directed=directed)
         return source
-    matrix = check_square(source, name=name, directed=directed) if validate else source
+    matrix = check_square(source, name=name, directed=directed) if validate else unmasked(source)
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)

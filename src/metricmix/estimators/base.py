@@ -35,7 +35,7 @@ from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice
+from metricmix.validation import check_choice, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,7 +247,9 @@ class MixtureEstimator(BaseEstimator):
         """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
         missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
         finite = "allow-nan" if missing else True
-        return validate_data(self, X, accept_sparse="csr", ensure_all_finite=finite, **options)
+        return validate_data(
+            self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
+        )
 
     # -- what was learned --------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array
+from metricmix.validation import as_float_array, unmasked
 
 __all__ = [
     "FeatureInput",
@@ -177,6 +177,7 @@ class PrecomputedInput(Input):
 
     def as_array(self, X: Any, *, square: bool = False) -> AnyArray:
         """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
+        X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
                 "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "

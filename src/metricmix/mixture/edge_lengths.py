@@ -175,6 +175,7 @@ def edge_lengths(
     Parameters
     ----------
     lengths : DissimilarityStack, (n, n) array, or EdgeLengths
+        In a matrix, inf is no edge.
     mixture : Mixture, solver result, array of R weights, or mapping of source names to weights
         Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
         entries are the lengths.
@@ -198,7 +199,7 @@ def edge_lengths(
             argument="mixture",
             remedy="a matrix of edge lengths takes none",
         )
-    w = check_square(lengths, name="lengths", directed=directed)
+    w = check_square(lengths, name="lengths", directed=directed, allow_infinite=True)
     return lengths_of(w if directed else symmetrized(w), directed=directed)
 
 

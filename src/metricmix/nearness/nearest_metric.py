@@ -25,17 +25,18 @@ from metricmix.nearness.problem import (
     read_problem,
     tighten_bounds,
 )
+from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.solvers.loop import RunOptions, check_run_options, run
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.typing import Floats, Ints
-from metricmix.validation import check_choice, check_number, check_square
+from metricmix.typing import Floats, Indices, Ints
+from metricmix.validation import as_float_array, check_choice, check_number, check_square
 
 __all__ = ["NORMS", "ClosedForm", "NearnessResult", "nearest_metric", "refine_linf"]
 
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
-CLOSURE_BYTES, ASCENT_BYTES = 100, 300
+CLOSURE_BYTES, ASCENT_BYTES = 120, 300
 """Memory per entry of D that solvers take at most, without and with duals; measured."""
 
 
@@ -65,6 +66,9 @@ class NearnessResult(SolveResult):
     triangles, multipliers : (T, 3) and (T,) arrays
         Constraints (i, j, k), :math:`x_{ij} - x_{ik} - x_{kj} \le 0`, and their Lagrange
         multipliers z > 0, which prove the lower bound; see the notes.
+    filled, allowed : (F, 2) arrays
+        The unknown pairs (i, j), i < j, and the smallest and largest distance that each can have,
+        given all other entries of `metric` and the bounds.
 
     Notes
     -----
@@ -110,6 +114,8 @@ class NearnessResult(SolveResult):
     gap: float
     triangles: Ints
     multipliers: Floats
+    filled: Indices
+    allowed: Floats
 
 
 def nearest_metric(
@@ -144,12 +150,12 @@ def nearest_metric(
     Parameters
     ----------
     D : (n, n) array
-        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN is a missing entry. An asymmetry
-        of up to 1e-9 of the largest entry counts as rounding (the entry below the diagonal is
-        taken), except for fixed entries.
+        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN, or a masked entry of a masked
+        array, is unknown. An asymmetry of up to 1e-9 of the largest entry counts as rounding (the
+        entry below the diagonal is taken), except for fixed entries.
     norm : {"l2", "l1", "linf", "decrease", "increase"}
     weights : (n, n) array, optional
-        w >= 0, symmetric; 0 is a missing entry. Default 1.
+        w >= 0, symmetric; where it is 0, the entry is unknown. Default 1.
     tol : float
         Stop when the gap, ``(objective - lower_bound) / objective``, is at most this.
     lower, upper : number or (n, n) array, optional
@@ -177,7 +183,7 @@ def nearest_metric(
     Raises
     ------
     InputError
-        If an argument is invalid, no metric satisfies the bounds, missing entries leave two items
+        If an argument is invalid, no metric satisfies the bounds, unknown entries leave two items
         without a path, or the problem does not fit into memory.
     CheckpointError
         If the checkpoint is damaged or belongs to another problem.
@@ -189,7 +195,11 @@ def nearest_metric(
 
     Notes
     -----
-    Missing entries are filled: along shortest paths at first, then as the solver moves them.
+    Unknown entries have no part in f. When the others are found, each unknown one gets a central
+    value of the interval that the triangle inequality allows (`result.allowed`): the midpoint, or
+    one near it where the midpoints are no metric; see :mod:`~metricmix.nearness.unknown`. That is
+    the same for all norms.
+
     ``"linf"`` has many solutions; this is the largest one. :func:`refine_linf` finds one that
     changes little else.
 
@@ -225,8 +235,9 @@ def nearest_metric(
     objective = problem.objective_unit * state.upper
     if len(outcome.trace):  # the end of an unfinished run may have found a better metric
         outcome.trace.objective[-1] = objective
+    metric, filled, allowed = fill_pairs(problem, state.metric, n_jobs)
     return NearnessResult(
-        metric=problem.unit * matrix_of(state.metric, problem.n),
+        metric=problem.unit * metric,
         objective=objective,
         lower_bound=problem.objective_unit * min(state.lower, state.upper),
         gap=solver.gap(state),
@@ -235,7 +246,21 @@ def nearest_metric(
         trace=outcome.trace,
         triangles=triangles,
         multipliers=problem.multiplier_unit * multipliers,
+        filled=filled,
+        allowed=problem.unit * allowed,
     ).warn_unless_converged()
+
+
+def fill_pairs(problem: NearnessProblem, metric: Floats, n_jobs: int | None) -> FilledMetric:
+    """Return a metric, given as pairs, with central values for the entries without weight."""
+    n, bounds = problem.n, (problem.lower, problem.upper)
+    unknown = np.zeros((n, n), bool)
+    if problem.missing:
+        unknown = matrix_of((problem.w == 0).astype(float), n) > 0
+        lower, upper = (None if bound is None else matrix_of(bound, n) for bound in bounds)
+    else:
+        lower = upper = None
+    return fill_unknown(matrix_of(metric, n), unknown, lower=lower, upper=upper, n_jobs=n_jobs)
 
 
 def solver_for(
@@ -316,7 +341,7 @@ def refine_linf(
     Parameters
     ----------
     D : (n, n) array
-        Dissimilarities; NaN is a missing entry.
+        Dissimilarities; NaN is an unknown entry.
     result : NearnessResult
         Of ``nearest_metric(D, "linf")`` without weights and bounds; t is its objective.
     tol : float
@@ -339,9 +364,9 @@ def refine_linf(
     >>> mm.nearness.refine_linf(D, result).metric[3].round(2)
     array([3., 3., 3., 0.])
     """
-    D = np.asarray(D, np.float64)
+    D = as_float_array(D, name="D").astype(np.float64)
     most = result.objective * (1.0 + 1e-12)
     refined = nearest_metric(
         D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
     )
-    return replace(result, metric=refined.metric)
+    return replace(result, metric=refined.metric, allowed=refined.allowed)

@@ -28,7 +28,7 @@ from metricmix.paths.all_pairs import close_in_place
 from metricmix.solvers.loop import Certificate, Solver
 from metricmix.solvers.result import Status, relative_gap
 from metricmix.typing import Floats, Ints
-from metricmix.validation import as_float_array, check_square
+from metricmix.validation import as_float_array, check_square, unmasked
 
 __all__ = [
     "LARGEST",
@@ -410,7 +410,7 @@ def read_bounds(
     if high is not None:
         high = np.where(high > LARGEST, np.inf, high)
     if fixed is not None:
-        mask = np.asarray(fixed)
+        mask = np.asarray(unmasked(fixed))  # masked entries make it an array of floats: refused
         if mask.dtype != bool or mask.shape != (n, n):
             raise InputError(
                 argument="fixed",

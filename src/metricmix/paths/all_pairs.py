@@ -39,7 +39,7 @@ from metricmix.kernels.minplus import (
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square
+from metricmix.validation import as_float_array, check_square
 
 __all__ = [
     "close_block",
@@ -178,7 +178,7 @@ def impute_missing(D: ArrayLike, directed: bool = False, *, n_jobs: int | None =
            [1., 0., 4.],
            [5., 4., 0.]])
     """
-    given = np.array(D, np.float64)
+    given = np.array(as_float_array(D, name="D"), np.float64)
     missing = np.isnan(given)
     lengths = np.where(missing, np.inf, np.maximum(given, 0.0))
     np.fill_diagonal(lengths, 0.0)

@@ -44,6 +44,7 @@ CHECK_KEYS = {
     "blame",
 }
 REPAIR_KEYS = {
+    "filled_entries",
     "file",
     "out",
     "norm",
@@ -482,7 +483,37 @@ def test_repair_fills_what_is_missing(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "none of 188 entries changed" in result.output
     assert "unknown entries filled: 2" in result.output
-    assert is_metric(read_matrix(tmp_path / "out.csv").values)
+    metric = read_matrix(tmp_path / "out.csv").values
+    assert is_metric(metric)
+    for i, j in ((3, 5), (0, 19)):
+        listed = rf"{NAMES[i]} – {NAMES[j]}: (\S+), allowed from (\S+) to (\S+)"
+        found = re.search(listed, result.output)
+        assert found is not None
+        value, low, high = map(float, found.groups())
+        assert low < value < high
+        assert value == pytest.approx(metric[i, j], rel=1e-5)
+        assert value == pytest.approx((low + high) / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf", "decrease", "increase"])
+def test_repair_of_one_empty_cell(norm: str, tmp_path: Path) -> None:
+    """Two items that nobody compared do not become identical."""
+    (tmp_path / "cell.csv").write_text(",a,b,c\na,0,1,\nb,1,0,1\nc,,1,0\n")
+    out = tmp_path / "out.csv"
+    result = call("repair", tmp_path / "cell.csv", "-o", out, "--norm", norm, "--json")
+    assert result.exit_code == 0
+    assert read_matrix(out).values[0].tolist() == [0, 1, 1]
+    (entry,) = json.loads(result.output)["filled_entries"]
+    assert entry == {"items": ["a", "c"], "value": 1.0, "allowed": [0.0, 2.0]}
+
+
+def test_repair_lists_few_filled_entries(tmp_path: Path) -> None:
+    d = points(20)
+    d[0, 2:9] = d[2:9, 0] = np.nan
+    write_matrix(tmp_path / "holes.npy", d)
+    result = call("repair", tmp_path / "holes.npy", "-o", tmp_path / "out.npy")
+    assert result.output.count("allowed from") == 5
+    assert "these have the widest range of 7; --json lists all" in result.output
 
 
 @pytest.mark.parametrize(
