@@ -515,6 +515,9 @@ def test_bad_input():
         mm.minimize_metric(lambda d: d, noise(4), "projected")
     with pytest.raises(InputError, match="method"):
         mm.minimize_metric(objective, noise(4), "splitting")
+    for method in ("paths", "projected"):
+        with pytest.raises(InputError, match=r"objective: its centre is one of weights"):
+            mm.minimize_metric(objective.centred([1.0]), noise(4), method)
 
 
 # -- starts of any size --------------------------------------------------------------------------
