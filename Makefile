@@ -24,7 +24,7 @@ demo: $(STAMP) ## learn a metric on embedded data; prints a table, writes a pict
 	$(BIN)/metricmix demo
 
 test: $(STAMP) ## the tests, docstring examples included
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: $(STAMP) ## the slow tests only
 	$(BIN)/python -m pytest -m slow

@@ -81,12 +81,15 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
 
 
 @contextmanager
-def signals_blocked() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the block ends, where the system can."""
+def signals_blocked(*signals: signal.Signals) -> Iterator[None]:
+    """Delay signals, by default SIGINT and SIGTERM, until the block ends, where the system can.
+
+    Processes and threads that are started within the block never receive them.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals or (signal.SIGINT, signal.SIGTERM))
     try:
         yield
     finally:

@@ -319,7 +319,7 @@ def test_interrupted_inside_compiled_code():
         graph = nx.gnp_random_graph(300, 0.2, seed=0)
         for solve in (mm.nearness.correlation_clustering, mm.nearness.max_cut):
             solve(graph, max_iter=2, random_state=0)  # compiles
-            for later in (0.05, 0.2, 0.45):
+            for later in (0.05, 0.3):
                 started = []
                 def first(progress):
                     if not started:
@@ -332,7 +332,7 @@ def test_interrupted_inside_compiled_code():
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["INTERRUPTED"] * 6
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["INTERRUPTED"] * 4
 
 
 def test_clusters_that_cost_nothing():

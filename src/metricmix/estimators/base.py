@@ -54,7 +54,7 @@ __all__ = [
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
-OWN = ("beta", "centre", "constraint", "max_iter", "method", "n_jobs", "projection")
+OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
 START = 4.0
 """Sum of the initial weights: as sharp as a softmax over distances of mean 1 should be."""
@@ -325,6 +325,8 @@ class MixtureLearner(MixtureEstimator):
                 trace=Trace(),
                 mixture=mixture,
             )
+        if self.shrink_to == "equal":
+            objective = objective.centred(equal)
         defaults: dict[str, Any] = {"start": equal, "verbose": self.verbose}
         if "random_state" not in options:
             defaults["random_state"] = seed_of(self.random_state)
@@ -345,7 +347,6 @@ class MixtureLearner(MixtureEstimator):
                 stack,
                 method,
                 beta=self.beta,
-                centre=equal if self.shrink_to == "equal" else None,
                 constraint=self.constraint,
                 projection=self.projection,
                 max_iter=self.max_iter,

@@ -143,7 +143,7 @@ def minimize_by_projection(
     options: RunOptions,
 ) -> SolveResult:
     """Minimise with the entries of the metric as variables; see :func:`minimize_metric`."""
-    check_objective(objective)
+    check_objective(objective, of_weights=False)
     start = check_square(
         X0, name="X0", allow_negative=True, require_zero_diagonal=False, offer_directed=False
     )

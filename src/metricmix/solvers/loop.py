@@ -243,16 +243,24 @@ def run(
     callback, path = options.get("callback"), options.get("checkpoint")
     # The digest of a large stack takes a while.
     file = None if path is None else Checkpoint(path, f"{solver.fingerprint()} {seed}")
-    resumed = file is not None and file.exists()
-    current = file.read(solver.state_type, rng) if file and resumed else Run(state=solver.init(rng))
+    resumed = file.read(solver.state_type, rng) if file and file.exists() else None
+    current = resumed or Run(state=solver.init(rng))
     now = time.perf_counter()
     started = now - current.seconds
     deadline = math.inf if time_limit is None else now + time_limit
     status: Status | None = None
     before_step: Any = None
+
+    def due(iteration: int) -> bool:
+        return iteration % check_every == 0 or iteration == max_iter
+
     with progress_bar(options.get("verbose", False), max_iter) as show:
         try:
-            status = solver.status(current.state) if resumed else look(solver, current, callback)
+            # The state of a checkpoint has been looked at, unless the interruption came just then.
+            if current.iteration in current.trace.iteration[-1:] or not due(current.iteration):
+                status = solver.status(current.state)
+            else:
+                status = look(solver, current, callback)
             while status is None:
                 if current.iteration >= max_iter:
                     status = Status.MAX_ITER if solver.tests_convergence else Status.COMPLETED
@@ -269,7 +277,7 @@ def run(
                     status = Status.DIVERGED
                     break
                 current.seconds = time.perf_counter() - started
-                if current.iteration % check_every == 0 or current.iteration == max_iter:
+                if due(current.iteration):
                     status = look(solver, current, callback)
                     show(current.iteration, current.trace.objective[-1])
                     if file and status is None:

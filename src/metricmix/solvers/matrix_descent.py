@@ -275,7 +275,7 @@ def descend_along_paths(
         With `metric`, a metric to rounding, and the exact `objective` at it.
     """
     check_run_options(options)
-    check_objective(objective)
+    check_objective(objective, of_weights=False)
     rng, seed = check_random_state(random_state)
     X = check_square(
         X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False

@@ -42,20 +42,20 @@ def minimize(
     start: Mixture | ArrayLike | None = None,
     constraint: str | None = None,
     projection: bool = True,
-    centre: Mixture | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     **options: Unpack[RunOptions],
 ) -> SolveResult:
     r"""Learn the weights of a mixture of dissimilarities.
 
-    .. math:: \min_{\alpha \in C} \; \sum_t p_t \, g_t(d(\alpha)) + \rho \lVert\alpha\rVert^2,
+    .. math:: \min_{\alpha \in C} \; \sum_t p_t \, g_t(d(\alpha)) + \rho \lVert\alpha - c\rVert^2,
               \qquad d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
 
     Parameters
     ----------
     objective : Objective
-        What to minimise: see :mod:`metricmix.objectives`.
+        What to minimise: see :mod:`metricmix.objectives`. The centre c of its ridge is 0, or that
+        of :meth:`Objective.centred <metricmix.objectives.Objective.centred>`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
     method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"} or solver
@@ -87,9 +87,6 @@ def minimize(
         Whether the objective is that of the metric d = P(w). If False it is that of the edge
         lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
         many thousands of items take milliseconds; see :mod:`metricmix.solvers.problem`.
-    centre : Mixture or array of R weights, optional
-        Centre of the ridge, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in the paper.
-        Equal weights are a good centre where there is little to learn from.
     random_state : int or Generator, optional
         Seed; the same seed gives the same result, bit for bit, on one machine.
     n_jobs : int, optional
@@ -162,7 +159,7 @@ def minimize(
         check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
         check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
         n_jobs,
-        None if centre is None else weights_on(stack, centre),
+        None if objective.centre is None else weights_on(stack, objective.centre),
     )
     equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
     bound = solver.bind(problem, equal if start is None else weights_on(stack, start))

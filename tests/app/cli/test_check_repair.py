@@ -751,7 +751,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("later", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize(
+    "later",
+    [pytest.param(0.5, marks=pytest.mark.slow), 1.5, pytest.param(3.0, marks=pytest.mark.slow)],
+)
 def test_interrupted_at_any_time(later: float, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", random_matrix(400))
     out = tmp_path / "out.npy"
@@ -784,36 +787,37 @@ def test_interrupted_at_any_time(later: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_progress_on_a_terminal(quiet: bool, hard: Path, tmp_path: Path) -> None:
+def test_progress_on_a_terminal(
+    quiet: bool,
+    hard: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ours, theirs = pty.openpty()
     more = ("--quiet",) if quiet else ()
-    done = subprocess.run(
-        [sys.executable, "-m", "metricmix", "repair", hard, "-o", tmp_path / "out.npy", *more],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm"},
-    )
-    os.set_blocking(ours, False)
-    try:
-        shown = os.read(ours, 100_000)
-    except BlockingIOError:
-        shown = b""
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with pytest.raises(SystemExit) as left:
+            main(["repair", str(hard), "-o", str(tmp_path / "out.npy"), *more])
+        os.set_blocking(ours, False)
+        try:
+            shown = os.read(ours, 100_000)
+        except BlockingIOError:
+            shown = b""
     os.close(ours)
-    os.close(theirs)
-    assert done.returncode == 0
+    printed = capsys.readouterr().out
+    assert left.value.code == 0
     assert (b"gap" in shown) == (not quiet)
-    assert (done.stdout == b"") == quiet
-    assert b"round" not in done.stdout
+    assert (printed == "") == quiet
+    assert "round" not in printed
 
 
-def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "metricmix", "repair", hard, "-o", tmp_path / "out.npy", "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "FORCE_COLOR": "1"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = call("repair", hard, "-o", tmp_path / "out.npy", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert set(json.loads(done.stdout)) == REPAIR_KEYS
 
 
