@@ -1,11 +1,21 @@
-"""Parallel loops over kernels on plain Python threads."""
+"""Parallel loops over kernels on plain Python threads, and the deadline that stops them.
+
+Compiled code can neither read the clock nor see Ctrl-C. So no kernel call takes long: loops call
+kernels task by task, or slice by slice, and read the clock in between (:func:`check_time`). When
+the time is up, :class:`TimeUp` is raised there. :func:`metricmix.solvers.loop.run` catches it.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import TypeVar
@@ -15,13 +25,113 @@ import numpy as np
 
 from metricmix.exceptions import InputError
 
-__all__ = ["ThreadPool", "effective_threads", "in_threads", "row_ranges", "threads_for"]
+__all__ = [
+    "Deadline",
+    "ThreadPool",
+    "TimeUp",
+    "check_time",
+    "effective_threads",
+    "in_threads",
+    "row_ranges",
+    "stop_after",
+    "threads_for",
+    "time_is_up",
+    "use_deadline",
+]
 
 WORTHWHILE = 256
 """Smallest n for which a pass over n × n entries is split over threads."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
+
+
+# -- the deadline ---------------------------------------------------------------------------------
+
+OVERTIME_SHARE, OVERTIME = 0.05, 0.2
+"""Time that work in progress gets after a limit, as a share of it and in seconds. Limits may be
+exceeded by a tenth and a second; the rest is for the end of a run and for slow machines."""
+
+
+class TimeUp(Exception):  # noqa: N818 (nothing has gone wrong)
+    """The deadline has passed, or another thread has failed: leave the work as it is."""
+
+
+@dataclass
+class Deadline:
+    """When to stop, as values of the clock.
+
+    Attributes
+    ----------
+    end : float
+        No new work begins after this.
+    last : float
+        Work in progress is given up after this.
+    stopped : bool
+        Whether another thread has failed or was interrupted.
+    outer : Deadline, optional
+        That of the thread that started this one.
+    """
+
+    end: float = math.inf
+    last: float = math.inf
+    stopped: bool = False
+    outer: Deadline | None = None
+
+    def has_passed(self) -> bool:
+        """Return whether to give up work in progress."""
+        over = self.last < math.inf and time.perf_counter() >= self.last
+        return over or self.stopped or (self.outer is not None and self.outer.has_passed())
+
+
+_deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def stop_after(seconds: float | None) -> Iterator[Deadline]:
+    """Give the work inside so many seconds; None is no limit. Of nested limits the first counts.
+
+    >>> with stop_after(60.0):
+    ...     time_is_up()
+    False
+    """
+    deadline = _within(_deadline.get())
+    if seconds is not None:
+        end = time.perf_counter() + seconds
+        last = end + OVERTIME_SHARE * seconds + OVERTIME
+        deadline.end, deadline.last = min(deadline.end, end), min(deadline.last, last)
+    with use_deadline(deadline):
+        yield deadline
+
+
+def _within(outer: Deadline | None) -> Deadline:
+    """Return a deadline that passes with another one, and can be stopped by itself."""
+    return Deadline() if outer is None else Deadline(outer.end, outer.last, outer=outer)
+
+
+@contextmanager
+def use_deadline(deadline: Deadline) -> Iterator[None]:
+    """Make this the deadline of the work inside, whatever the one outside is."""
+    token = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def time_is_up() -> bool:
+    """Return whether the deadline has passed, for loops that can end at any time."""
+    deadline = _deadline.get()
+    return deadline is not None and deadline.has_passed()
+
+
+def check_time() -> None:
+    """Raise TimeUp if the deadline has passed."""
+    if time_is_up():
+        raise TimeUp
+
+
+# -- threads --------------------------------------------------------------------------------------
 
 
 @cache
@@ -62,11 +172,8 @@ def in_threads(
     The results come in the order of the tasks, so nothing depends on the number of threads.
     """
     work = list(tasks)
-    threads = min(effective_threads(n_jobs), len(work))
-    if threads <= 1:
-        return [function(task) for task in work]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, work))
+    with ThreadPool(min(effective_threads(n_jobs), len(work))) as pool:
+        return pool.run(function, work)
 
 
 class ThreadPool:
@@ -78,7 +185,7 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        self._pool = ThreadPoolExecutor(max(1, self.threads - 1))
+        self._pool: ThreadPoolExecutor | None = None  # made when first needed
 
     def __enter__(self) -> ThreadPool:
         return self
@@ -89,33 +196,60 @@ class ThreadPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
 
-    def run(self, function: Callable[[T], Result], tasks: Sequence[T]) -> list[Result]:
-        """Return ``[function(task) for task in tasks]``; idle threads take the next task."""
+    def run(
+        self, function: Callable[[T], Result], tasks: Sequence[T], *, partial: bool = False
+    ) -> list[Result]:
+        """Return ``[function(task) for task in tasks]``; idle threads take the next task.
+
+        With `partial`, the results of the tasks that are done when the time is up, if any are.
+
+        Raises
+        ------
+        TimeUp
+            If the deadline passes. Then, and after any other error or Ctrl-C, all threads stop at
+            their next task or :func:`check_time`, before this returns.
+        """
         if self.threads == 1 or len(tasks) == 1:
-            return [function(task) for task in tasks]
+            results: list[Result] = []
+            try:
+                for task in tasks:
+                    check_time()
+                    results.append(function(task))
+            except TimeUp:
+                if not (partial and results):
+                    raise
+            return results
+        deadline = _within(_deadline.get())
         left = deque(enumerate(tasks))
         done: dict[int, Result] = {}
 
         def work() -> None:
-            while True:
-                try:
-                    place, task = left.popleft()
-                except IndexError:
-                    return
-                done[place] = function(task)
+            with use_deadline(deadline):
+                while left:
+                    check_time()
+                    try:
+                        place, task = left.popleft()
+                    except IndexError:  # another thread took the last one
+                        return
+                    done[place] = function(task)
 
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads - 1)
         others = [self._pool.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
         try:
             work()
-        finally:  # no task keeps running in the background after an error
+            for other in others:
+                other.result()
+        except BaseException as error:  # no task keeps running in the background
+            deadline.stopped = True
             left.clear()
-            errors = [other.exception() for other in others]
-        for error in errors:
-            if error is not None:
-                raise error
-        return [done[place] for place in range(len(tasks))]
+            wait(others)
+            if not (partial and done and isinstance(error, TimeUp)):
+                raise
+        return [done[place] for place in sorted(done)]
 
 
 def row_ranges(n: int, unit: int, parts: int, triangle: bool = False) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from metricmix.exceptions import InputError, is_interruption
+from metricmix.kernels.threads import Deadline, TimeUp, stop_after, use_deadline
 from metricmix.solvers.checkpoint import Checkpoint, Run
 from metricmix.solvers.result import Status, Trace
 from metricmix.typing import Floats
@@ -32,11 +33,13 @@ __all__ = [
     "RunOptions",
     "Solver",
     "check_run_options",
+    "finish",
     "progress_bar",
     "run",
 ]
 
 State = TypeVar("State")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class RunOptions(TypedDict, total=False):
     max_iter : int, optional
         Iterations; the default depends on the solver.
     time_limit : float, optional
-        Seconds from now after which to stop with the best so far; a resumed run has them anew.
+        Seconds after which to stop with the best so far, from the call on; a resumed run has them
+        anew. Solvers read the clock inside iterations too: a call takes at most a tenth and a
+        second longer. The first call in a process may also load or compile code.
     check_every : int, optional
         Iterations between two checks: a trace entry, the callback, the tests for stopping.
         Default: about 100 checks for stochastic solvers, else every iteration.
@@ -166,13 +171,15 @@ class Solver(ABC, Generic[State]):
 
     @abstractmethod
     def init(self, rng: np.random.Generator) -> State:
-        """Return the initial state."""
+        """Return the initial state, at once; what takes long belongs to the first check."""
 
     @abstractmethod
     def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
         """Return the next state, a pure function of this one and the random numbers drawn.
 
-        It may reuse the arrays of `state`, if an interruption leaves them as they were.
+        It may reuse the arrays of `state`, if an interruption leaves them as they were. Where it
+        may take long, it calls :func:`~metricmix.kernels.threads.check_time` several times a
+        second, as parallel loops do before each task.
         """
 
     @abstractmethod
@@ -237,7 +244,7 @@ def run(
         See :class:`RunOptions`.
     """
     check_run_options(options)
-    max_iter, time_limit = options.get("max_iter"), options.get("time_limit")
+    max_iter = options.get("max_iter")
     max_iter = solver.default_max_iter if max_iter is None else max_iter
     check_every = options.get("check_every") or solver.default_check_every(max_iter)
     callback, path = options.get("callback"), options.get("checkpoint")
@@ -245,12 +252,13 @@ def run(
     file = None if path is None else Checkpoint(path, f"{solver.fingerprint()} {seed}")
     resumed = file is not None and file.exists()
     current = file.read(solver.state_type, rng) if file and resumed else Run(state=solver.init(rng))
-    now = time.perf_counter()
-    started = now - current.seconds
-    deadline = math.inf if time_limit is None else now + time_limit
+    started = time.perf_counter() - current.seconds
     status: Status | None = None
     before_step: Any = None
-    with progress_bar(options.get("verbose", False), max_iter) as show:
+    with (
+        progress_bar(options.get("verbose", False), max_iter) as show,
+        stop_after(options.get("time_limit")) as deadline,
+    ):
         try:
             status = solver.status(current.state) if resumed else look(solver, current, callback)
             while status is None:
@@ -274,12 +282,12 @@ def run(
                     show(current.iteration, current.trace.objective[-1])
                     if file and status is None:
                         file.write(current, rng)
-                if status is None and time.perf_counter() >= deadline:
+                if status is None and time.perf_counter() >= deadline.end:
                     status = Status.TIME_LIMIT
-        except (KeyboardInterrupt, SystemError) as error:
-            if not is_interruption(error):
+        except (KeyboardInterrupt, SystemError, TimeUp) as error:
+            if not (isinstance(error, TimeUp) or is_interruption(error)):
                 raise
-            status = Status.INTERRUPTED
+            status = Status.TIME_LIMIT if isinstance(error, TimeUp) else Status.INTERRUPTED
             if before_step is not None:  # the interrupted step is taken again after a resume
                 rng.bit_generator.state = before_step
     checked = len(current.trace) > 0
@@ -294,6 +302,33 @@ def run(
     elif checked:
         objective = current.trace.objective[-1]
     return Outcome(state, objective, status, current.iteration, current.trace)
+
+
+GRACE = 0.2
+"""Seconds to finish in, after a run that was cut short."""
+
+
+def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], T]) -> T:
+    """Return what `complete` makes of a run, or `otherwise`, if there is no time for that.
+
+    A run that was cut short has a moment left to finish, any other one the rest of its time and
+    that moment. `otherwise` has to be quick. If it is needed, the run has met its limit too.
+    """
+    deadline = Deadline(last=time.perf_counter() + GRACE)
+    if outcome.status not in (Status.TIME_LIMIT, Status.INTERRUPTED):
+        with stop_after(None) as rest:
+            deadline.last = max(deadline.last, rest.last + GRACE)
+    try:
+        with use_deadline(deadline):
+            return complete()
+    except (KeyboardInterrupt, SystemError, TimeUp) as error:
+        if not (isinstance(error, TimeUp) or is_interruption(error)):
+            raise
+        if not isinstance(error, TimeUp):
+            outcome.status = Status.INTERRUPTED
+        elif outcome.status is not Status.INTERRUPTED:
+            outcome.status = Status.TIME_LIMIT
+    return otherwise()
 
 
 def look(
