@@ -12,13 +12,14 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from threading import Thread
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Deadline",
     "ThreadPool",
     "TimeUp",
+    "call_in_background",
     "check_time",
     "effective_threads",
     "in_threads",
@@ -36,6 +38,7 @@ __all__ = [
     "stop_after",
     "threads_for",
     "time_is_up",
+    "time_left",
     "use_deadline",
 ]
 
@@ -120,14 +123,24 @@ def use_deadline(deadline: Deadline) -> Iterator[None]:
 
 
 def time_is_up() -> bool:
-    """Return whether the deadline has passed, for loops that can end at any time."""
+    """Return whether no new work should begin, for loops that can end at any time."""
     deadline = _deadline.get()
-    return deadline is not None and deadline.has_passed()
+    if deadline is None:
+        return False
+    over = deadline.end < math.inf and time.perf_counter() >= deadline.end
+    return over or deadline.has_passed()
+
+
+def time_left() -> float:
+    """Return the seconds until the deadline passes."""
+    deadline = _deadline.get()
+    return math.inf if deadline is None else max(0.0, deadline.last - time.perf_counter())
 
 
 def check_time() -> None:
     """Raise TimeUp if the deadline has passed."""
-    if time_is_up():
+    deadline = _deadline.get()
+    if deadline is not None and deadline.has_passed():
         raise TimeUp
 
 
@@ -174,6 +187,32 @@ def in_threads(
     work = list(tasks)
     with ThreadPool(min(effective_threads(n_jobs), len(work))) as pool:
         return pool.run(function, work)
+
+
+def call_in_background(function: Callable[..., Result], *args: Any, **options: Any) -> Result:
+    """Return ``function(*args, **options)``, a long call to another library, from another thread.
+
+    The calling thread only waits, so that it can be interrupted. When the time is up, or after
+    Ctrl-C, the call goes on in the background and its result is dropped: it must not write to
+    shared arrays.
+
+    >>> call_in_background(pow, 2, 5)
+    32
+    """
+    future: Future[Result] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function(*args, **options))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    left = time_left()
+    try:
+        return future.result(None if math.isinf(left) else left)
+    except TimeoutError:
+        raise TimeUp from None
 
 
 class ThreadPool:

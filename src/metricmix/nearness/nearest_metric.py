@@ -3,6 +3,7 @@ r"""The metric nearest to a dissimilarity."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, effective_threads
+from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
+from metricmix.metric import clip_to_metric
 from metricmix.nearness.constraints import SMALL
 from metricmix.nearness.dual_ascent import DualAscent, repair_primal
 from metricmix.nearness.linf import LInfinitySolver
@@ -25,7 +27,7 @@ from metricmix.nearness.problem import (
     read_problem,
     tighten_bounds,
 )
-from metricmix.solvers.loop import RunOptions, check_run_options, run
+from metricmix.solvers.loop import RunOptions, check_run_options, finish, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import Floats, Ints
 from metricmix.validation import check_choice, check_number, check_square
@@ -148,7 +150,8 @@ def nearest_metric(
     ------
     InputError
         If an argument is invalid, no metric satisfies the bounds, missing entries leave two items
-        without a path, or the problem does not fit into memory.
+        without a path, or the problem does not fit into memory; or if there are lower and upper
+        bounds, and `time_limit` is too short to find any metric within them.
     CheckpointError
         If the checkpoint is damaged or belongs to another problem.
 
@@ -184,14 +187,22 @@ def nearest_metric(
     check_run_options(options)
     memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
-    problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
-    problem = tighten_bounds(problem, n_jobs)
     threads = effective_threads(n_jobs)
-    with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
-        solver = solver_for(problem, pool, tol, read_start(start, problem, threads))
-        outcome = run(solver, np.random.default_rng(0), **options)
-        state = solver.finish(outcome.state)
-        triangles, multipliers = solver.multipliers(state)
+    with stop_after(options.get("time_limit")):
+        problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+        with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
+            solver: NearnessSolver[Any] = OutOfTime(problem)
+            with suppress(TimeUp):
+                problem = tighten_bounds(problem, n_jobs)
+                solver = solver_for(problem, pool, tol, WarmStart())
+                solver.start = read_start(start, problem, threads)
+            outcome = run(solver, np.random.default_rng(0), **options)
+            state = finish(
+                outcome,
+                lambda: solver.finish(outcome.state),
+                lambda: solver.quick_finish(outcome.state),
+            )
+            triangles, multipliers = solver.multipliers(state)
     objective = problem.objective_unit * state.upper
     if len(outcome.trace):  # the end of an unfinished run may have found a better metric
         outcome.trace.objective[-1] = objective
@@ -270,6 +281,46 @@ class ClosedForm(NearnessSolver[BestMetric]):
     def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
         """Return the same state."""
         return state
+
+
+class OutOfTime(NearnessSolver[BestMetric]):
+    """The solver of problems whose bounds take too long to read: a metric without any search."""
+
+    state_type = BestMetric
+
+    def init(self, rng: np.random.Generator) -> BestMetric:
+        """Return no metric."""
+        return BestMetric()
+
+    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
+        """Return the same state."""
+        return state
+
+    def check(self, state: BestMetric) -> tuple[BestMetric, float]:
+        """Stop at once."""
+        raise TimeUp
+
+    def finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric.
+
+        Raises
+        ------
+        InputError
+            If the bounds are too far apart for that.
+        """
+        problem = self.problem
+        metric = clip_to_metric(problem.d, problem.lower, problem.upper)
+        if np.isnan(metric).any():
+            raise InputError(
+                argument="time_limit",
+                expected="enough time to find a metric within the bounds",
+                remedy="allow more, or leave out bounds",
+            )
+        return self.improved(state, metric, problem.objective(metric))
+
+    def quick_finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric."""
+        return self.finish(state)
 
 
 # -- the largest change, and little else --------------------------------------------------------

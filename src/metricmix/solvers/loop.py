@@ -20,7 +20,14 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from metricmix.exceptions import InputError, is_interruption
-from metricmix.kernels.threads import Deadline, TimeUp, stop_after, use_deadline
+from metricmix.kernels.threads import (
+    Deadline,
+    TimeUp,
+    stop_after,
+    time_is_up,
+    time_left,
+    use_deadline,
+)
 from metricmix.solvers.checkpoint import Checkpoint, Run
 from metricmix.solvers.result import Status, Trace
 from metricmix.typing import Floats
@@ -171,7 +178,7 @@ class Solver(ABC, Generic[State]):
 
     @abstractmethod
     def init(self, rng: np.random.Generator) -> State:
-        """Return the initial state, at once; what takes long belongs to the first check."""
+        """Return the initial state."""
 
     @abstractmethod
     def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
@@ -213,13 +220,28 @@ class Solver(ABC, Generic[State]):
 
 @dataclass
 class Outcome:
-    """How the loop ended: the state to use, and its objective."""
+    """How the loop ended: the state to use, and its objective.
+
+    The state is None, and the objective infinite, if there was no time for an initial state.
+    """
 
     state: Any
     objective: float
     status: Status
     n_iter: int
     trace: Trace
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether there is a state whose objective was evaluated."""
+        return self.state is not None and (
+            len(self.trace) > 0 or self.status not in (Status.TIME_LIMIT, Status.INTERRUPTED)
+        )
+
+    @classmethod
+    def cut_short(cls) -> Outcome:
+        """Return the outcome where there was not even time to set up the solver."""
+        return cls(None, math.inf, Status.TIME_LIMIT, 0, Trace())
 
 
 def run(
@@ -251,16 +273,20 @@ def run(
     # The digest of a large stack takes a while.
     file = None if path is None else Checkpoint(path, f"{solver.fingerprint()} {seed}")
     resumed = file is not None and file.exists()
-    current = file.read(solver.state_type, rng) if file and resumed else Run(state=solver.init(rng))
+    current = file.read(solver.state_type, rng) if file and resumed else Run(state=None)
     started = time.perf_counter() - current.seconds
     status: Status | None = None
     before_step: Any = None
     with (
         progress_bar(options.get("verbose", False), max_iter) as show,
-        stop_after(options.get("time_limit")) as deadline,
+        stop_after(options.get("time_limit")),
     ):
         try:
-            status = solver.status(current.state) if resumed else look(solver, current, callback)
+            if resumed:
+                status = solver.status(current.state)
+            else:
+                current.state = solver.init(rng)
+                status = look(solver, current, callback)
             while status is None:
                 if current.iteration >= max_iter:
                     status = Status.MAX_ITER if solver.tests_convergence else Status.COMPLETED
@@ -282,7 +308,7 @@ def run(
                     show(current.iteration, current.trace.objective[-1])
                     if file and status is None:
                         file.write(current, rng)
-                if status is None and time.perf_counter() >= deadline.end:
+                if status is None and time_is_up():
                     status = Status.TIME_LIMIT
         except (KeyboardInterrupt, SystemError, TimeUp) as error:
             if not (isinstance(error, TimeUp) or is_interruption(error)):
@@ -314,10 +340,13 @@ def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], 
     A run that was cut short has a moment left to finish, any other one the rest of its time and
     that moment. `otherwise` has to be quick. If it is needed, the run has met its limit too.
     """
-    deadline = Deadline(last=time.perf_counter() + GRACE)
-    if outcome.status not in (Status.TIME_LIMIT, Status.INTERRUPTED):
-        with stop_after(None) as rest:
-            deadline.last = max(deadline.last, rest.last + GRACE)
+    rest = time_left()
+    if outcome.status is Status.INTERRUPTED:
+        rest = 0.0
+    elif outcome.status is Status.TIME_LIMIT:
+        rest = 0.0 if math.isinf(rest) else max(0.0, rest - GRACE)
+    end = time.perf_counter() + rest + GRACE
+    deadline = Deadline(end, end)
     try:
         with use_deadline(deadline):
             return complete()
@@ -328,7 +357,8 @@ def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], 
             outcome.status = Status.INTERRUPTED
         elif outcome.status is not Status.INTERRUPTED:
             outcome.status = Status.TIME_LIMIT
-    return otherwise()
+    with use_deadline(Deadline()):
+        return otherwise()
 
 
 def look(
