@@ -266,14 +266,18 @@ class ThreadPool:
         done: dict[int, Result] = {}
 
         def work() -> None:
-            with use_deadline(deadline):
-                while left:
-                    check_time()
-                    try:
-                        place, task = left.popleft()
-                    except IndexError:  # another thread took the last one
-                        return
-                    done[place] = function(task)
+            try:
+                with use_deadline(deadline):
+                    while left:
+                        check_time()
+                        try:
+                            place, task = left.popleft()
+                        except IndexError:  # another thread took the last one
+                            return
+                        done[place] = function(task)
+            except BaseException:
+                deadline.stopped = True
+                raise
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads - 1)
@@ -284,8 +288,12 @@ class ThreadPool:
                 other.result()
         except BaseException as error:  # no task keeps running in the background
             deadline.stopped = True
-            left.clear()
             wait(others)
+            # The others have stopped because of the first error, or as the time is up.
+            errors = [error, *(other.exception() for other in others)]
+            first = next((e for e in errors if e and not isinstance(e, TimeUp)), error)
+            if first is not error:
+                raise first from None
             if not (partial and done and isinstance(error, TimeUp)):
                 raise
         return [done[place] for place in sorted(done)]
