@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.threads import ThreadPool, TimeUp, time_is_up
 from metricmix.nearness.constraints import KeyedDuals, TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
 from metricmix.nearness.losses import Loss, SquaredLoss
@@ -152,7 +152,10 @@ class DualAscent(NearnessSolver[DualAscentState]):
     def begin(self, state: DualAscentState) -> DualAscentState:
         """Return the state after the first round: no sweeps, only bounds."""
         problem, start = self.problem, self.start
-        state = replace(self.offered(state, repair_primal(problem.d, problem, self.pool.threads)))
+        found = self.offered(state, repair_primal(problem.d, problem, self.pool.threads))
+        # In place: the metric is kept if the time is up before the end of this round.
+        state.metric, state.upper, state.unchanged = found.metric, found.upper, found.unchanged
+        state = replace(state)
         if state.upper == 0.0:  # D is a metric
             return state
         constraints = TriangleConstraints(problem.n, self.pool)
@@ -172,6 +175,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         """Return the state after a round; no array of the given one is changed."""
         if not state.repaired:
             state = self.finish(state)
+        given = state
         # The merge below replaces the arrays of the constraints; sweeps change the other two.
         state = replace(
             state,
@@ -184,6 +188,21 @@ class DualAscent(NearnessSolver[DualAscentState]):
             state = self.solve_restricted(replace(state, rounds=0, wait=2 * state.wait))
             if self.gap(state) <= self.tol:
                 return state
+        try:
+            return self.next_round(state)
+        except TimeUp:
+            given.lower = state.lower  # which only rises, with its duals
+            given.best_keys, given.best_dual = state.best_keys, state.best_dual
+            raise
+
+    def next_round(self, state: DualAscentState) -> DualAscentState:
+        """Return the state after adding constraints, sweeping and evaluating.
+
+        Raises
+        ------
+        TimeUp
+            If the time is up; the lower bound of the state is that of the sweeps done.
+        """
         usual, most = self.loss.sweeps(state)
         more, less = min(most, 2 * state.effort), max(1, state.effort // 2)
         state.effort = more if state.lagging else less
@@ -197,6 +216,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
         sweeps = int(state.effort * usual * min(MOST_SWEEPS, max(10.0, balanced)))
         ascent.climb(state, constraints, sweeps - FIRST_SWEEPS)
         state.set_constraints(constraints)
+        if time_is_up():  # too few sweeps for a round; their bound holds
+            self.raise_bound(state, constraints, ascent.primal(state, self.pool))
+            raise TimeUp
         return self.evaluated(state, constraints)
 
     def status(self, state: DualAscentState) -> Status | None:
@@ -232,8 +254,8 @@ class DualAscent(NearnessSolver[DualAscentState]):
         """Return the state with bounds and violated triangles of its primal point."""
         loss, ascent = self.loss, self.loss.ascent
         x = ascent.primal(state, self.pool)
-        self.separate(state, x)
         lower = self.raise_bound(state, constraints, x)
+        self.separate(state, x)
         # Shortest paths cost as much as the oracle; two-edge paths show whether they can pay.
         hoped = state.repaired_value
         if hoped - state.lower <= max(0.2 * (state.upper - state.lower), self.tol * hoped):

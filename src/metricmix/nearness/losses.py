@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import call_in_background, time_left
 from metricmix.nearness.constraints import TriangleConstraints
 from metricmix.nearness.coordinate_ascent import (
     AcceleratedAscent,
@@ -275,12 +276,14 @@ class AbsoluteLoss(Loss):
         raised = np.stack([np.maximum(0.0, low - d), np.maximum(0.0, high - d)], axis=1)
         lowered = np.stack([np.maximum(0.0, d - high), np.maximum(0.0, d - low)], axis=1)
         solve: Any = linprog  # its stubs do not allow arrays of bounds
-        found = solve(
+        found = call_in_background(
+            solve,
             np.concatenate([w, w]),
             A_ub=hstack([A, -A], format="csr"),
             b_ub=-(A @ d),
             bounds=np.concatenate([raised, lowered]),
             method="highs-ipm",
+            options={"time_limit": time_left()},
         )
         if found.status != 0:
             return None

@@ -3,6 +3,7 @@ r"""The metric nearest to a dissimilarity."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, effective_threads
+from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
+from metricmix.metric import clip_to_metric
 from metricmix.nearness.constraints import SMALL
 from metricmix.nearness.dual_ascent import DualAscent, repair_primal
 from metricmix.nearness.linf import LInfinitySolver
@@ -26,7 +28,7 @@ from metricmix.nearness.problem import (
     tighten_bounds,
 )
 from metricmix.nearness.unknown import FilledMetric, fill_unknown
-from metricmix.solvers.loop import RunOptions, check_run_options, run
+from metricmix.solvers.loop import RunOptions, check_run_options, finish, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import as_float_array, check_choice, check_number, check_square
@@ -68,7 +70,7 @@ class NearnessResult(SolveResult):
         multipliers z > 0, which prove the lower bound; see the notes.
     filled, allowed : (F, 2) arrays
         The unknown pairs (i, j), i < j, and the smallest and largest distance that each can have,
-        given all other entries of `metric` and the bounds.
+        given all other entries of `metric` and the bounds; NaN where there was no time to find out.
 
     Notes
     -----
@@ -184,7 +186,8 @@ def nearest_metric(
     ------
     InputError
         If an argument is invalid, no metric satisfies the bounds, unknown entries leave two items
-        without a path, or the problem does not fit into memory.
+        without a path, or the problem does not fit into memory; or if there are lower and upper
+        bounds, and `time_limit` is too short to find any metric within them.
     CheckpointError
         If the checkpoint is damaged or belongs to another problem.
 
@@ -224,18 +227,31 @@ def nearest_metric(
     check_run_options(options)
     memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
-    given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
-    problem = tighten_bounds(given, n_jobs)
     threads = effective_threads(n_jobs)
-    with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
-        solver = solver_for(problem, pool, tol, read_start(start, problem, threads))
-        outcome = run(solver, np.random.default_rng(0), **options)
-        state = solver.within(given, solver.finish(outcome.state))
-        triangles, multipliers = solver.multipliers(state)
+    with stop_after(options.get("time_limit")):
+        given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+        problem = given
+        with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
+            solver: NearnessSolver[Any] = OutOfTime(problem)
+            with suppress(TimeUp):
+                problem = tighten_bounds(given, n_jobs)
+                solver = solver_for(problem, pool, tol, WarmStart())
+                solver.start = read_start(start, problem, threads)
+            outcome = run(solver, np.random.default_rng(0), **options)
+            state = finish(
+                outcome,
+                lambda: solver.within(given, solver.finish(outcome.state)),
+                lambda: solver.within(given, solver.quick_finish(outcome.state)),
+            )
+            triangles, multipliers = solver.multipliers(state)
+        metric, filled, allowed = finish(
+            outcome,
+            lambda: fill_pairs(problem, state.metric, n_jobs),
+            lambda: as_found(problem, state.metric),
+        )
     objective = problem.objective_unit * state.upper
     if len(outcome.trace):  # the end of an unfinished run may have found a better metric
         outcome.trace.objective[-1] = objective
-    metric, filled, allowed = fill_pairs(problem, state.metric, n_jobs)
     return NearnessResult(
         metric=problem.unit * metric,
         objective=objective,
@@ -261,6 +277,13 @@ def fill_pairs(problem: NearnessProblem, metric: Floats, n_jobs: int | None) -> 
     else:
         lower = upper = None
     return fill_unknown(matrix_of(metric, n), unknown, lower=lower, upper=upper, n_jobs=n_jobs)
+
+
+def as_found(problem: NearnessProblem, metric: Floats) -> FilledMetric:
+    """Return a metric, given as pairs, as it is: without time to fill, no interval is known."""
+    unknown = matrix_of((problem.w == 0).astype(float), problem.n) if problem.missing else 0.0
+    pairs = np.argwhere(np.triu(np.broadcast_to(unknown, (problem.n, problem.n)) > 0))
+    return FilledMetric(matrix_of(metric, problem.n), pairs, np.full((len(pairs), 2), np.nan))
 
 
 def solver_for(
@@ -325,6 +348,46 @@ class ClosedForm(NearnessSolver[BestMetric]):
     def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
         """Return the same state."""
         return state
+
+
+class OutOfTime(NearnessSolver[BestMetric]):
+    """The solver of problems whose bounds take too long to read: a metric without any search."""
+
+    state_type = BestMetric
+
+    def init(self, rng: np.random.Generator) -> BestMetric:
+        """Return no metric."""
+        return BestMetric()
+
+    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
+        """Return the same state."""
+        return state
+
+    def check(self, state: BestMetric) -> tuple[BestMetric, float]:
+        """Stop at once."""
+        raise TimeUp
+
+    def finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric.
+
+        Raises
+        ------
+        InputError
+            If the bounds are too far apart for that.
+        """
+        problem = self.problem
+        metric = clip_to_metric(problem.d, problem.lower, problem.upper)
+        if np.isnan(metric).any():
+            raise InputError(
+                argument="time_limit",
+                expected="enough time to find a metric within the bounds",
+                remedy="allow more, or leave out bounds",
+            )
+        return self.improved(state, metric, problem.objective(metric))
+
+    def quick_finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric."""
+        return self.finish(state)
 
 
 # -- the largest change, and little else --------------------------------------------------------

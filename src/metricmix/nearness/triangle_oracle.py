@@ -16,7 +16,7 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import STRIP, mirror
-from metricmix.kernels.threads import ThreadPool, row_ranges
+from metricmix.kernels.threads import ThreadPool, check_time, row_ranges
 from metricmix.metric import lower_by_detours
 from metricmix.nearness.constraints import blocks_for, key_of
 from metricmix.nearness.problem import write_lower_triangle
@@ -88,6 +88,7 @@ def find_violated(
         low, high = rows
         shortest = matrix[low:high, :high].copy()
         lower_by_detours(shortest, matrix, low, True)
+        check_time()
         pairs, worst = count_violated(matrix, shortest, low, selection)
         keys = np.empty(pairs * selection.most, np.int64)
         count = select_violated(matrix, shortest, low, selection, size, blocks, keys)

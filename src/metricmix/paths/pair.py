@@ -34,6 +34,8 @@ from metricmix.validation import check_index, check_indices
 
 __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
 
+ENTRIES_AT_ONCE = 1 << 21
+"""Pairs times items of one kernel call: a fraction of a second."""
 PAIRS_PER_THREAD = 8
 """Fewer pairs than this do not justify another thread."""
 PAIRS_PER_PASS = 32
@@ -186,7 +188,8 @@ def bundle_paths(
     if dense is None:
         return search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
-    shares = np.array_split(np.arange(len(i)), threads)
+    slices = -(-len(i) * lengths.n // ENTRIES_AT_ONCE)
+    shares = np.array_split(np.arange(len(i)), max(threads, min(len(i), slices)))
     bounded = len(i) >= PAIRS_PER_PASS if bounded is None else bounded
     floors = lengths.floors() if bounded else np.zeros((2, lengths.n))
 

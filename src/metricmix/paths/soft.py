@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError, TemperatureError
+from metricmix.kernels.threads import call_in_background
 from metricmix.typing import Floats
 from metricmix.validation import check_number, check_square
 
@@ -28,6 +29,10 @@ __all__ = ["SoftPaths", "soft_paths"]
 
 SMALLEST_SUM = 1e-280
 """Below this, reciprocals of sums over walks may overflow."""
+
+
+LARGE = 500
+"""Items from which on a matrix product takes long enough to look at the clock."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class SoftPaths:
         by_walks = -coefficient / (T * walks)
         sums = coefficient.sum(axis=0) + coefficient.sum(axis=1)
         by_walks[np.diag_indices_from(by_walks)] += sums / (2.0 * T * np.diagonal(walks))
-        by_kernel = walks.T @ by_walks @ walks.T  # dZ = Z dK Z
+        by_kernel = _product(_product(walks.T, by_walks), walks.T)  # dZ = Z dK Z
         return -T * self._kernel * by_kernel
 
 
@@ -124,6 +129,11 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     return SoftPaths(distances, T, walks, K)
 
 
+def _product(A: Floats, B: Floats) -> Floats:
+    """Return the matrix product; a large one can be interrupted, and stops with the time."""
+    return A @ B if len(A) < LARGE else call_in_background(np.matmul, A, B)
+
+
 def sum_over_walks(K: Floats, T: float) -> Floats:
     """Return (I - K)^-1 = (I + K)(I + K²)(I + K⁴)…, or refuse where the sum diverges.
 
@@ -136,8 +146,8 @@ def sum_over_walks(K: Floats, T: float) -> Floats:
     radius = np.inf
     for doubling in range(1, 50):
         with np.errstate(over="ignore", invalid="ignore"):
-            power = power @ power
-            longer = walks @ power
+            power = _product(power, power)
+            longer = _product(walks, power)
             norm = float(power.sum(axis=1).max())
         if not np.isfinite(longer).all():
             radius = np.inf

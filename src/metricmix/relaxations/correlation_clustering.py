@@ -24,10 +24,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from metricmix.kernels.minplus import mirror
-from metricmix.kernels.threads import ThreadPool, in_threads, row_ranges, threads_for
+from metricmix.kernels.threads import ThreadPool, check_time, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
 from metricmix.relaxations.cluster_rounding import clustering_cost, round_clusters
-from metricmix.relaxations.graph_search import PARTS, Adjacency
+from metricmix.relaxations.graph_search import PARTS, SLICE, Adjacency
 from metricmix.relaxations.path_constraints import (
     PathProgram,
     fractional_cost,
@@ -203,7 +203,7 @@ def correlation_clustering(
     """
     return solve(
         ClusteringLP,
-        read_signed_graph(graph, nodes, signs, resolution),
+        lambda: read_signed_graph(graph, nodes, signs, resolution),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -315,10 +315,15 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         """Compute the cost of the current lengths, and keep them if they are the best so far."""
         assert state.iterates is not None
         graph, x = self.graph, state.iterates.v.image[: self.m]
-        parts = self.pool.run(
-            lambda r: fractional_cost(*r, graph.edges, x, graph.weights),
-            row_ranges(graph.n, 1, PARTS),
-        )
+
+        def add(low: int, high: int) -> float:
+            total = 0.0
+            while low < high:
+                check_time()
+                total, low = fractional_cost(low, high, graph.edges, x, graph.weights, total, SLICE)
+            return total
+
+        parts = self.pool.run(lambda r: add(*r), row_ranges(graph.n, 1, PARTS))
         state.best.offer(sum(parts, 0.0), x.copy())
 
     def dual_bound(self, state: ClusteringState) -> float:

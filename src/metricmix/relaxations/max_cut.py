@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.cut_rounding import round_max_cut
-from metricmix.relaxations.graph_search import PARTS
+from metricmix.relaxations.graph_search import PARTS, SLICE, in_slices
 from metricmix.relaxations.odd_cycles import find_odd_cycles
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.relaxations.solve import (
@@ -157,7 +158,7 @@ def max_cut(
     """
     return solve(
         MaxCutLP,
-        read_weighted_graph(graph, nodes),
+        lambda: read_weighted_graph(graph, nodes),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -246,11 +247,15 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
 
     def search(self, x: Floats, hop: float, tolerance: float) -> tuple[Ints, Ints, Keys, float]:
         """Return the result of :func:`~metricmix.relaxations.odd_cycles.find_odd_cycles`."""
-        parts = self.pool.run(
-            lambda r: find_odd_cycles(*r, self.graph.edges, x, hop, tolerance),
-            row_ranges(self.graph.n, 1, PARTS),
-        )
-        *lists, worst = zip(*parts, strict=True)
+        edges = self.graph.edges
+
+        def search_from(low: int, high: int) -> list[Any]:
+            return in_slices(
+                lambda i: find_odd_cycles(i, high, edges, x, hop, tolerance, SLICE), low, high
+            )
+
+        parts = self.pool.run(lambda r: search_from(*r), row_ranges(self.graph.n, 1, PARTS))
+        *lists, worst = zip(*chain.from_iterable(parts), strict=True)
         counts, terms, keys = (np.concatenate(list(parts)) for parts in lists)
         return counts, terms, keys, max(worst)
 

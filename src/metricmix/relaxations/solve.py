@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from metricmix.kernels.threads import ThreadPool, threads_for
+from metricmix.kernels.threads import ThreadPool, stop_after, threads_for
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.relaxations.weighted_graphs import separation
-from metricmix.solvers.loop import Certificate, RunOptions, Solver, check_run_options, run
+from metricmix.solvers.loop import (
+    Certificate,
+    RunOptions,
+    Solver,
+    check_run_options,
+    finish,
+    run,
+)
 from metricmix.solvers.result import SolveResult, Status, relative_gap
 from metricmix.typing import AnyArray, Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
@@ -189,6 +196,10 @@ class RelaxationState(ABC):
     def residual(self) -> float:
         """The residual of the last step; it is not finite if the method diverged."""
 
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Return whether there are dual variables that fit the program, wherever the run ended."""
+
 
 @dataclass(kw_only=True)
 class RowGenerationState(RelaxationState):
@@ -216,6 +227,10 @@ class RowGenerationState(RelaxationState):
     def residual(self) -> float:
         """The residual of the last step."""
         return math.inf if self.iterates is None else self.iterates.restarts.residual
+
+    def is_whole(self) -> bool:
+        """Return whether every row has a dual variable."""
+        return self.iterates is not None and len(self.iterates.z.image) == self.program.n_rows
 
     def search_is_due(self) -> bool:
         """Count a round; return whether to search in it."""
@@ -343,7 +358,7 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
 
 def solve(
     relaxation: type[LinearRelaxation[Any, Graph, Result]],
-    graph: Graph,
+    read: Callable[[], Graph],
     *,
     tol: float,
     trials: int,
@@ -352,7 +367,7 @@ def solve(
     n_jobs: int | None,
     options: RunOptions,
 ) -> Result:
-    """Solve the linear program of a relaxation and round its solution.
+    """Solve the linear program of a relaxation and round its solution; `read` returns the graph.
 
     Parameters, errors and warnings are those of the public functions, such as
     :func:`~metricmix.relaxations.correlation_clustering.correlation_clustering`.
@@ -361,12 +376,21 @@ def solve(
     trials = check_integer(trials, name="trials", low=relaxation.min_trials)
     check_run_options(options, allowed=[n for n in RunOptions.__annotations__ if n != "checkpoint"])
     rng, _ = check_random_state(random_state)
-    with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
-        problem = relaxation(graph, pool, tol)
-        outcome = run(problem, rng, **options)
-        best: Best = outcome.state.best
-        problem.finish(outcome.state)
-        labels, cost = problem.round(best.lengths, rng, trials=trials, moves=moves)
+    with stop_after(options.get("time_limit")):
+        graph = read()
+        with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
+            problem = relaxation(graph, pool, tol)
+            outcome = run(problem, rng, **options)
+            state, best = outcome.state, outcome.state.best
+            if outcome.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and state.is_whole():
+                # The last step may have raised the bound before it was cut short.
+                finish(outcome, lambda: best.raise_bound(problem.dual_bound(state)), lambda: None)
+            finish(outcome, lambda: problem.finish(state), lambda: None)
+            labels, cost = finish(
+                outcome,
+                lambda: problem.round(best.lengths, rng, trials=trials, moves=moves),
+                lambda: (best.labels, best.labels_cost),
+            )
     if best.labels_cost <= cost:
         labels, cost = best.labels, best.labels_cost
     best.offer(cost, problem.lengths_of(labels))  # labels are a feasible point too

@@ -187,7 +187,7 @@ def sparsest_cut(
     """
     return solve(
         SparsestCutLP,
-        check_network(read_weighted_graph(graph, nodes), demand),
+        lambda: check_network(read_weighted_graph(graph, nodes), demand),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -260,6 +260,13 @@ class SparsestCutState(RelaxationState):
     def residual(self) -> float:
         """The residual of the last step."""
         return math.inf if self.flow is None else self.flow.restarts.residual
+
+    def is_whole(self) -> bool:
+        """Return whether every path has a flow."""
+        if self.flow is None:
+            return False
+        parts = zip(self.flow.paths, self.flow.flows, strict=True)
+        return all(len(paths.starts) == 1 + flows.shape[1] for paths, flows in parts)
 
 
 class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCut]):

@@ -113,8 +113,9 @@ class SolveResult:
         Value at the result.
     objective_kind : str
         ``"exact"`` (over all terms), ``"soft"`` (the same, over soft distances), ``"unprojected"``
-        (over edge lengths), ``"held-out"`` (over the validation terms) or ``"running mean"`` (of
-        the terms drawn since the last check).
+        (over edge lengths), ``"held-out"`` (over the validation terms), ``"running mean"`` (of
+        the terms drawn since the last check) or ``"sampled"`` (of a few terms at the start: the
+        time was up before all could be evaluated).
     status, message : Status, str
         Why the solver stopped, and the same in words, with what to try next.
     n_iter : int
@@ -130,7 +131,7 @@ class SolveResult:
         Whether some weights satisfy all triangle inequalities strictly, where a solver tests it.
     violation : float
         Where the mixture itself is the metric: the largest violation of the metric axioms, as a
-        share of its largest entry.
+        share of its largest entry; None if the time was up before it could be computed.
     seconds : dict
         Time by part, where a solver reports it: "assembly" of the constraints, "solve".
     advice : class variable, mapping of Status to str
