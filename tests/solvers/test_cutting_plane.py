@@ -177,10 +177,9 @@ def test_sources_that_are_computed_row_by_row():
 
 def test_the_ridge_may_have_a_centre():
     stack, target = cone_instance(1, "perturbed")
-    objective = mm.objectives.LeastSquares(target, rho=2.0)
-    centre = [1.0, -1.0, 0.5, 2.0]
-    best = all_at_once(objective, stack, centre=centre)
-    result = cut(objective, stack, centre=centre)
+    objective = mm.objectives.LeastSquares(target, rho=2.0).centred([1.0, -1.0, 0.5, 2.0])
+    best = all_at_once(objective, stack)
+    result = cut(objective, stack)
     assert result.objective == pytest.approx(best, rel=1e-8)
 
 
