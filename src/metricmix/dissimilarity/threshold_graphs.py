@@ -10,13 +10,13 @@ from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
+    facts,
     states,
 )
 from metricmix.dissimilarity.path_length import (
     Unreachable,
     check_unreachable,
     fill_unreachable,
-    path_facts,
 )
 from metricmix.exceptions import InputError
 from metricmix.validation import check_square
@@ -92,7 +92,7 @@ def threshold_graphs(
         own = float(np.linalg.norm(distances)) if normalize else 0.0
         if own > 0:
             distances *= norm / own
-        known = path_facts("threshold_graphs", unreachable)
+        known = facts("threshold_graphs")
         graphs.append(as_dissimilarity(distances, f"threshold_{r}", missing, facts=known))
     return graphs
 
