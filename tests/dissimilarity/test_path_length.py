@@ -140,7 +140,7 @@ class TestUnreachable:
             outcomes.add(allowed)
             if not allowed:
                 with pytest.raises(
-                    InputError, match="unreachable: expected .* triangle inequality"
+                    InputError, match=r"unreachable: expected .* triangle inequality"
                 ):
                     path_length(lengths, unreachable=value, **options)
             else:
