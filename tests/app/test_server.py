@@ -223,7 +223,7 @@ def test_slow_clients_make_room_for_others(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("metricmix.app.server.MAX_CONNECTIONS", 5)
-    monkeypatch.setattr("metricmix.app.server.REQUEST_PATIENCE", 0.05)
+    monkeypatch.setattr("metricmix.app.server.PARTIAL_PATIENCE", 0.05)
     with PageServer(model, html) as server:
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
         for client in silent:

@@ -57,8 +57,9 @@ SEND_TIMEOUT: float | None = 30.0
 """Seconds within which a client has to read the next part of an answer."""
 LINGER = 2.0
 """Seconds to wait for a client to close the connection after its answer."""
-REQUEST_PATIENCE, SEND_PATIENCE = 3.0, 10.0
-"""The same two times, when there is no room for other clients."""
+SILENT_PATIENCE, PARTIAL_PATIENCE, SEND_PATIENCE = 6.0, 0.5, 10.0
+"""Seconds for clients that have sent nothing, have sent a part of a request, or do not read the
+next part of an answer, when there is no room for others."""
 CHUNK = 1 << 18
 STOPPING = 0.5
 """Seconds to wait for a path that is being computed when the server ends."""
@@ -251,7 +252,7 @@ class _Connections:
                 slowest.cancel()
             self._freed.clear()
             try:
-                async with asyncio.timeout(max(0.05, min(left, REQUEST_PATIENCE))):
+                async with asyncio.timeout(max(0.05, min(left, PARTIAL_PATIENCE))):
                     await self._freed.wait()
             except TimeoutError:
                 continue
@@ -298,6 +299,7 @@ class _Connections:
                 return bytes(head[: end.end()])
             if not some:
                 break
+            client.spared_until = min(client.spared_until, monotonic() + PARTIAL_PATIENCE)
         return bytes(head)
 
     async def _answer(self, client: _Client, target: str) -> Answer:
@@ -336,7 +338,7 @@ class _Client:
     """A connection, and until when it is kept even if there is no room for others."""
 
     connection: socket.socket
-    spared_until: float = field(default_factory=lambda: monotonic() + REQUEST_PATIENCE)
+    spared_until: float = field(default_factory=lambda: monotonic() + SILENT_PATIENCE)
 
 
 class _Request(BaseHTTPRequestHandler):
