@@ -16,6 +16,7 @@ from metricmix.exceptions import InputError
 __all__ = [
     "as_labels",
     "check_choice",
+    "check_copies_fit",
     "check_index",
     "check_indices",
     "check_integer",
@@ -23,14 +24,46 @@ __all__ = [
     "check_number",
     "check_random_state",
     "check_square",
+    "check_square_fits",
     "check_table",
     "is_unlabelled",
     "plain_labels",
     "symmetrized",
 ]
 
+LARGE = 1 << 26
+"""Bytes up to which nobody asks whether they fit into memory."""
 SYMMETRY_TOLERANCE = 1e-9
 """Largest asymmetry, relative to the largest entry, that counts as rounding (and is left alone)."""
+
+
+def check_square_fits(
+    n: int,
+    bytes_per_entry: float,
+    *,
+    what: str,
+    argument: str,
+    instead: str = "take fewer items, or float32 numbers",
+) -> None:
+    """Raise TooLargeError unless n × n entries of so many bytes fit into memory.
+
+    Small amounts are not checked.
+    """
+    if bytes_per_entry * n * n > LARGE:
+        from metricmix.memory import check_fits
+
+        def needed(items: int) -> float:
+            return bytes_per_entry * items * items
+
+        check_fits(needed, n, what=what, instead=instead, argument=argument)
+
+
+def check_copies_fit(matrix: Any, copies: int, *, what: str, argument: str) -> None:
+    """Raise TooLargeError unless copies of an (n, n) array, of its own type, fit into memory."""
+    shape: tuple[int, ...] = getattr(matrix, "shape", ())
+    if len(shape) == 2:
+        size = getattr(getattr(matrix, "dtype", None), "itemsize", 8)
+        check_square_fits(int(shape[0]), copies * size, what=what, argument=argument)
 
 
 def check_square(
@@ -132,6 +165,8 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             found=f"a sparse {type(values).__name__}",
             remedy=("a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"),
         )
+    if not isinstance(values, np.ndarray):  # an array of another library, possibly on disk
+        check_copies_fit(values, 1, what="a copy", argument=name)
     try:
         array = np.asarray(values)
     except ValueError:
@@ -143,6 +178,8 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
+        if array.ndim == 2 and array.shape[0] == array.shape[1]:
+            check_square_fits(len(array), 8, what="a copy as float64", argument=name)
         return array.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(

@@ -20,7 +20,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_table
+from metricmix.validation import check_square_fits, check_table
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.recipes import FeatureRecipe
@@ -249,6 +249,8 @@ class FeatureRows:
     def matrix(self) -> DissimilarityMatrix:
         """Return all rows, exactly symmetric: what :func:`features` returns."""
         n = self.n
+        instead = "take fewer items, or FeatureSource, which computes rows on demand"
+        check_square_fits(n, 8, what="the distance matrix", argument="X", instead=instead)
         matrix = np.empty((n, n))
         # A function is slow enough to be worth calling for exactly the pairs that are needed.
         step = 1 if callable(self.metric) else max(1, CHUNK // n)

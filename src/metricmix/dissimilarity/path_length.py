@@ -26,7 +26,7 @@ from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.metric import metric_violations
 from metricmix.typing import Floats
-from metricmix.validation import check_integer, check_number
+from metricmix.validation import check_integer, check_number, check_square_fits
 
 __all__ = [
     "AppliedKnnPathLength",
@@ -109,6 +109,13 @@ def path_length(
 def all_path_lengths(graph: Graph) -> Floats:
     """Return all path lengths of `graph`, inf where there is no path."""
     adjacency = graph.adjacency
+    # The result, infinite entries marked; searches of sparse graphs, or there and back apart.
+    needed = 8 + 1 + (8 if graph.weighted else 4)
+    instead = "take fewer items, or GraphSource, which searches on demand"
+    n = adjacency.shape[0]
+    check_square_fits(
+        n, needed, what="the matrix of path lengths", argument="graph", instead=instead
+    )
     if not graph.weighted:
         return breadth_first_all_pairs(adjacency.indptr, adjacency.indices)
     from scipy.sparse.csgraph import dijkstra
@@ -280,6 +287,9 @@ def knn_path_length(
             remedy=f"knn_path_length(k={X!r}) is a recipe for one to come",
         )
     check_unreachable(unreachable)
+    # Distances, the order of neighbours, path lengths there and back.
+    n_items = int(getattr(X, "shape", (0,))[0])
+    check_square_fits(n_items, 4 * 8 + 1, what="the matrix of path lengths", argument="X")
     distances = np.asarray(features(X, metric, **metric_params))
     n = len(distances)
     whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)

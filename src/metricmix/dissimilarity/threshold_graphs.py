@@ -19,7 +19,7 @@ from metricmix.dissimilarity.path_length import (
     fill_unreachable,
 )
 from metricmix.exceptions import InputError
-from metricmix.validation import check_square
+from metricmix.validation import check_square, check_square_fits
 
 __all__ = ["threshold_graphs", "thresholds"]
 
@@ -80,6 +80,7 @@ def threshold_graphs(
         )
     matrix = np.asarray(check_square(D, name="D"), dtype=np.float64)
     bounds = thresholds(matrix, n_graphs)
+    check_square_fits(len(matrix), 8 * len(bounds) + 6, what="the graphs' metrics", argument="D")
     norm = float(np.linalg.norm(matrix))
     graphs = []
     for r, bound in enumerate(bounds, start=1):

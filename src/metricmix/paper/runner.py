@@ -12,6 +12,7 @@ from typing import Any
 
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
@@ -143,7 +144,8 @@ def run_experiments(
             else:
                 from joblib import Parallel, delayed
 
-                workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=4)
+                processes = min(effective_threads(n_jobs), max(2, effective_threads(-1)))
+                workers = Parallel(n_jobs=processes, return_as="generator_unordered", batch_size=4)
                 finished = workers(delayed(run_cell)(experiment, c, data, seed) for c in cells)
             for cell, found in finished:
                 results.add(experiment, cell, found)
