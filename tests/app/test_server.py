@@ -302,6 +302,18 @@ def test_a_long_computation_does_not_delay_the_end(
     client.close()
 
 
+def test_an_unexpected_error_concerns_one_request_only(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("metricmix.app.server.path_record", lambda *_: 1 / 0)
+        answer, body = ask(server, "/path/0/1")
+    assert answer.status == 500
+    assert json.loads(body) == {"error": "the path cannot be computed"}
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert ask(server, "/path/0/1")[0].status == 200
+
+
 def test_open_files_limit_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     for soft, expected in ((256, 128), (1 << 20, 1000), (resource.RLIM_INFINITY, 1000), (1, 1)):

@@ -23,6 +23,7 @@ import ipaddress
 import json
 import re
 import socket
+import traceback
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -326,7 +327,11 @@ class _Connections:
             future, target = job
             if future.done():  # cancelled: the client has been disconnected
                 continue
-            answer = self._page.answer(target)
+            try:
+                answer = self._page.answer(target)
+            except Exception:  # of a computed source; the thread has other requests to answer
+                traceback.print_exc()
+                answer = _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the path cannot be computed")
             try:
                 self._loop.call_soon_threadsafe(finish, future, answer)
             except RuntimeError:  # the loop has ended
