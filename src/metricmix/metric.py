@@ -32,7 +32,7 @@ from metricmix.kernels.minplus import (
 )
 from metricmix.kernels.threads import check_time, in_threads
 from metricmix.typing import AnyArray, Floats
-from metricmix.validation import check_number, check_square
+from metricmix.validation import check_copies_fit, check_number, check_square
 
 __all__ = [
     "MetricViolations",
@@ -205,6 +205,8 @@ def metric_violations(
     >>> report.triangle, report.worst_triangle
     (3.0, (0, 1, 2))
     """
+    if isinstance(D, np.ndarray) and not D.flags.c_contiguous:
+        check_copies_fit(D, 1, what="a contiguous copy", argument="D")
     checked = check_square(
         D, name="D", directed=True, allow_negative=True, require_zero_diagonal=False
     )
@@ -224,6 +226,7 @@ def metric_violations(
 
     # A diagonal of zeros makes k = i and k = j harmless: they give D[i, j] itself.
     if on_diagonal.any():
+        check_copies_fit(matrix, 1, what="a copy with a zero diagonal", argument="D")
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0)
     lower = not directed and asymmetry <= tolerance

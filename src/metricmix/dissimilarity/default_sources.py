@@ -44,7 +44,7 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import fold, mirror
 from metricmix.typing import Floats, Indices
-from metricmix.validation import check_choice, check_table
+from metricmix.validation import check_choice, check_square_fits, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -155,6 +155,8 @@ def sources_for(
     items = ids if ids is not None else None if nodes is None else own
     if not (dense if dense is not None else n <= DENSE_UP_TO):
         return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    instead = "take fewer items, or dense=False"
+    check_square_fits(n, 4 * len(sources), what="the stack", argument="X", instead=instead)
     block = np.empty((len(sources), n, n), np.float32)
     for layer, source in zip(block, sources.values(), strict=True):
         for start in range(0, n, 512):

@@ -19,7 +19,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
-from metricmix.validation import check_number, check_table
+from metricmix.validation import check_number, check_square_fits, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -94,6 +94,8 @@ def diffusion(
     lengths = as_graph(graph, nodes=nodes, weight=weight)
     operator = smoothing_operator(lengths)
     n = operator.shape[0]
+    needed = 8 if X is not None else 16 if restart is None else 32
+    check_square_fits(n, needed, what="the matrix", argument="graph", instead="take fewer items")
     table: Any
     smoothed: Any
     if X is None:

@@ -21,6 +21,7 @@ from metricmix.dissimilarity.matrix import (
     as_dissimilarity,
     check_ids,
     examples,
+    facts,
     is_frame,
     is_numbering,
 )
@@ -232,7 +233,9 @@ class GraphSource(ComputedSource):
     graph : graph
         As in :func:`~metricmix.dissimilarity.path_length`; weights are ignored.
     unreachable : float
-        Length given to pairs without a path.
+        Length given to pairs without a path. In an undirected graph, a row with a path more than
+        twice as long raises :class:`~metricmix.exceptions.InputError`: the triangle inequality
+        would not hold. In a directed one it is up to the caller that it does.
     nodes, directed
         As in :func:`~metricmix.dissimilarity.path_length`.
     name : str, optional
@@ -249,7 +252,7 @@ class GraphSource(ComputedSource):
     ) -> None:
         from metricmix.dissimilarity.breadth_first import breadth_first
         from metricmix.dissimilarity.graphs import as_graph
-        from metricmix.dissimilarity.path_length import path_facts
+        from metricmix.dissimilarity.path_length import check_unreachable_length
 
         forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
         backward = forward.T.tocsr() if directed else forward
@@ -259,7 +262,11 @@ class GraphSource(ComputedSource):
 
             def rows(sources: Indices) -> AnyArray:
                 hops = breadth_first(indptr, indices, sources).astype(np.float64)
-                hops[hops < 0] = unreachable
+                missing = hops < 0
+                if not directed:
+                    apart = missing.any(axis=1)
+                    check_unreachable_length(unreachable, float(hops[apart].max(initial=0.0)))
+                hops[missing] = unreachable
                 return hops
 
             return rows
@@ -268,7 +275,8 @@ class GraphSource(ComputedSource):
             forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
         )
         self.directed = directed
-        self.facts = replace(path_facts("path_length", unreachable), directed=directed)
+        known = replace(facts("path_length"), directed=directed)
+        self.facts = replace(known, metric="no") if directed else known
 
 
 class Subset(Source):

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_non_negative, column_or_1d
@@ -36,7 +35,7 @@ from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array, unmasked
+from metricmix.validation import as_float_array, as_labels, is_unlabelled, plain_labels, unmasked
 
 __all__ = [
     "FeatureInput",
@@ -46,7 +45,6 @@ __all__ = [
     "check_label_order",
     "encode_labels",
     "input_kind",
-    "is_unlabelled",
 ]
 
 VALUES_AT_ONCE = 1 << 24
@@ -339,48 +337,32 @@ def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
 # -- labels --------------------------------------------------------------------------------------
 
 
-def is_unlabelled(y: AnyArray) -> NDArray[np.bool_]:
-    """Return which labels stand for "unlabelled": -1, or among texts "" and "-1".
-
-    >>> is_unlabelled(np.array([0, -1, 2]))
-    array([False,  True, False])
-    >>> is_unlabelled(np.array(["tea", "", "-1"]))
-    array([False,  True,  True])
-    """
-    if y.dtype.kind in "OUS":
-        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
-    return np.asarray(y == -1)
-
-
 def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
-    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones."""
+    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones.
+
+    See :func:`~metricmix.validation.is_unlabelled` for what marks these in y.
+    """
     if y is None:
         raise InputError(
             f"This {estimator_name} estimator requires y to be passed, "
             "but the target y is None; only an objective of your own, or objective=None in a "
             "MetricMixture, does without labels"
         )
-    values = y.tolist() if hasattr(y, "tolist") else y
-    for k, label in enumerate(values if isinstance(values, (list, tuple)) else ()):
-        is_nan = isinstance(label, float) and label != label
-        if label is None or is_nan or type(label).__name__ == "NAType":
-            raise InputError(
-                argument="y",
-                expected=f"a label for every item, found {label!r} at item {k}",
-                remedy="mark unlabelled items with -1, or an empty text among texts",
-            )
-    labels = column_or_1d(y, warn=True)
-    assert_all_finite(labels, input_name="y")
+    labels = column_or_1d(as_labels(y), warn=True)
     unlabelled = is_unlabelled(labels)
     if unlabelled.all():
         raise InputError(
             argument="y",
             expected=(
                 "labelled items of two classes at least, found every item unlabelled "
-                "(-1, or an empty text among texts)"
+                "(-1 or missing, or an empty text among texts)"
             ),
         )
-    known = labels[~unlabelled]
+    known = plain_labels(labels[~unlabelled])
+    types = sorted({type(label).__name__ for label in known.tolist()})
+    if known.dtype.kind == "O" and "str" in types and len(types) > 1:  # cannot be sorted
+        raise InputError(argument="y", expected="labels of one type", found=", ".join(types))
+    assert_all_finite(known, input_name="y")
     check_classification_targets(known)
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:

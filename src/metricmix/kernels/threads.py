@@ -42,6 +42,8 @@ __all__ = [
     "use_deadline",
 ]
 
+MANY = 64
+"""Threads that may be asked for on any machine."""
 WORTHWHILE = 256
 """Smallest n for which a pass over n × n entries is split over threads."""
 
@@ -158,18 +160,20 @@ def effective_threads(n_jobs: int | None = None) -> int:
 
     None means every core this process may use, or ``OMP_NUM_THREADS`` where it is set (as it is
     inside joblib's workers, so that nested parallelism does not oversubscribe the machine);
-    negative numbers count from the cores downwards, as in scikit-learn.
+    negative numbers count from the cores downwards, as in scikit-learn. Numbers far above that of
+    the cores are reduced, since no result depends on them: at most four threads per core, or
+    `MANY`.
     """
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
-    if not isinstance(n_jobs, int) or n_jobs == 0:
+    if not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise InputError(
             argument="n_jobs", expected="None or a whole number other than 0", found=f"{n_jobs!r}"
         )
     if n_jobs < 0:
-        return max(1, _cores() + 1 + n_jobs)
-    return max(1, n_jobs)
+        return max(1, _cores() + 1 + int(n_jobs))
+    return int(min(n_jobs, max(4 * _cores(), MANY)))
 
 
 def threads_for(n: int, n_jobs: int | None = None) -> int:

@@ -17,7 +17,7 @@ from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_o
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square, symmetrized
+from metricmix.validation import check_square, check_square_fits, symmetrized
 
 __all__ = [
     "FORMED_UP_TO",
@@ -152,6 +152,13 @@ class EdgeLengths:
 
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
+        check_square_fits(
+            self.n,
+            8,
+            what="the matrix of all lengths",
+            argument="stack",
+            instead="take fewer items",
+        )
         if self.block is not None:
             w = self.some_rows(0, self.n, n_jobs=n_jobs)
         else:

@@ -22,7 +22,13 @@ from metricmix.solvers.loop import Outcome, RunOptions, check_run_options, finis
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
-from metricmix.validation import check_choice, check_number, check_square, symmetrized
+from metricmix.validation import (
+    check_choice,
+    check_copies_fit,
+    check_number,
+    check_square,
+    symmetrized,
+)
 
 __all__ = ["minimize_metric"]
 
@@ -147,6 +153,7 @@ def minimize_by_projection(
 ) -> SolveResult:
     """Minimise with the entries of the metric as variables; see :func:`minimize_metric`."""
     check_objective(objective, of_weights=False)
+    check_copies_fit(X0, 3, what="the search for a metric", argument="X0")
     start = check_square(
         X0, name="X0", allow_negative=True, require_zero_diagonal=False, offer_directed=False
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from metricmix.atomic import replacing, signals_blocked
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
@@ -172,7 +173,8 @@ def run_cells(
 
     if hasattr(signal, "pthread_sigmask"):
         resource_tracker.ensure_running()  # its start, with the first worker, unblocks SIGINT
-    workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=4)
+    processes = min(effective_threads(n_jobs), max(2, effective_threads(-1)))
+    workers = Parallel(n_jobs=processes, return_as="generator_unordered", batch_size=4)
     with ExitStack() as at_exit:
         with signals_blocked(signal.SIGINT):
             finished = workers(delayed(run_cell)(experiment, cell, data, seed) for cell in cells)

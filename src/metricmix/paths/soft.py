@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from metricmix.exceptions import InputError, TemperatureError
 from metricmix.kernels.threads import call_in_background
 from metricmix.typing import Floats
-from metricmix.validation import check_number, check_square
+from metricmix.validation import check_number, check_square, check_square_fits
 
 __all__ = ["SoftPaths", "soft_paths"]
 
@@ -101,6 +101,8 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
            [3., 2., 0.]])
     """
     T = check_number(temperature, name="temperature", low=0, open_low=True)
+    if hasattr(w, "shape") and len(w.shape) == 2:
+        check_square_fits(w.shape[0], 6 * 8, what="soft paths", argument="w")
     lengths = check_square(w, name="w", directed=directed).astype(np.float64)
     off_diagonal = ~np.eye(len(lengths), dtype=bool)
     if (lengths[off_diagonal] == 0).any():

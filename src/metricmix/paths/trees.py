@@ -32,7 +32,7 @@ from metricmix.paths.all_pairs import close_in_place
 from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path
 from metricmix.typing import AnyArray, Floats, Indices, Ints
-from metricmix.validation import check_index, check_indices
+from metricmix.validation import check_index, check_indices, check_square_fits
 
 __all__ = [
     "PathTrees",
@@ -147,6 +147,10 @@ def shortest_path_trees(
     lengths = edge_lengths(stack, mixture, directed=directed)
     chosen = (
         np.arange(lengths.n) if roots is None else check_indices(roots, lengths.n, name="roots")
+    )
+    share = len(chosen) / lengths.n
+    check_square_fits(
+        lengths.n, 12 * share, what="the trees", argument="roots", instead="take fewer roots"
     )
     return grow_trees(lengths, chosen, n_jobs=n_jobs)
 
