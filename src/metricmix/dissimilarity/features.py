@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -273,8 +273,12 @@ class FeatureRows:
         self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
         return values
 
-    def cross(self, Y: Any) -> Floats:
-        """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
+    def cross(self, Y: Any, equal: Iterable[list[int]] = ()) -> Floats:
+        """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n).
+
+        `equal` are, for each row of Y, the rows of X that it equals: these are at 0, where
+        "correlation" only comes close to it and "braycurtis" of two rows of zeros is 0 / 0.
+        """
         rows, norms = self._ready(Y, name="Y") if self._by_product else (Y, np.empty(0))
         values = np.empty((Y.shape[0], self.n))
         # sklearn's nan_euclidean cancels: row by row the rounding of one is not that of its batch.
@@ -290,6 +294,8 @@ class FeatureRows:
                     dense = some if isinstance(some, np.ndarray) else some.toarray()
                     block = self._elementwise(self._as_sets(dense), self._X)
             values[start : start + step] = block
+        for k, same in enumerate(equal):
+            values[k, same] = 0.0
         self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
         return values
 
@@ -359,7 +365,8 @@ class FeatureRows:
                 from scipy.spatial.distance import cdist as compute
             values = compute(left, right, metric=self.metric, **self._params)
         except (TypeError, ValueError) as error:
-            raise InputError(f"metric {self.name!r}: {error}") from error
+            reason = str(error).split(". ")[0].split("\n")[0]  # scipy goes on for many lines
+            raise InputError(f"metric {self.name!r}: {reason}") from error
         distances = np.asarray(values, dtype=np.float64)
         distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
         return distances

@@ -230,11 +230,9 @@ class AppliedRecipe(ABC):
     def compute_cross(self, Y: Any) -> Floats:
         """Return what `cross` returns for a checked table as sparse as the n rows."""
 
-    def at_zero_if_equal(self, values: Floats, Y: Any) -> Floats:
-        """Set `values` to 0 where rows are equal; "correlation" and others only come close."""
-        for i, digest in enumerate(row_digests(Y)):
-            values[i, self.rows_by_digest.get(digest, [])] = 0.0
-        return values
+    def equal_rows(self, Y: Any) -> list[list[int]]:
+        """Return, for each row of Y, the numbers of the rows that equal it."""
+        return [self.rows_by_digest.get(digest, []) for digest in row_digests(Y)]
 
     @cached_property
     def rows_by_digest(self) -> dict[bytes, list[int]]:
@@ -286,7 +284,7 @@ class AppliedFeatures(AppliedRecipe):
 
     def compute_cross(self, Y: Any) -> Floats:
         """Return the distances from the rows of Y."""
-        return self.at_zero_if_equal(self._rows.cross(Y), Y)
+        return self._rows.cross(Y, self.equal_rows(Y))
 
 
 def recipe_makers() -> dict[str, Callable[..., Any]]:
