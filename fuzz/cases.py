@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 import traceback
 import warnings
 import zlib
@@ -105,10 +107,17 @@ def run_instance(area: Area, instance: Instance) -> Finding | None:
         try:
             area.check(json.loads(json.dumps(instance)))
         except Failure as failure:
-            return Finding(failure.promise, str(failure))
+            return Finding(failure.promise, without_folders(str(failure)))
         except Exception as error:
-            return Finding(f"{type(error).__name__} in {place_of(error)}", describe(error))
+            kind = f"{type(error).__name__} in {place_of(error)}"
+            return Finding(kind, without_folders(describe(error)))
     return None
+
+
+def without_folders(message: str) -> str:
+    """Return a message without the names of temporary folders, in a line."""
+    short = re.sub(re.escape(tempfile.gettempdir()) + r"/[^/\s'\"]+/?", "", message)
+    return " ".join(short.split())[:500]
 
 
 def place_of(error: BaseException) -> str:

@@ -26,7 +26,8 @@ def make(rng: np.random.Generator) -> Instance:
     instance: Instance = {"what": what, "n": n, "D": lengths(rng, n, span=3.0).tolist()}
     instance["names"] = chance(rng, 0.7)
     instance["suffix"] = pick(rng, *(MATRICES if what in ("check", "repair") else TABLES))
-    instance["damaged"] = pick(rng, "items", "edges", "matrix", "matrix")
+    instance["damaged"] = pick(rng, "items", "edges")
+    instance["graph"] = pick(rng, "csv", "csv", "graphml", "gexf", "npz")
     binary = instance["suffix"] in ("npy", "npz", "parquet")
     instance["edits"] = [] if binary or chance(rng, 0.3) else text_edits(rng)
     instance["bytes"] = byte_edits(rng) if chance(rng, 0.7 if binary else 0.2) else []
@@ -157,22 +158,19 @@ def check_fit(folder: Path, instance: Instance) -> None:
     for row, values in zip(rows[1:], instance["numbers"] or [[1.0, 2.0]] * 12, strict=False):
         row[2], row[3] = (repr(float(v)) for v in values)
     suffix, edits, damaged = instance["suffix"], instance["edits"] or [], instance["damaged"]
-    table, edges = folder / f"items.{suffix}", folder / "edges.csv"
+    table, edges = folder / f"items.{suffix}", folder / f"edges.{instance['graph']}"
+    damaged_bytes = {damaged: instance["bytes"] or []}
     if suffix == "parquet":
-        table.write_bytes(damage_bytes(parquet(rows), instance["bytes"] or []))
+        table.write_bytes(damage_bytes(parquet(rows), damaged_bytes.get("items", [])))
     else:
         delimiter = "," if suffix == "csv" else "\t"
         text = "\n".join(delimiter.join(row) for row in rows)
-        own = edits if damaged != "edges" else []
-        data = damage_text(text, own, delimiter)
-        table.write_bytes(damage_bytes(data, instance["bytes"] if damaged != "edges" else []))
+        data = damage_text(text, edits if damaged == "items" else [], delimiter)
+        table.write_bytes(damage_bytes(data, damaged_bytes.get("items", [])))
     rng = np.random.default_rng(int(instance["seed"]))
-    links = [["source", "target"], *([f"p{a}", f"p{b}"] for a, b in rng.integers(12, size=(20, 2)))]
-    text = "\n".join(",".join(link) for link in links)
-    data = damage_text(text, edits if damaged == "edges" else [], ",")
-    edges.write_bytes(
-        damage_bytes(data, instance["bytes"] if damaged == "edges" and suffix != "parquet" else [])
-    )
+    links = [[f"p{a}", f"p{b}"] for a, b in rng.integers(12, size=(20, 2))]
+    data = graph_bytes(links, instance["graph"], edits if damaged == "edges" else [])
+    edges.write_bytes(damage_bytes(data, damaged_bytes.get("edges", [])))
     out = folder / "out"
     words = ["fit", str(table), "--label", "kind", "--edges", str(edges), "-o", str(out)]
     words += ["--no-report", "--folds", "0", "--bootstrap", "0"]
@@ -193,6 +191,23 @@ def check_fit(folder: Path, instance: Instance) -> None:
         ask(len(lines) > len(d), "every item has a prediction", f"{len(lines)} lines")
 
 
+def graph_bytes(links: list[list[str]], suffix: str, edits: list[Any]) -> bytes:
+    """Return edges in the format of a suffix."""
+    import networkx as nx
+    from scipy.sparse import csr_matrix, save_npz
+
+    if suffix == "csv":
+        text = "\n".join(",".join(link) for link in [["source", "target"], *links])
+        return damage_text(text, edits, ",")
+    file = io.BytesIO()
+    if suffix == "npz":
+        i, j = (np.array([int(link[end][1:]) for link in links]) for end in (0, 1))
+        save_npz(file, csr_matrix((np.ones(len(i)), (i, j)), shape=(12, 12)).minimum(1))
+        return file.getvalue()
+    (nx.write_graphml if suffix == "graphml" else nx.write_gexf)(nx.Graph(links), file)
+    return damage_text(file.getvalue().decode(), edits, " ")
+
+
 def parquet(rows: list[list[str]]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -209,8 +224,8 @@ AREA = Area(
     "tables",
     make,
     check,
-    tried="`metricmix check`, `repair` and `fit` on CSV, TSV, PHYLIP, npy, npz and Parquet files "
-    "and edge lists with damaged bytes, cells, lines, delimiters and encodings.",
+    tried="`metricmix check`, `repair` and `fit` on CSV, TSV, PHYLIP, npy, npz and Parquet files, "
+    "edge lists, GraphML and GEXF with damaged bytes, cells, lines, delimiters and encodings.",
     promised="A file is read, or refused with exit code 2 and one sentence; intact files are read "
     "rightly; what is refused writes nothing.",
     share=1.5,
