@@ -53,8 +53,8 @@ def trust_page(results: Results, kept: Sequence[KeptCase]) -> str:
     lines = [
         INTRODUCTION,
         f"So far: **{total:,} cases** in {seconds / 3600:.1f} hours of computing; {failures:,} of "
-        f"them failed, in {len(kept)} ways, of which {len(mended)} are mended and {len(still)} "
-        f"open. Last run: {last}.",
+        f"them failed. Of {len(kept)} kinds of failures in this and earlier campaigns, "
+        f"{len(mended)} are mended and {len(still)} open. Last run: {last}.",
         "",
         "| area | cases | failed | hours |",
         "| --- | ---: | ---: | ---: |",

@@ -69,10 +69,7 @@ def check(instance: Instance) -> None:
     scale = max(float(np.nanmax(np.abs(D), initial=0.0)), float(x.max(initial=0.0)))
     ask(mm.is_metric(result.metric), "nearest_metric returns a metric")
     ask((np.diagonal(result.metric) == 0).all(), "nearest_metric has a zero diagonal")
-    low, high = problem.low, problem.high
-    lacking = max(float((low - x).max(initial=0.0)), float((x - high).max(initial=0.0)))
-    # Infeasibility up to 1e-9 of the largest entry counts as rounding of the input.
-    ask(lacking <= 4e-9 * max(scale, float(low.max(initial=0.0))), "bounds hold", f"{lacking!r}")
+    check_bounds(problem, x)
     value = problem.objective(x)
     rounding = problem.rounding(scale)
     ask(
@@ -100,6 +97,19 @@ def check(instance: Instance) -> None:
     tame = not len(span) or span.max() <= 1e6 * span.min()
     if tame and not options and problem.w.min(initial=1.0) > 0:
         ask(result.converged, "plain problems converge", f"{result.status} after {result.n_iter}")
+
+
+def check_bounds(problem: Program, x: Any) -> None:
+    """Check triangles and bounds by the size of the entries themselves, not of the largest one."""
+    low, high = problem.low, problem.high
+    held = x[problem.held] == problem.d[problem.held]
+    ask(held.all(), "fixed entries keep their last bit")
+    # Infeasibility up to 1e-9 of a bound counts as rounding of the input.
+    ask((x >= low * (1 - 4e-9)).all(), "lower bounds hold", f"{(low - x).max(initial=0.0)!r}")
+    ask((x <= high * (1 + 4e-9)).all(), "upper bounds hold", f"{(x - high).max(initial=0.0)!r}")
+    closed = problem.closure(x)
+    shorter = (closed < x * (1 - 1e-8)) & (x > 0)
+    ask(not shorter.any(), "triangles hold by their own size", f"{(x - closed).max()!r}")
 
 
 class Program:
@@ -153,10 +163,9 @@ class Program:
             return False
         known = np.minimum(np.where(self.w > 0, self.d, np.inf), self.high)
         closed, joined = self.closure(self.high), self.closure(known)
-        largest = max(float(self.d.max(initial=0.0)), float(self.low.max(initial=0.0)))
         if not np.isfinite(joined).all():
             return False
-        return bool((self.low - closed <= 0.5e-9 * largest).all())
+        return bool((self.low - closed <= 0.5e-9 * self.low).all())
 
     def closure(self, values: Any) -> Any:
         d = np.zeros((self.n, self.n))
