@@ -34,6 +34,8 @@ __all__ = [
 END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
 WEIGHT_COLUMNS = ("length", "similarity", "weight")
+MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What networkx may raise for malformed files, besides its own errors."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ def read_networkx_file(
             graph = (
                 networkx.read_graphml(source) if kind == "graphml" else networkx.read_gexf(source)
             )
-        except (ParseError, networkx.NetworkXException, KeyError, ValueError, TypeError) as error:
+        except (ParseError, networkx.NetworkXException, *MALFORMED) as error:
             raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
     edges = list(graph.edges(data=True))
     name = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
