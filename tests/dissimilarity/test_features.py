@@ -203,7 +203,7 @@ def test_pandas_missing_value_and_text():
         (X[:, 0], "euclidean", r"reshape\(-1, 1\)"),
         (X[None], "euclidean", r"got shape \(1, 30, 4\)"),
         (X[:0], "euclidean", "at least one row"),
-        (np.ones((3, 4)), "correlation", "between rows 0 and 1, got nan"),
+        (np.outer([1, 2, 3], np.ones(4)), "correlation", "between rows 0 and 1, got nan"),
         (X[:3], "mahalanobis", "has no inverse"),
         ([["a", "b"]], "euclidean", "expected real numbers"),
         (np.array([[1e200], [-1e200]]), "sqeuclidean", "got inf"),

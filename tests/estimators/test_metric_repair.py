@@ -117,6 +117,13 @@ def test_a_square_of_new_items_is_not_taken_for_the_matrix_of_the_fit() -> None:
     np.testing.assert_array_equal(repair.transform([[1, 9], [2, 3]]), [[1, 5], [2, 3]])
 
 
+def test_equal_items_of_the_fit_are_each_itself() -> None:
+    D = np.array([[0, 3, 3, 0], [3, 0, 0, 1], [3, 0, 0, 1], [0, 1, 1, 0]], float)
+    repair = mm.MetricRepair("linf").fit(D)
+    assert repair.metric_[1, 2] > 0  # equal rows, set apart
+    assert np.array_equal(repair.transform(D), repair.metric_)
+
+
 def test_missing_entries_are_filled_along_paths() -> None:
     inf = np.inf
     X = np.array([[0, 1, inf, inf], [1, 0, 2, 9], [inf, 2, 0, 3], [inf, 9, 3, 0]])

@@ -277,11 +277,11 @@ class FeatureRows:
                 values = self._elementwise(self._X[rows], self._X[first:])
         here = np.flatnonzero(rows >= first)
         values[here, rows[here] - first] = 0.0
-        self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
         if not self._by_product:
             for k, i in enumerate(rows):
                 equal = self.equal_rows[self.digests[i]]
                 values[k, equal[equal >= first] - first] = 0.0
+        self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
         return values
 
     def cross(self, Y: Any) -> Floats:
@@ -303,10 +303,10 @@ class FeatureRows:
                 else:
                     block = self._elementwise(some, self._X)
             values[start : start + step] = block
-        self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
         if not self._by_product:
             for k, digest in enumerate(row_digests(rows)):
                 values[k, self.equal_rows.get(digest, [])] = 0.0
+        self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
         return values
 
     @cached_property
@@ -388,7 +388,8 @@ class FeatureRows:
                 from scipy.spatial.distance import cdist as compute
             values = compute(left, right, metric=self.metric, **self._params)
         except (TypeError, ValueError) as error:
-            raise InputError(f"metric {self.name!r}: {error}") from error
+            reason = str(error).split(". ")[0].split("\n")[0]  # scipy goes on for many lines
+            raise InputError(f"metric {self.name!r}: {reason}") from error
         distances = np.asarray(values, dtype=np.float64)
         distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
         return distances
