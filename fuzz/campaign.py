@@ -56,7 +56,7 @@ class Campaign:
         """Run for some seconds, or at most some cases; return the number of failures.
 
         Ctrl-C ends the run like the end of the time: cases that have begun are finished, and
-        everything is written.
+        everything is written. A second one does not wait for them.
         """
         began, before = time.monotonic(), self.totals()
         self._spent = {area.name: 0.0 for area in self.areas}
@@ -80,6 +80,8 @@ class Campaign:
         try:
             while any(worker.case for worker in workers):
                 self.collect(workers)
+        except KeyboardInterrupt:
+            self.print("interrupted again; these cases will run next time")
         finally:
             for worker in workers:
                 worker.stop()

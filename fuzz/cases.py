@@ -77,7 +77,7 @@ class Area:
     tried: str
     promised: str
     share: float = 1.0
-    timeout: float = 60.0
+    timeout: float = 120.0
     per_item: tuple[str, ...] = ()
     positions: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()

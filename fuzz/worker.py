@@ -26,6 +26,7 @@ def serve(connection: Connection) -> None:
     """Run the cases and instances that the other end asks for."""
     # A handler, and not SIG_IGN, which child processes would inherit: only the campaign stops.
     signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdin.close()
@@ -41,7 +42,10 @@ def serve(connection: Connection) -> None:
             found = run_instance(area, instance)
         except MemoryError as error:
             found = Finding("MemoryError", f"unexpected MemoryError: {error}")
-        connection.send((found, instance if found else None))
+        try:
+            connection.send((found, instance if found else None))
+        except OSError:  # nobody waits for it any more
+            return
 
 
 class Worker:
@@ -64,7 +68,12 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=self.target, args=(theirs,), daemon=False)
-        self._process.start()
+        # Blocked until the process has its own handler: Ctrl-C while it imports is not a crash.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._areas: set[str] = set()
         self.case: tuple[str, int] | None = None

@@ -147,6 +147,15 @@ def test_ctrl_c_keeps_what_was_done(
     run.run(60)
     assert fuzz("record").Results.read(tmp_path / "results.json").areas["checks"].cases == 4
 
+    def never(workers: Any) -> None:
+        raise KeyboardInterrupt  # again and again
+
+    monkeypatch.setattr(run, "collect", never)
+    run.run(60)  # the case that has begun will run next time
+    after = fuzz("record").Results.read(tmp_path / "results.json")
+    assert after.areas["checks"].cases == 4
+    assert len(after.runs) == 2
+
 
 @pytest.mark.slow
 def test_a_crash_and_a_hang_are_failures(fuzz: Any, tmp_path: Path) -> None:

@@ -134,6 +134,6 @@ AREA = Area(
     promised="The result is that of a run that was not interrupted, bit for bit; result folders "
     "are there whole or not at all.",
     share=0.8,
-    timeout=180.0,
+    timeout=300.0,
     lists=("kills",),
 )

@@ -190,7 +190,7 @@ def check_linear(stack: Any, target: Any, rho: float) -> None:
 def check_metric_variable(target: Any) -> None:
     """Compare the projected method with nearest_metric on least squares."""
     goal = mm.objectives.LeastSquares(target)
-    found = mm.minimize_metric(goal, target, "projected")
+    found = mm.minimize_metric(goal, target, "projected", max_iter=300)
     nearest = mm.nearest_metric(target)
     n = len(target)
     ask(mm.is_metric(found.metric), "minimize_metric returns a metric")
