@@ -348,7 +348,7 @@ def refine_linf(
     Returns
     -------
     NearnessResult
-        `result` with another metric.
+        `result` with another metric, or as it is if `time_limit` is too short for that.
 
     Examples
     --------
@@ -362,7 +362,14 @@ def refine_linf(
     """
     D = np.asarray(D, np.float64)
     most = result.objective * (1.0 + 1e-12)
-    refined = nearest_metric(
-        D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
-    )
+    if options.get("time_limit") is not None:
+        check_number(options["time_limit"], name="time_limit", low=0)
+    try:
+        refined = nearest_metric(
+            D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
+        )
+    except InputError as error:
+        if error.argument != "time_limit":
+            raise
+        return result  # no time to improve on it
     return replace(result, metric=refined.metric)
