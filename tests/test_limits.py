@@ -139,7 +139,7 @@ SOLVERS = {
     "clustering": (ClusteringLP, relaxation(CLUSTERING, signed_graph, 8), 100_000),
     "clustering, dense": (
         ClusteringLP,
-        relaxation(CLUSTERING, random_graph, 200, signs="edges"),
+        relaxation(CLUSTERING, signed_graph, 200),
         3000,
     ),
     "sparsest_cut": (SparsestCutLP, relaxation(mm.relaxations.sparsest_cut, random_graph, 6), 1500),
@@ -180,7 +180,8 @@ def quietly(call, **options):
 def check_result(result):
     """Check what holds however a run ended."""
     assert math.isfinite(result.objective)
-    if isinstance(result.metric, np.ndarray):
+    small = not isinstance(result, mm.relaxations.Relaxation) or len(result.labels) < 5000
+    if small and result.metric is not None:
         assert mm.is_metric(result.metric)
     if result.weights is not None:
         assert np.isfinite(result.weights).all()
@@ -241,6 +242,16 @@ def test_bounds_that_need_more_time(monkeypatch):
     D = dissimilarity(20)
     with pytest.raises(mm.InputError, match="time_limit: expected enough time to find a metric"):
         mm.nearest_metric(D, lower=0.9 * D, upper=2.0 * D, time_limit=1.0)
+
+
+def test_no_time_to_refine(monkeypatch):
+    D = dissimilarity(20)
+    result = mm.nearest_metric(D, "linf")
+    clock = SimpleNamespace(perf_counter=iter(range(0, 10**9, 10**6)).__next__)
+    monkeypatch.setattr(threads, "time", clock)
+    assert mm.nearness.refine_linf(D, result, time_limit=1.0) is result
+    with pytest.raises(mm.InputError, match="time_limit: expected a number >= 0"):
+        mm.nearness.refine_linf(D, result, time_limit=-1.0)
 
 
 def test_work_in_other_threads_stops_too():
@@ -313,17 +324,15 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("name", SOLVERS)
 def test_interruptions_are_heard_within_a_second(name, seed):
     folder = str(Path(__file__).parent)
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, name, folder], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "running\n"
-    time.sleep(float(np.random.default_rng([seed, len(name)]).uniform(0.1, 4.0)))
-    child.send_signal(signal.SIGINT)
-    started = time.perf_counter()
-    status = child.stdout.readline().strip()
-    seconds = time.perf_counter() - started
-    child.kill()
-    child.wait()
+    wait = float(np.random.default_rng([seed, len(name)]).uniform(0.1, 4.0))
+    command = [sys.executable, "-c", CHILD, name, folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "running\n"
+        time.sleep(wait)
+        child.send_signal(signal.SIGINT)
+        started = time.perf_counter()
+        status = child.stdout.readline().strip()
+        seconds = time.perf_counter() - started
     print(f"{name}: {status} after {seconds:.2f} s")
     assert status in {"INTERRUPTED", "KeyboardInterrupt", "CONVERGED", "COMPLETED", "INACCURATE"}
     assert seconds < 1.0

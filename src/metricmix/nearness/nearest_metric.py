@@ -415,7 +415,7 @@ def refine_linf(
     Returns
     -------
     NearnessResult
-        `result` with another metric.
+        `result` with another metric, or as it is if `time_limit` is too short for that.
 
     Examples
     --------
@@ -429,7 +429,14 @@ def refine_linf(
     """
     D = as_float_array(D, name="D").astype(np.float64)
     most = result.objective * (1.0 + 1e-12)
-    refined = nearest_metric(
-        D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
-    )
+    if options.get("time_limit") is not None:
+        check_number(options["time_limit"], name="time_limit", low=0)
+    try:
+        refined = nearest_metric(
+            D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
+        )
+    except InputError as error:
+        if error.argument != "time_limit":
+            raise
+        return result  # no time to improve on it
     return replace(result, metric=refined.metric, allowed=refined.allowed)

@@ -47,6 +47,9 @@ from metricmix.validation import (
 __all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges"]
 
 
+ROWS_AT_ONCE = 256
+"""Rows of a matrix between two looks at the clock."""
+
 RESERVE = 1.5
 """Time kept to evaluate the result, as a multiple of the time that the start took."""
 
@@ -84,11 +87,15 @@ class MatrixProblem:
         w = np.empty_like(X)
         block = X[None].view()
         block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
-        form_lengths(block, np.ones(1), self.beta, link_code(self.link), 0, w)
+        for low in range(0, self.n, ROWS_AT_ONCE):
+            check_time()
+            rows = w[low : low + ROWS_AT_ONCE]
+            form_lengths(block, np.ones(1), self.beta, link_code(self.link), low, rows)
         return w
 
     def metric(self, w: Floats) -> Floats:
         """Return P(w)."""
+        check_time()
         return project(w, directed=self.directed, n_jobs=self.n_jobs)
 
     def value(self, X: Floats, d: Floats) -> float:
@@ -116,9 +123,14 @@ class MatrixProblem:
         return value + ridge, objective.probabilities(terms, self.n)
 
     @cached_property
+    def start_lengths(self) -> Floats:
+        """The edge lengths of X0."""
+        return self.edge_lengths(self.X0)
+
+    @cached_property
     def start_value(self) -> float:
         """The objective at X0."""
-        return self.value(self.X0, self.metric(self.edge_lengths(self.X0)))
+        return self.value(self.X0, self.metric(self.start_lengths))
 
     def fingerprint(self) -> str:
         """Return a digest of the problem."""
@@ -237,7 +249,7 @@ class PathDescent(Solver[PathDescentState]):
         """Return the mean of the terms drawn since the last check."""
         if state.count == 0:
             problem = self.problem
-            return replace(state, w=problem.edge_lengths(state.X)), problem.start_value
+            return replace(state, w=problem.start_lengths.copy()), problem.start_value
         objective = state.seen / state.count
         state = replace(state, seen=0.0, count=0)
         improved = objective < state.best - (self.tol or 0.0) * abs(state.best)
@@ -308,31 +320,37 @@ def descend_along_paths(
     check_run_options(options)
     check_objective(objective, of_weights=False)
     rng, seed = check_random_state(random_state)
-    X = check_square(
-        X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
-    ).astype(np.float64)
-    objective.check(len(X))
-    check_number(beta, name="beta", low=0, open_low=True)
-    check_choice(link, LINKS, name="link")
-    problem = MatrixProblem(objective, X, directed, link, beta, n_jobs)
-    bound = (solver or PathDescent()).bind(problem)
     limit = options.get("time_limit")
     with stop_after(limit):
+        X = check_square(
+            X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
+        ).astype(np.float64)
+        objective.check(len(X))
+        check_number(beta, name="beta", low=0, open_low=True)
+        check_choice(link, LINKS, name="link")
+        problem = MatrixProblem(objective, X, directed, link, beta, n_jobs)
+        bound = (solver or PathDescent()).bind(problem)
         if limit is not None:  # the result takes as long to evaluate as the start
             started = time.perf_counter()
             with suppress(TimeUp):
                 problem.start_value  # noqa: B018 (cached)
             options["time_limit"] = max(0.0, limit - RESERVE * (time.perf_counter() - started))
         outcome = run(bound, rng, seed=seed, **options)
-        X = X if outcome.state is None else outcome.state.X
-        w = problem.edge_lengths(X)
+        state = outcome.state
+        X = problem.X0 if state is None else state.X
+
+        def lengths() -> Floats:
+            if outcome.n_iter == 0:
+                return problem.start_lengths
+            known: Floats | None = state.w
+            return problem.edge_lengths(X) if known is None else known
 
         def evaluated() -> tuple[Floats, float, str]:
-            metric = problem.metric(w)
+            metric = problem.metric(lengths())
             return metric, problem.value(X, metric), "exact"
 
         def clipped() -> tuple[Floats, float, str]:
-            metric = clip_to_metric(w)
+            metric = clip_to_metric(lengths())
             return metric, problem.estimate(X, metric), "sampled"
 
         metric, value, kind = finish(outcome, evaluated, clipped)

@@ -385,7 +385,9 @@ class UnprojectedProblem(Problem):
     def _values(self, terms: Indices) -> AnyArray:
         """Return the scaled sources at the pairs of the terms, (R, pairs)."""
         i, j = self.objective.pairs(terms, self.n)
+        check_time()
         raw = self.stack.raw_pairs(i.ravel(), j.ravel())
+        check_time()
         return np.asarray(raw / self.stack.scales[:, None])
 
     @cached_property
