@@ -23,6 +23,7 @@ __all__ = [
     "check_random_state",
     "check_square",
     "check_table",
+    "is_unlabelled",
     "symmetrized",
 ]
 
@@ -328,3 +329,16 @@ def _first(mask: NDArray[np.bool_], offset: int) -> tuple[int, int]:
     """First True of a block of rows that starts at row `offset`."""
     i, j = np.unravel_index(int(mask.argmax()), mask.shape)
     return int(i) + offset, int(j)
+
+
+def is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels stand for "unlabelled": -1, or among texts "" and "-1".
+
+    >>> is_unlabelled(np.array([0, -1, 2]))
+    array([False,  True, False])
+    >>> is_unlabelled(np.array(["tea", "", "-1"]))
+    array([False,  True,  True])
+    """
+    if y.dtype.kind in "OUS":
+        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
+    return np.asarray(y == -1)

@@ -21,7 +21,7 @@ from metricmix.estimators.base import (
     make_objective,
 )
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
-from metricmix.estimators.inputs import Input, encode_labels, is_unlabelled
+from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.estimators.rules import FittedRule, KNearest, Rule, Spreading, as_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -346,6 +346,7 @@ def fold_scores(
         )
     codes = np.full(opened.stack.n_items, -1)
     codes[opened.samples[train]] = given[train]
+    stack = opened.stack.relabelled(codes, len(search.classes_))
     items = np.concatenate([opened.samples[test], np.flatnonzero(codes >= 0)])
     own_start = "start" in (search.solver_options or {})
     answers, learned, weights = [], (None, None), None
@@ -357,7 +358,7 @@ def fold_scores(
             trial = search._classifier(**setting)
             try:
                 objective = make_objective(trial, codes, search.classes_)
-                result = trial._solve(objective, opened.stack, refit=True, **options)
+                result = trial._solve(objective, stack, refit=True, **options)
             except InputError as error:
                 raise InputError(
                     "one of the training sets will not do", argument="cv", remedy=error
@@ -366,7 +367,7 @@ def fold_scores(
                 raise KeyboardInterrupt
             assert result.mixture is not None
             weights = result.weights
-            lengths = EdgeLengths(opened.stack, result.mixture)
+            lengths = EdgeLengths(stack, result.mixture)
             metric = FoldPredictor(lengths, items, len(search.classes_), search.n_jobs)
         rule = as_rule(setting["rule"])
         answers.append(metric.probabilities(rule, np.arange(len(test)), codes[items]))

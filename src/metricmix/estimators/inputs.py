@@ -36,7 +36,7 @@ from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array
+from metricmix.validation import as_float_array, is_unlabelled
 
 __all__ = [
     "FeatureInput",
@@ -46,7 +46,6 @@ __all__ = [
     "check_label_order",
     "encode_labels",
     "input_kind",
-    "is_unlabelled",
 ]
 
 VALUES_AT_ONCE = 1 << 24
@@ -111,6 +110,13 @@ class PrecomputedInput(Input):
                     wrap = "wrap it, DissimilarityStack(X, directed=True)"
                     error = error.replace(remedy=f"{wrap}, or symmetrise it, e.g. (X + X.T) / 2")
                 raise error from None
+        if X.supervised:
+            raise InputError(
+                f"source {X.supervised[0]!r} is computed from labels, and each fit computes it "
+                "from its own",
+                argument="X",
+                remedy="pass the stack as sources=, and ids of its items as X",
+            )
         if len(X) < 2:
             raise InputError(
                 argument="X", expected="two items at least", found="n_samples=1 (1 sample)"
@@ -336,19 +342,6 @@ def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
 
 
 # -- labels --------------------------------------------------------------------------------------
-
-
-def is_unlabelled(y: AnyArray) -> NDArray[np.bool_]:
-    """Return which labels stand for "unlabelled": -1, or among texts "" and "-1".
-
-    >>> is_unlabelled(np.array([0, -1, 2]))
-    array([False,  True, False])
-    >>> is_unlabelled(np.array(["tea", "", "-1"]))
-    array([False,  True,  True])
-    """
-    if y.dtype.kind in "OUS":
-        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
-    return np.asarray(y == -1)
 
 
 def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
