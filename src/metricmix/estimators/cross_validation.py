@@ -28,7 +28,7 @@ from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import Status
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, check_integer
+from metricmix.validation import check_choice, check_integer, is_unlabelled
 
 if TYPE_CHECKING:
     from metricmix.estimators.explanation import Explanation
