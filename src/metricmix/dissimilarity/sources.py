@@ -95,7 +95,7 @@ class Source(ABC):
         """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
         return self.rows(i)[:, j]
 
-    def relabelled(self, codes: Indices, n_classes: int) -> Source:
+    def relabelled(self, codes: Indices, n_classes: int, *, keep_choice: bool = False) -> Source:
         """Return the source for other labels: itself, unless it is supervised."""
         return self
 

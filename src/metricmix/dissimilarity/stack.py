@@ -322,7 +322,9 @@ class DissimilarityStack:
             if source.supervised
         )
 
-    def relabelled(self, codes: Indices, n_classes: int) -> DissimilarityStack:
+    def relabelled(
+        self, codes: Indices, n_classes: int, *, keep_choice: bool = False
+    ) -> DissimilarityStack:
         """Return the stack with its supervised sources computed from other labels.
 
         Parameters
@@ -330,13 +332,19 @@ class DissimilarityStack:
         codes : (n,) array
             Class numbers 0 .. C - 1; -1 for unlabelled items.
         n_classes : int
+        keep_choice : bool
+            Whether each keeps the classifier that it chose before among several. That is cheaper,
+            and lets labels that are held out have a say in that choice.
 
         The others are shared, not copied, and so is everything where no source is supervised.
         """
         if not self.supervised:
             return self
         stack = copy.copy(self)
-        stack._sources = tuple(source.relabelled(codes, n_classes) for source in self._sources)
+        stack._sources = tuple(
+            source.relabelled(codes, n_classes, keep_choice=keep_choice)
+            for source in self._sources
+        )
         scales = self._scales.copy()
         if self._scaling in SCALINGS and self._scaling != "none":
             for r, source in enumerate(stack._sources):

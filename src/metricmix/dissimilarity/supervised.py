@@ -64,6 +64,10 @@ class Predictor(ABC):
         n_classes : int
         """
 
+    def narrowed(self) -> Predictor:
+        """Return the predictor with the choice that it made last, if it has one to make."""
+        return self
+
 
 class CrossFittedClassifier(Predictor):
     """A classifier on a table, cross-fitted.
@@ -97,6 +101,11 @@ class CrossFittedClassifier(Predictor):
                     remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
                 )
         self.X, self.n, self.n_folds = X, X.shape[0], n_folds
+        self.chosen = self.classifiers[0]
+
+    def narrowed(self) -> CrossFittedClassifier:
+        """Return the predictor with the classifier that was chosen last, as the only one."""
+        return CrossFittedClassifier(self.X, self.chosen, self.n_folds)
 
     def probabilities(self, codes: Indices, n_classes: int) -> Floats:
         """Return the probabilities (n, C) of all items."""
@@ -118,6 +127,7 @@ class CrossFittedClassifier(Predictor):
             if best is None or right > best[0] + 1e-9:
                 best = right, classifier, held_out
         assert best is not None
+        self.chosen = best[1]
         everyone = np.ones(len(y), dtype=bool)
         model = self._fitted(best[1], table, labelled, y, everyone)
         p = self._predicted(model, table, np.arange(self.n), n_classes, everyone)
@@ -208,19 +218,26 @@ class SupervisedSource(Source):
         self, predictor: Predictor, name: str, codes: Indices, n_classes: int
     ) -> None:
         self.predictor, self.name, self.n = predictor, name, predictor.n
-        self.codes, self.n_classes = codes, n_classes
+        self.codes, self.n_classes = codes.copy(), n_classes
         self.facts = HELLINGER
         self.probabilities = predictor.probabilities(codes, n_classes)
         self._distances = FeatureRows(
             np.sqrt(np.maximum(self.probabilities, 0.0) / 2.0), "euclidean", {}
         )
+        self.narrowed = predictor.narrowed()
 
-    def relabelled(self, codes: Indices, n_classes: int) -> SupervisedSource:
-        """Return the same source computed from other labels."""
+    def relabelled(
+        self, codes: Indices, n_classes: int, *, keep_choice: bool = False
+    ) -> SupervisedSource:
+        """Return the same source computed from other labels.
+
+        Choose the classifier anew, unless `keep_choice`.
+        """
         if n_classes == self.n_classes and np.array_equal(codes, self.codes):
             return self
         assert self.name is not None
-        return SupervisedSource(self.predictor, self.name, codes, n_classes)
+        predictor = self.narrowed if keep_choice else self.predictor
+        return SupervisedSource(predictor, self.name, codes, n_classes)
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""

@@ -35,7 +35,7 @@ __all__ = ["Candidate", "Selection", "select"]
 
 FEW_LABELS = 5
 """Labels per class, on average, below which nothing is chosen, and weights stay equal."""
-CLEAR = 2.0
+CLEAR = 3.0
 """Standard errors by which another candidate must be better than the default one."""
 FOLDS = 5
 ITEMS_AT_MOST = 1000
@@ -164,7 +164,8 @@ def select(
         return Selection((fallback,), nothing, nothing, nothing, nothing, 0, few)
     ways: list[tuple[str, float | None]] = [("nonnegative", rho) for rho in rhos]
     ways += [("equal", None), *((name, None) for name in stack.names if stack.n_sources > 1)]
-    candidates = [Candidate(*way, rule) for way in ways for rule in rules]
+    learned = [Candidate(*way, rule) for way in ways[: len(rhos)] for rule in rules]
+    candidates = learned + [Candidate(*way, rules[0]) for way in ways[len(rhos) :]]
     candidates.sort(key=lambda candidate: candidate != default)
     p = held_out(model, stack, codes, labelled, candidates)
     right = codes[labelled]
@@ -208,7 +209,7 @@ def held_out(
             continue
         known = np.full(len(codes), -1)
         known[labelled[train]] = y[train]
-        of_fold = stack.relabelled(known, n_classes)
+        of_fold = stack.relabelled(known, n_classes, keep_choice=True)
         metrics: dict[tuple[str, float | None], Floats] = {}
         for s, candidate in enumerate(candidates):
             way = candidate.weights, candidate.rho
