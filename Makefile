@@ -5,9 +5,11 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SITE   := docs/_build/html
 DATA   ?= embedded
+MINUTES ?= 10
+JOBS   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format docs bench examples accuracy reproduce metrics clean
+.PHONY: help install demo test test-slow check format docs bench examples accuracy reproduce metrics fuzz clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -24,7 +26,7 @@ demo: $(STAMP) ## learn a metric on embedded data; prints a table, writes a pict
 	$(BIN)/metricmix demo
 
 test: $(STAMP) ## the tests, docstring examples included
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: $(STAMP) ## the slow tests only
 	$(BIN)/python -m pytest -m slow
@@ -61,6 +63,9 @@ accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)
+
+fuzz: $(STAMP) ## random problems against slow references for MINUTES=10, JOBS=1; writes docs/trust.md
+	nice -n 19 $(BIN)/python -m fuzz --minutes $(MINUTES) --jobs $(JOBS)
 
 metrics: $(STAMP) ## sizes, helpers, importers and repeated names in src/; the files that a call passes
 	$(BIN)/python tools/code_metrics.py

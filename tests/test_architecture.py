@@ -14,9 +14,9 @@ import metricmix
 LAYERS = [
     "typing",
     "exceptions",
+    "memory",
     "validation",
     "atomic",
-    "memory",
     "kernels",
     "metric",
     "dissimilarity",

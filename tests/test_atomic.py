@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from metricmix.atomic import replacing
+from metricmix import atomic
+from metricmix.atomic import lock, remove_leftovers, replacing, replacing_in
 
 
 def test_what_was_written_is_there(tmp_path: Path) -> None:
@@ -38,3 +44,139 @@ def test_whatever_goes_wrong_the_old_file_stays(tmp_path: Path, error: BaseExcep
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "nowhere" / "file"):
         pass
+
+
+WRITERS = {
+    "file": "with replacing(sys.argv[1]) as file: file.write(b'half'); file.flush(); wait()",
+    "folder": """
+with replacing_in(sys.argv[1], ['a', 'b']) as inside:
+    (inside / 'a').write_text('half')
+    with replacing(inside / 'b') as file:
+        wait()
+""",
+}
+BEFORE = """
+import sys
+from metricmix.atomic import replacing, replacing_in
+def wait():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def writer() -> Iterator[Callable[[str, Path], Any]]:
+    """Start processes that write half of a file or folder and then wait."""
+    running = []
+
+    def start(kind: str, target: Path) -> Any:
+        process = subprocess.Popen(
+            [sys.executable, "-c", BEFORE + WRITERS[kind], str(target)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def write_all(kind: str, target: Path) -> None:
+    if kind == "file":
+        with replacing(target) as file:
+            file.write(b"whole")
+    else:
+        with replacing_in(target, ["a", "b"]) as inside:
+            (inside / "a").write_text("whole")
+
+
+def hidden(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.rglob(".*")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_next_writer_removes_what_a_killed_one_left(
+    writer: Any, tmp_path: Path, kind: str, there: bool
+) -> None:
+    target = tmp_path / "target"
+    if there:
+        write_all(kind, target)
+    process = writer(kind, target)
+    write_all(kind, target)
+    assert hidden(tmp_path)  # the other process is alive, and its files are still there
+    process.kill()
+    process.wait()
+    assert hidden(tmp_path)
+    write_all(kind, target)
+    assert not hidden(tmp_path)
+    assert (target if kind == "file" else target / "a").read_text() == "whole"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_a_live_writer_finishes_while_others_clean_up(writer: Any, tmp_path: Path) -> None:
+    processes = [writer("file", tmp_path / "target") for _ in range(2)]
+    for process in processes:
+        remove_leftovers(tmp_path, ".target.")
+        process.communicate("go on")
+        assert process.returncode == 0
+        assert (tmp_path / "target").read_text() == "half"
+    assert not hidden(tmp_path)
+
+
+def test_only_temporary_names_are_removed(tmp_path: Path) -> None:
+    names = (
+        ".target.tmp",
+        ".target.0123.tmp",
+        ".other.0123456789ab.tmp",
+        "target.0123456789ab.tmp",
+    )
+    for name in names:
+        (tmp_path / name).touch()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    (tmp_path / ".target.0123456789ab.tmp").symlink_to(elsewhere)
+    with replacing(tmp_path / "target") as file:
+        file.write(b"whole")
+    assert {*names, "target", "elsewhere"} <= {entry.name for entry in tmp_path.iterdir()}
+    assert (elsewhere / "kept").exists()
+
+
+def test_a_file_that_is_removed_before_it_is_locked_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def late(path: Path) -> int:
+        tried.append(path)
+        if len(tried) == 1:
+            path.unlink()
+        return lock(path)
+
+    monkeypatch.setattr(atomic, "lock", late)
+    with replacing(tmp_path / "target") as file:
+        file.write(b"whole")
+    assert len(tried) == 2 or sys.platform == "win32"
+    assert os.listdir(tmp_path) == ["target"]
+
+
+def test_file_systems_without_locks_write_and_keep_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (tmp_path / ".target.0123456789ab.tmp").touch()
+    write_all("file", tmp_path / "target")
+    assert sorted(os.listdir(tmp_path)) == [".target.0123456789ab.tmp", "target"]

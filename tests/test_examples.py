@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -14,17 +13,6 @@ EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswi
 SLOW = {"attributed_graph", "clusters_from_links"}
 
 
-def run(path: Path, out: Path) -> str:
-    """Run an example as a user would, warnings being errors."""
-    command = [sys.executable, "-W", "error", str(path), str(out)]
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -32,9 +20,16 @@ def run(path: Path, out: Path) -> str:
         for path in EXAMPLES
     ],
 )
-def test_example_prints_and_writes_its_picture(path: Path, tmp_path: Path) -> None:
-    printed = run(path, tmp_path)
-    assert len(printed.splitlines()) > 1
+def test_example_prints_and_writes_its_picture(
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path)])
+    monkeypatch.syspath_prepend(FOLDER)
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) > 1
     assert [found.name for found in tmp_path.iterdir()] == [f"{path.stem}.png"]
     assert (tmp_path / f"{path.stem}.png").read_bytes().startswith(b"\x89PNG")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from metricmix.exceptions import InputError
@@ -79,8 +80,10 @@ def test_rounding_is_no_asymmetry_and_the_smaller_one_counts():
         ([0, 1, 0], "y: expected 4 labels, one per item, got 3"),
         ([1, 1, 1, 1], "y: expected at least two different labels, found only 1"),
         ([-1, -1, -1, -1], "y: expected at least two different labels, found no labelled item"),
-        ([0.5, 1, 0, 1], "y: expected classes, found continuous or missing values"),
-        (["a", None, "b", "a"], "y: expected a label for every item, found None at item 1"),
+        ([0.5, 1, 0, 1], "y: expected classes, found continuous values"),
+        ([np.inf, 1, 0, 1], "y: expected classes, found continuous values"),
+        ([np.nan] * 4, "y: expected at least two different labels, found no labelled item"),
+        (["a", None, "a", "a"], "y: expected at least two different labels, found only 'a'"),
     ],
 )
 def test_labels_that_are_refused(y, message):
@@ -91,6 +94,37 @@ def test_labels_that_are_refused(y, message):
 def test_labels_are_coded_and_unlabelled_ones_kept():
     assert check_labels([7, -1, 3, 7]).tolist() == [1, -1, 0, 1]
     assert check_labels(["b", "", "a", "-1"]).tolist() == [1, -1, 0, -1]
+
+
+MISSING = [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+@pytest.mark.parametrize("form", [list, tuple, lambda y: np.array(y, dtype=object), pd.Series])
+@pytest.mark.parametrize("labels", [[7, 3], ["b", "a"], [True, False], ["nan", "None"]], ids=repr)
+def test_missing_labels_are_unlabelled(labels, form, missing):
+    second, first = labels
+    y = form([second, missing, first, second])
+    assert check_labels(y).tolist() == [1, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([7, np.nan, 3, 7, -1]),
+        pd.Series([7, None, 3, 7, -1]),
+        pd.Series([7, None, 3, 7, -1], dtype="Int64"),
+        pd.Series([7, None, 3, 7, -1], dtype="category"),
+        pd.Series(["b", None, "a", "b", ""], dtype="string"),
+        pd.Series(["b", None, "a", "b", "-1"], dtype="category"),
+        pd.Categorical(["b", None, "a", "b", None]),
+        pd.array([True, None, False, True, None], dtype="boolean"),
+        pd.Series(["b", np.nan, "a", "b", None], index=[3, 1, 4, 1, 5]),
+    ],
+    ids=lambda y: str(y.dtype),
+)
+def test_columns_with_missing_labels(y):
+    assert check_labels(y).tolist() == [1, -1, 0, 1, -1]
 
 
 @pytest.mark.parametrize("bad", [[-1], [3], [0.0], [[0, 1]], ["a"], [True, False], 2**40])

@@ -143,11 +143,10 @@ class Trial:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # 30 steps may not be enough
             result = minimize(
-                loss(known, rho, **options),
+                loss(known, rho, **options).centred(equal),
                 self.stack,
                 solvers.LBFGS() if start is None else solvers.LBFGS(tol=1e-4),
                 start=equal if start is None else start,
-                centre=equal,
                 constraint=constraint,
                 projection=start is not None,
                 max_iter=None if start is None else 30,

@@ -51,6 +51,7 @@ __all__ = [
     "TemperatureError",
     "TooLargeError",
     "UnreachableWarning",
+    "array_file_errors",
     "is_interruption",
     "warn_caller",
 ]
@@ -207,3 +208,20 @@ def is_interruption(error: BaseException) -> bool:
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)
+
+
+def array_file_errors() -> tuple[type[Exception], ...]:
+    """Return what numpy and zipfile may raise for damaged npy and npz files, but for OSError.
+
+    >>> issubclass(ValueError, array_file_errors())
+    True
+    """
+    import lzma
+    import struct
+    import tokenize
+    import zipfile
+    import zlib
+
+    known = (ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, SyntaxError)
+    from_packages = (lzma.LZMAError, struct.error, tokenize.TokenError, zipfile.BadZipFile)
+    return (*known, TypeError, ValueError, *from_packages, zlib.error)

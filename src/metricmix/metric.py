@@ -30,13 +30,14 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
-from metricmix.kernels.threads import in_threads
-from metricmix.typing import AnyArray
-from metricmix.validation import check_number, check_square
+from metricmix.kernels.threads import check_time, in_threads
+from metricmix.typing import AnyArray, Floats
+from metricmix.validation import check_copies_fit, check_number, check_square
 
 __all__ = [
     "MetricViolations",
     "check_metric",
+    "clip_to_metric",
     "is_metric",
     "largest_excess",
     "lower_by_detours",
@@ -204,6 +205,8 @@ def metric_violations(
     >>> report.triangle, report.worst_triangle
     (3.0, (0, 1, 2))
     """
+    if isinstance(D, np.ndarray) and not D.flags.c_contiguous:
+        check_copies_fit(D, 1, what="a contiguous copy", argument="D")
     checked = check_square(
         D, name="D", directed=True, allow_negative=True, require_zero_diagonal=False
     )
@@ -223,6 +226,7 @@ def metric_violations(
 
     # A diagonal of zeros makes k = i and k = j harmless: they give D[i, j] itself.
     if on_diagonal.any():
+        check_copies_fit(matrix, 1, what="a copy with a zero diagonal", argument="D")
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0)
     lower = not directed and asymmetry <= tolerance
@@ -362,6 +366,7 @@ def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool
     tile_maxima(shortest, 0, count, highs)
     depth = 0
     for first in range(0, n, DEPTH):
+        check_time()
         last = min(first + DEPTH, n)
         if last - first != depth:
             depth = last - first
@@ -370,6 +375,47 @@ def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
         update(shortest, 0, count, left, right, highs, low if lower else None)
+
+
+def clip_to_metric(x: Floats, lower: Floats | None = None, upper: Floats | None = None) -> Floats:
+    r"""Return a metric near x, in one pass over its entries.
+
+    .. math:: d_{ij} = \min(\max(x_{ij}, c), 2 c)
+
+    satisfies all triangle inequalities, whatever x is.
+
+    Parameters
+    ----------
+    x, lower, upper : arrays of one shape
+        Lengths, and bounds: (n, n) arrays, whose diagonal becomes 0, or one entry per pair.
+
+    Returns
+    -------
+    array
+        Of NaN, if there is no such c for the bounds.
+
+    Examples
+    --------
+    >>> clip_to_metric(np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 2.0], [9.0, 2.0, 0.0]])).round(2)
+    array([[0.  , 1.78, 3.56],
+           [1.78, 0.  , 2.  ],
+           [3.56, 2.  , 0.  ]])
+    """
+    c = float(np.mean(x, where=np.isfinite(x))) * 2.0 / 3.0 if x.size else 0.0
+    if lower is not None:
+        c = max(c, 0.5 * float(lower.max(initial=0.0)))
+    if upper is not None:
+        c = min(c, float(upper.min(initial=np.inf)))
+    d = np.clip(x, c, 2.0 * c)
+    if lower is not None:
+        d = np.maximum(d, lower)
+        if float(lower.max(initial=0.0)) > 2.0 * c:
+            return np.full_like(d, np.nan)
+    if upper is not None:
+        d = np.minimum(d, upper)
+    if x.ndim == 2:
+        np.fill_diagonal(d, 0.0)
+    return d
 
 
 # -- kernels -------------------------------------------------------------------------------------

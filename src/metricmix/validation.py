@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from metricmix.exceptions import InputError
 
 __all__ = [
+    "as_labels",
     "check_choice",
+    "check_copies_fit",
     "check_index",
     "check_indices",
     "check_integer",
@@ -22,13 +24,47 @@ __all__ = [
     "check_number",
     "check_random_state",
     "check_square",
+    "check_square_fits",
     "check_table",
     "is_unlabelled",
+    "plain_labels",
     "symmetrized",
+    "unmasked",
 ]
 
+LARGE = 1 << 26
+"""Bytes up to which nobody asks whether they fit into memory."""
 SYMMETRY_TOLERANCE = 1e-9
 """Largest asymmetry, relative to the largest entry, that counts as rounding (and is left alone)."""
+
+
+def check_square_fits(
+    n: int,
+    bytes_per_entry: float,
+    *,
+    what: str,
+    argument: str,
+    instead: str = "take fewer items, or float32 numbers",
+) -> None:
+    """Raise TooLargeError unless n × n entries of so many bytes fit into memory.
+
+    Small amounts are not checked.
+    """
+    if bytes_per_entry * n * n > LARGE:
+        from metricmix.memory import check_fits
+
+        def needed(items: int) -> float:
+            return bytes_per_entry * items * items
+
+        check_fits(needed, n, what=what, instead=instead, argument=argument)
+
+
+def check_copies_fit(matrix: Any, copies: int, *, what: str, argument: str) -> None:
+    """Raise TooLargeError unless copies of an (n, n) array, of its own type, fit into memory."""
+    shape: tuple[int, ...] = getattr(matrix, "shape", ())
+    if len(shape) == 2:
+        size = getattr(getattr(matrix, "dtype", None), "itemsize", 8)
+        check_square_fits(int(shape[0]), copies * size, what=what, argument=argument)
 
 
 def check_square(
@@ -45,9 +81,11 @@ def check_square(
     """Return `matrix` as a square floating-point array that is a dissimilarity.
 
     float32 and float64 arrays, memory maps included, pass through uncopied; everything else
-    becomes float64. A square array with n >= 1 rows, without NaN, symmetric up to rounding unless
-    `directed`, is what comes out; or an :class:`~metricmix.exceptions.InputError`, which speaks of
-    `directed` only to those who can pass it, and calls rows by their ids if `items` are given.
+    becomes float64. A square array with n >= 1 rows, without NaN (or masked entries), symmetric up
+    to rounding (1e-9 of the largest entry, 1e-6 in float32) unless `directed`, is what comes out;
+    or an
+    :class:`~metricmix.exceptions.InputError`, which speaks of `directed` only to those who can pass
+    it, and calls rows by their ids if `items` are given.
     """
 
     def at(i: int, j: int) -> str:
@@ -121,8 +159,35 @@ def symmetrized(array: NDArray[Any]) -> NDArray[Any]:
     return array if np.array_equal(array, array.T) else np.minimum(array, array.T)
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array of numbers as a plain one, with NaN in place of its masked entries.
+
+    Anything else is returned as it is. A list of masked rows counts as one masked array.
+
+    >>> unmasked(np.ma.masked_greater([[0, 1], [9, 0]], 5))
+    array([[ 0.,  1.],
+           [nan,  0.]])
+    """
+    if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
+        values = np.ma.array(values)
+    if not np.ma.isMaskedArray(values):
+        return values
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "fO":
+        raise InputError(
+            f"masked entries: expected an array of numbers, found dtype {values.dtype}"
+        )
+    return values.filled(np.nan)
+
+
 def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
-    """Return `values` as float32 or float64, uncopied where it is one of these already."""
+    """Return `values` as float32 or float64, uncopied where it is one of these already.
+
+    Masked entries of a masked array become NaN.
+    """
     if hasattr(values, "toarray"):  # scipy sparse: a zero may mean "no edge" or "distance 0"
         raise InputError(
             argument=name,
@@ -130,6 +195,9 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
             found=f"a sparse {type(values).__name__}",
             remedy=("a graph becomes a dissimilarity through metricmix.dissimilarity.path_length"),
         )
+    values = unmasked(values)
+    if not isinstance(values, np.ndarray):  # an array of another library, possibly on disk
+        check_copies_fit(values, 1, what="a copy", argument=name)
     try:
         array = np.asarray(values)
     except ValueError:
@@ -141,6 +209,8 @@ def as_float_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
+        if array.ndim == 2 and array.shape[0] == array.shape[1]:
+            check_square_fits(len(array), 8, what="a copy as float64", argument=name)
         return array.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(
@@ -198,43 +268,86 @@ def check_table(X: ArrayLike | Any, *, allow_nan: bool = False, name: str = "X")
     return table
 
 
+def as_labels(y: Any) -> NDArray[Any]:
+    """Return labels as an array in which missing ones are still missing.
+
+    numpy would turn the NaN of ``["tea", nan]`` into the text "nan", and pandas the whole numbers
+    of a categorical column into floats.
+
+    >>> as_labels(["tea", float("nan")])
+    array(['tea', nan], dtype=object)
+    """
+    if str(getattr(y, "dtype", "")) == "category":
+        y = y.astype(object)
+    if isinstance(y, (list, tuple)) and any(map(is_missing, y)):
+        array = np.empty(len(y), dtype=object)
+        array[:] = y
+        return array
+    return np.asarray(y)
+
+
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN, or pandas' NA or NaT.
+
+    >>> [is_missing(label) for label in (None, float("nan"), 0, "")]
+    [True, True, False, False]
+    """
+    if isinstance(label, (float, np.floating, np.datetime64)):
+        return bool(label != label)
+    return label is None or type(label).__name__ in ("NAType", "NaTType")
+
+
+def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels stand for "unlabelled".
+
+    These are -1, NaN, None, pandas' NA and NaT; among texts also "" and "-1".
+
+    >>> is_unlabelled(np.array([0, -1, 2]))
+    array([False,  True, False])
+    >>> is_unlabelled(np.array(["tea", "", "-1", None, np.nan], dtype=object))
+    array([False,  True,  True,  True,  True])
+    """
+    if labels.dtype.kind in "OUS":
+        found = [is_missing(one) or one in ("", "-1", -1) for one in labels.ravel().tolist()]
+        return np.array(found, dtype=bool).reshape(labels.shape)
+    missing = np.isnat(labels) if labels.dtype.kind in "mM" else labels != labels
+    return np.asarray(missing | (labels == -1) if labels.dtype.kind in "biuf" else missing)
+
+
+def plain_labels(known: NDArray[Any]) -> NDArray[Any]:
+    """Return known labels, numbers that stood beside None or NA as an array of numbers."""
+    if known.dtype.kind != "O":
+        return known
+    plain = np.array(known.tolist())
+    return plain if plain.dtype.kind in "biuf" else known
+
+
 def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDArray[np.int64]:
     """Return labels coded as 0, 1, ... with -1 kept for unlabelled items.
 
-    At least two different labels must be there. Labels may be integers or strings; the integer
-    -1 marks an unlabelled item (among strings: ``"-1"`` or the empty string).
+    At least two different labels must be there. Labels may be integers or strings; see
+    :func:`is_unlabelled` for what marks an unlabelled item.
     """
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.ndim != 1:
         raise InputError(
             argument=name, expected="one label per item", found=f"shape {labels.shape}"
         )
     if n is not None and len(labels) != n:
         raise InputError(argument=name, expected=f"{n} labels, one per item", found=len(labels))
-    if labels.dtype.kind == "f":
-        if not np.all(labels == np.round(labels)):
+    unlabelled = is_unlabelled(labels)
+    known = plain_labels(labels[~unlabelled])
+    if known.dtype.kind == "f":
+        if not np.all(np.isfinite(known) & (known == np.round(known))):
             raise InputError(
                 argument=name,
-                expected="classes, found continuous or missing values",
-                remedy="mark unlabelled items with -1",
+                expected="classes, found continuous values",
+                remedy="mark unlabelled items with -1 or NaN",
             )
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind in "OUS":
-        missing = [k for k, label in enumerate(labels.tolist()) if label is None or label != label]
-        if missing:
-            raise InputError(
-                argument=name,
-                expected=(
-                    f"a label for every item, found {labels[missing[0]]!r} at item {missing[0]}"
-                ),
-                remedy="mark unlabelled items with -1 or an empty text",
-            )
-        text = labels.astype(str)
-        unlabelled = (text == "-1") | (text == "")
-        labels = text
-    else:
-        unlabelled = labels == -1
-    classes, codes = np.unique(labels[~unlabelled], return_inverse=True)
+        known = known.astype(np.int64)
+    if known.dtype.kind in "OUS":
+        known = known.astype(str)
+    classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         found = f"only {classes[0].item()!r}" if len(classes) else "no labelled item"
         raise InputError(argument=name, expected=f"at least two different labels, found {found}")
@@ -329,16 +442,3 @@ def _first(mask: NDArray[np.bool_], offset: int) -> tuple[int, int]:
     """First True of a block of rows that starts at row `offset`."""
     i, j = np.unravel_index(int(mask.argmax()), mask.shape)
     return int(i) + offset, int(j)
-
-
-def is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels stand for "unlabelled": -1, or among texts "" and "-1".
-
-    >>> is_unlabelled(np.array([0, -1, 2]))
-    array([False,  True, False])
-    >>> is_unlabelled(np.array(["tea", "", "-1"]))
-    array([False,  True,  True])
-    """
-    if y.dtype.kind in "OUS":
-        return np.array([label in ("", "-1", -1) for label in y.tolist()], dtype=bool)
-    return np.asarray(y == -1)

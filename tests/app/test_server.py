@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.app.page import page_content, page_html
-from metricmix.app.server import PageServer, is_loopback
+from metricmix.app.server import PageServer, connection_limit, is_loopback
 from metricmix.exceptions import InputError
 
 
@@ -180,7 +181,7 @@ def test_ending_leaves_no_thread_and_no_port(model: Any, html: str) -> None:
 def test_a_client_that_does_not_read_does_not_delay_the_end(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.server._Handler.timeout", None)  # no other way to end
+    monkeypatch.setattr("metricmix.app.server.SEND_TIMEOUT", None)  # no other way to end
 
     def serve() -> None:
         with PageServer(model, html + " " * 50_000_000) as server:
@@ -195,6 +196,129 @@ def test_a_client_that_does_not_read_does_not_delay_the_end(
         ended = not serving.is_alive()
     serving.join()
     assert ended
+
+
+def converse(server: PageServer, sent: bytes, *, half_close: bool = False) -> bytes:
+    """Send bytes and return all that comes until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+        client.sendall(sent)
+        if half_close:
+            client.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_hundreds_of_requests_at_once_are_all_answered(server: PageServer) -> None:
+    request = f"GET /path/0/1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+    for client in clients:
+        client.settimeout(60)
+        client.sendall(request)
+    answers = {client.recv(15) for client in clients}
+    for client in clients:
+        client.close()
+    assert answers == {b"HTTP/1.0 200 OK"}
+
+
+def test_slow_clients_make_room_for_others(
+    model: Any, html: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricmix.app.server.MAX_CONNECTIONS", 5)
+    monkeypatch.setattr("metricmix.app.server.PARTIAL_PATIENCE", 0.05)
+    with PageServer(model, html) as server:
+        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+        for client in silent:
+            client.sendall(b"GET /")
+        for _ in range(5):
+            assert ask(server, "/path/0/1")[0].status == 200
+        for client in silent:
+            client.close()
+
+
+def test_a_request_has_to_arrive_in_time_however_it_trickles(
+    model: Any, html: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricmix.app.server.REQUEST_TIMEOUT", 0.2)
+    with (
+        PageServer(model, html) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=20) as client,
+    ):
+
+        def trickle() -> None:
+            client.sendall(b"GET / HTTP/1.1\r\n")
+            for _ in range(2000):
+                client.sendall(b"x")
+                time.sleep(0.01)
+
+        with pytest.raises(ConnectionError):
+            trickle()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nX: " + b"y" * 1_000_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
+        (b"POST / HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000, 501),
+    ],
+)
+def test_hostile_requests_get_a_complete_answer(
+    server: PageServer, sent: bytes, status: int
+) -> None:
+    head, _, body = converse(server, sent).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.0 {status} ".encode())
+    assert set(json.loads(body)) == {"error"}
+
+
+def test_half_closed_connections_are_answered(server: PageServer) -> None:
+    request = f"GET /path/0/1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+    assert converse(server, request, half_close=True).startswith(b"HTTP/1.0 200 OK")
+    assert converse(server, b"", half_close=True) == b""
+    assert converse(server, b"\r\n", half_close=True) == b""
+    assert converse(server, b"GET / HTTP/1.1", half_close=True).startswith(b"HTTP/1.0 403 ")
+
+
+def test_a_long_computation_does_not_delay_the_end(
+    model: Any, html: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricmix.app.server.STOPPING", 0.01)
+    begun, finish = threading.Event(), threading.Event()
+
+    def compute(*_: object) -> dict[str, Any]:
+        begun.set()
+        finish.wait()
+        return {}
+
+    monkeypatch.setattr("metricmix.app.server.path_record", compute)
+    with PageServer(model, html) as server:
+        request = f"GET /path/0/1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+        client = socket.create_connection(("127.0.0.1", server.port))
+        client.sendall(request)
+        begun.wait()
+        assert ask(server, "/")[0].status == 200
+    finish.set()
+    client.close()
+
+
+def test_an_unexpected_error_concerns_one_request_only(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("metricmix.app.server.path_record", lambda *_: 1 / 0)
+        answer, body = ask(server, "/path/0/1")
+    assert answer.status == 500
+    assert json.loads(body) == {"error": "the path cannot be computed"}
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert ask(server, "/path/0/1")[0].status == 200
+
+
+def test_open_files_limit_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    for soft, expected in ((256, 128), (1 << 20, 1000), (resource.RLIM_INFINITY, 1000), (1, 1)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, soft=soft: (soft, soft))
+        assert connection_limit() == expected
 
 
 def test_a_taken_port_is_an_error(server: PageServer, model: Any, html: str) -> None:

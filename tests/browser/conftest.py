@@ -211,7 +211,13 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     )
 
 
-@pytest.fixture(scope="session", params=[False, True], ids=["both ways", "directed"])
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(False, id="both ways"),
+        pytest.param(True, id="directed", marks=pytest.mark.slow),
+    ],
+)
 def annotated_report(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Report:

@@ -48,7 +48,14 @@ def test_figures_can_be_read_as_text(visit: Any, report: Any) -> None:
     assert "metricmix fit items.csv" in words
 
 
-@pytest.mark.parametrize("kind", ["report", "directed_report", "hostile_report"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "report",
+        pytest.param("directed_report", marks=pytest.mark.slow),
+        pytest.param("hostile_report", marks=pytest.mark.slow),
+    ],
+)
 def test_pictures(visit: Any, kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Pictures of the page as a whole, of a path and of one source, for people to look at."""
     report = request.getfixturevalue(kind)

@@ -26,7 +26,7 @@ from metricmix.dissimilarity import (
     resource_allocation,
     threshold_graphs,
 )
-from metricmix.dissimilarity.features import ON_SETS, feature_facts
+from metricmix.dissimilarity.features import ON_SETS, feature_facts, feature_rows
 from metricmix.dissimilarity.matrix import DECLARED, SourceFacts
 from metricmix.metric import metric_violations
 
@@ -195,10 +195,32 @@ def test_other_kinds_have_no_recipe(kind, metric):
             function()
 
 
+@pytest.mark.parametrize(("kind", "metric"), [k for k in KINDS if declared(*k).new_items])
+def test_equal_rows_are_at_zero_in_the_matrix_its_rows_and_from_new_items(kind, metric):
+    X = random_table(0, metric)
+    X[5] = X[17]
+    if metric in ON_SETS:
+        X[5] *= 2  # the same set
+    applied = RECIPES[kind](metric, 0).apply(X)
+    M, cross = np.asarray(applied.matrix), applied.cross(X)
+    rounding = 1e-7 * M.max()
+    assert M[5, 17] <= rounding
+    np.testing.assert_allclose(M[5], M[17], atol=rounding)
+    np.testing.assert_allclose(cross, M, rtol=1e-9, atol=rounding)
+    if kind == "features":
+        np.testing.assert_allclose(feature_rows(X, metric).rows(np.arange(len(X))), M, atol=1e-12)
+        np.testing.assert_array_equal(FeatureSource(X, metric).rows(np.array([5]))[0, [5, 17]], 0)
+
+
+def test_a_function_that_is_not_zero_for_equal_rows():
+    X = np.array([[0.0, 1.0], [2.0, 2.0], [0.0, 1.0]])
+    applied = features(metric=lambda x, y: 1.0 + abs(x - y).sum()).apply(X)
+    expected = [[0, 4, 0], [4, 0, 4], [0, 4, 0]]
+    np.testing.assert_array_equal(applied.matrix, expected)
+    np.testing.assert_array_equal(applied.cross(X), expected)
+
+
 def test_arguments_that_void_the_triangle_inequality():
-    apart = path_length([(0, 1), (1, 2), (2, 3)], nodes=5, unreachable=0.1)
-    assert excess(apart) > 0
-    assert not apart.facts.triangle_inequality
     X = random_table(0, "")
     for p, law in ((1, "metric"), (3, "metric"), (0.5, "no")):
         assert features(X, "minkowski", p=p).facts.metric == law
@@ -220,7 +242,7 @@ def test_stacks_pass_the_facts_on():
     }
     stack = DissimilarityStack(sources)
     metric = [None if known is None else known.metric for known in stack.facts]
-    assert metric == ["metric", "pseudo-metric", None, "no", "no"]
+    assert metric == ["metric", "pseudo-metric", None, "no", "pseudo-metric"]
     some = np.arange(5, 15)
     assert stack[np.ix_(some, some)].facts == stack.facts
     assert stack.select(["hops", "line"]).facts == (stack.facts[4], stack.facts[0])

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import shortest_path
 
+from metricmix.dissimilarity import GraphSource
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.exceptions import InputError, UnreachableWarning
+from metricmix.metric import is_metric
 
 PATH = [(0, 1), (1, 2)]
 
@@ -119,6 +121,46 @@ class TestUnreachable:
         M = path_length(edges, nodes=4, weight="length", unreachable="bridge")
         assert M[0, 3] == 6 + 6
 
+    @pytest.mark.parametrize("directed", [False, True])
+    @pytest.mark.parametrize("seed", range(8))
+    def test_numbers_are_refused_exactly_where_the_triangle_inequality_fails(self, seed, directed):
+        rng = np.random.default_rng(seed)
+        lengths = sp.random_array((12, 12), density=0.12, rng=rng, data_sampler=rng.random)
+        lengths = sp.triu(lengths, 1) if directed and seed % 2 else lengths
+        lengths = sp.block_diag([lengths, [[0.0]]])
+        lengths = lengths if directed else lengths.maximum(lengths.T)
+        options = {"weight": "length", "directed": directed}
+        free = np.asarray(path_length(lengths, unreachable="inf", **options))
+        longest = free[np.isfinite(free)].max()
+        assert not np.isfinite(free).all()
+        outcomes = set()
+        for value in longest * np.linspace(0, 1.1, 23):
+            filled = np.where(np.isinf(free), value, free)
+            allowed = is_metric(filled, directed=directed)
+            outcomes.add(allowed)
+            if not allowed:
+                with pytest.raises(
+                    InputError, match=r"unreachable: expected .* triangle inequality"
+                ):
+                    path_length(lengths, unreachable=value, **options)
+            else:
+                M = path_length(lengths, unreachable=value, **options)
+                np.testing.assert_array_equal(M, filled)
+                assert M.facts.triangle_inequality
+        assert outcomes == {True, False}
+
+    def test_computed_rows_refuse_numbers_that_are_too_small(self):
+        for source in (
+            GraphSource(PATH, nodes=4, unreachable=1),
+            GraphSource(PATH, nodes=4, unreachable=9),
+        ):
+            assert source.facts.triangle_inequality
+            np.testing.assert_array_equal(source.rows(np.array([1]))[0, :3], [1, 0, 1])
+        with pytest.raises(InputError, match=r"unreachable: expected at least 1, .* got 0\.9"):
+            GraphSource(PATH, nodes=4, unreachable=0.9).rows(np.array([0]))
+        connected = GraphSource(PATH, nodes=3, unreachable=0.1)
+        np.testing.assert_array_equal(connected.rows(np.array([0])), [[0, 1, 2]])
+
     def test_no_edges(self):
         M = path_length(np.zeros((3, 3)), unreachable="bridge")
         np.testing.assert_array_equal(M, 1 - np.eye(3))
@@ -128,7 +170,7 @@ class TestUnreachable:
         M = path_length([(0, 1, 0.0)], nodes=3, weight="length", unreachable="bridge")
         np.testing.assert_array_equal(M, [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
 
-    @pytest.mark.parametrize("value", [0, 7, 2.5, np.float32(4)])
+    @pytest.mark.parametrize("value", [1, 7, 2.5, np.float32(4)])
     def test_number(self, value):
         assert path_length(PATH, nodes=4, unreachable=value)[0, 3] == value
 

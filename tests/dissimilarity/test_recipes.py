@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances
 
+import metricmix as mm
 from metricmix.dissimilarity import (
     DissimilarityMatrix,
     Recipe,
@@ -100,8 +101,6 @@ def test_every_named_metric(metric):
 @pytest.mark.parametrize("metric", NAMES)
 def test_training_rows_as_new_rows(metric):
     old, _ = tables(metric)
-    if metric == "russellrao":  # without repetitions: sees equal rows apart, among the old ones
-        old = np.unique(old, axis=0)
     applied = features(metric=metric).apply(old)
     cross = applied.cross(old)
     assert not np.diagonal(cross).any()
@@ -109,6 +108,24 @@ def test_training_rows_as_new_rows(metric):
     np.testing.assert_allclose(cross, applied.matrix, rtol=1e-12, atol=1e-7)
     if metric not in ("nan_euclidean", "jensenshannon"):
         np.testing.assert_allclose(cross, applied.matrix, rtol=1e-12, atol=1e-14)
+
+
+def test_a_row_of_zeros_is_at_0_from_itself(tmp_path):
+    rows = np.array([[0.0, 0.0], [1.0, 2.0], [-0.0, 3.0], [2.0, 1.0]])
+    applied = features(metric="braycurtis").apply(rows)  # 0 / 0 for a row of zeros and itself
+    np.testing.assert_array_equal(applied.cross(rows), applied.matrix)
+    model = mm.MetricMixtureClassifier(["braycurtis"]).fit(rows, [0, 0, 1, 1])
+    mm.save(model, tmp_path / "model.mm")
+    np.testing.assert_array_equal(
+        mm.load(tmp_path / "model.mm").predict_proba(rows), model.predict_proba(rows)
+    )
+
+
+def test_wrong_parameters_are_refused_in_one_sentence():
+    with pytest.raises(mm.InputError) as caught:
+        features(np.eye(3), "cityblock", nonsense=1)
+    assert str(caught.value).startswith("metric 'cityblock': ")
+    assert "\n" not in str(caught.value)
 
 
 def recipes():

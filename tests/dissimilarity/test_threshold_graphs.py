@@ -64,7 +64,9 @@ def test_float32_and_rounding_asymmetry():
 def test_unreachable_policies():
     assert threshold_graphs(LINE, 2, normalize=False, unreachable=7)[1][0, 3] == 7
     assert np.isinf(threshold_graphs(LINE, 2, normalize=False, unreachable="inf")[1][0, 3])
-    assert not threshold_graphs(LINE, 2, unreachable=0)[0].any()
+    assert not threshold_graphs(LINE, 1, unreachable=0)[0].any()
+    with pytest.raises(InputError, match="unreachable: expected at least 1,"):
+        threshold_graphs(LINE, 2, unreachable=0.9)
     with pytest.warns(UnreachableWarning) as caught:
         threshold_graphs(LINE, 1, unreachable=None)
     assert caught[0].filename == __file__

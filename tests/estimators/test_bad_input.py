@@ -102,17 +102,17 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: classifier().fit(X, [0, 1, *[-1] * (N - 2)]),
         "y: expected a class with two labelled items at least",
     ),
-    "NaN in y": (
-        lambda: classifier().fit(X, with_hole(Y.astype(float), np.nan)),
-        "y: expected a label for every item, found nan",
+    "only NaN in y": (
+        lambda: classifier().fit(X, np.full(N, np.nan)),
+        "y: expected labelled items of two classes at least, found every item unlabelled",
     ),
-    "None in y": (
-        lambda: classifier().fit(X, [None, *Y[1:].tolist()]),
-        "y: expected a label for every item, found None at item 0",
+    "infinite y": (
+        lambda: classifier().fit(X, with_hole(Y.astype(float), np.inf)),
+        "Input y contains infinity",
     ),
-    "NaN among texts": (
-        lambda: classifier().fit(X, np.array(["a", np.nan, *"ab" * 9], dtype=object)),
-        "y: expected a label for every item, found nan at item 1",
+    "numbers among texts": (
+        lambda: classifier().fit(X, np.array(["a", 1, *"ab" * 9], dtype=object)),
+        "y: expected labels of one type, got int, str",
     ),
     "continuous y": (lambda: classifier().fit(X, X[:, 0]), "Unknown label type: continuous"),
     "two columns of y": (lambda: classifier().fit(X, np.c_[Y, Y]), "y should be a 1d array"),

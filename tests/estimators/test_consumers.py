@@ -49,7 +49,7 @@ def test_maps_keep_neighbours(D: Any, flat: str) -> None:
         model = {
             "MDS": lambda: MDS(2, metric="precomputed", n_init=1, init="random", random_state=0),
             "Isomap": lambda: Isomap(n_neighbors=10, metric="precomputed"),
-            "TSNE": lambda: TSNE(metric="precomputed", init="random", random_state=0),
+            "TSNE": lambda: TSNE(metric="precomputed", init="random", max_iter=300, random_state=0),
         }[flat]()
         place = model.fit_transform(D)
     assert KNeighborsClassifier(1).fit(place[:100], Y[:100]).score(place[100:], Y[100:]) > 0.85

@@ -133,8 +133,9 @@ def loop(cv: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any) 
     return np.array(accuracy), np.array(loss)
 
 
-@pytest.mark.parametrize("objective", ["class-means", "neighbourhood"])
-@pytest.mark.parametrize("weights", ["uniform", "distance"])
+@pytest.mark.parametrize(
+    ("objective", "weights"), [("class-means", "uniform"), ("neighbourhood", "distance")]
+)
 def test_scores_are_those_of_a_loop(objective: str, weights: str) -> None:
     options = {"objective": objective}
     votes = (KNearest(2, weights), KNearest(5, weights))

@@ -8,10 +8,16 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV
+from metricmix.estimators.cross_validation import LabelledKFold
 from metricmix.estimators.rules import RULES, KNearest
 
 FEATURES = ["euclidean", "cityblock"]
-SMALL: dict[str, Any] = {"rhos": (1e-2, 1e-3), "cv": 2, "random_state": 0}
+SMALL: dict[str, Any] = {
+    "rhos": (1e-2, 1e-3),
+    "rules": ("class-mean", "nearest"),
+    "cv": LabelledKFold(2, random_state=0),
+    "random_state": 0,
+}
 ESTIMATORS = [
     MetricMixture(),
     MetricMixture(FEATURES),

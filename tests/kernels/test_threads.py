@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import joblib
+import numpy as np
 import pytest
 
+import metricmix as mm
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
+from metricmix.kernels.threads import MANY, ThreadPool, effective_threads, in_threads, row_ranges
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +25,40 @@ def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> Non
     for nonsense in (0, 1.5, "two"):
         with pytest.raises(InputError, match="n_jobs: expected"):
             effective_threads(nonsense)
+
+
+def test_huge_numbers_are_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert effective_threads(np.int64(3)) == 3
+    for cores, most in ((2, MANY), (100, 400)):
+        monkeypatch.setattr("metricmix.kernels.threads._cores", lambda cores=cores: cores)
+        for huge in (10**9, 10**30, np.int64(2**62)):
+            assert effective_threads(huge) == most
+        assert effective_threads(-(10**30)) == 1
+
+
+def test_models_take_huge_numbers(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[150:] += 3
+    y = np.where(np.arange(300) % 2, np.arange(300) // 150, -1)
+    before = threading.active_count()
+    models = [
+        mm.MetricMixtureClassifier(["euclidean", "cityblock"], rule=rule, n_jobs=n_jobs).fit(X, y)
+        for rule in ("nearest", "class-mean")
+        for n_jobs in (1, 10**9)
+    ]
+    for one, many in (models[:2], models[2:]):
+        mm.save(many, tmp_path / "model.mm")
+        loaded = mm.load(tmp_path / "model.mm")
+        assert loaded.n_jobs == 10**9
+        for model in (many, loaded):
+            np.testing.assert_array_equal(model.predict(X + 0.1), one.predict(X + 0.1))
+            np.testing.assert_array_equal(model.transduction_, one.transduction_)
+            np.testing.assert_array_equal(model.weights_, one.weights_)
+        parts = (many.stack_, many.mixture_)
+        np.testing.assert_array_equal(
+            mm.path_metric(*parts, n_jobs=10**9), mm.path_metric(*parts, n_jobs=1)
+        )
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(

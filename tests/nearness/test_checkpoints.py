@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -119,6 +120,18 @@ def test_files_of_other_problems_are_refused(tmp_path):
         with pytest.raises(mm.CheckpointError, match="belongs to another problem"):
             mm.nearest_metric(other, checkpoint=path, **options)
     assert mm.nearest_metric(D, tol=1e-3, checkpoint=path).converged
+
+
+def test_damaged_headers_of_arrays_are_refused(tmp_path):
+    D, path = random_dissimilarity(10), tmp_path / "run.npz"
+    mm.nearest_metric(D, checkpoint=path)
+    with zipfile.ZipFile(path) as archive:
+        header = archive.read("header.npy")
+    for damaged in (header[:60] + bytes(60) + header[120:], header[:10] + b"(" * 200):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("header.npy", damaged)
+        with pytest.raises(mm.CheckpointError, match="damaged"):
+            mm.nearest_metric(D, checkpoint=path)
 
 
 def test_damaged_files_are_refused_and_left_alone(tmp_path):

@@ -77,7 +77,7 @@ def test_kernels(low):
         for j in range(i)
         if D[i, j] - shortest[i - low, j] > tolerance
     ]
-    count, worst = count_violated(D, shortest, low, tolerance)
+    count, worst = count_violated(D, shortest, low, Selection(tolerance, share, n))
     assert count == len(violated)
     assert worst == max((D[low:] - shortest)[np.tri(n, dtype=bool)[low:]])
     for most in (2, n):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,18 @@ class Drawing(Experiment):
                 file.write(f"{D} {k}\n")
         value = float(generator(seed, self.name, D, k).normal())
         return CellResult({"value": value}, {"total": time.perf_counter()})
+
+
+@dataclass(frozen=True)
+class Masked(Drawing):
+    """Tells of every cell whether Ctrl-C can reach the process that ran it."""
+
+    name: ClassVar[str] = "masked"
+
+    def run(self, cell: Cell, data: Data, seed: int) -> CellResult:
+        found = super().run(cell, data, seed)
+        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        return CellResult({**found.values, "blocked": float(blocked)}, found.seconds)
 
 
 def save_quickly(picture: Any, path: Path) -> list[Path]:

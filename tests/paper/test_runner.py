@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import joblib
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from metricmix.paper.data import Data
 from metricmix.paper.results import Results
 from metricmix.paper.runner import run_experiments
-from paper.small import Drawing
+from paper.small import Drawing, Masked
 
 
 @pytest.fixture
@@ -54,6 +56,37 @@ def test_the_same_seed_gives_the_same_values(
     assert asked == [2]
     assert found[0] == found[1]
     assert found[0] != found[2]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
+def test_processes_give_the_same_values_and_leave_ctrl_c_to_the_first(tmp_path: Path) -> None:
+    found = []
+    for name, n_jobs in (("one", 1), ("several", 2)):
+        run(tmp_path / name, Masked(), n_jobs=n_jobs)
+        found.append(
+            {str(r["cell"]): r["values"] for r in Results.read(tmp_path / name).records("masked")}
+        )
+    get_reusable_executor().shutdown()
+    one, several = found
+    assert {key: cell["value"] for key, cell in one.items()} == {
+        key: cell["value"] for key, cell in several.items()
+    }
+    assert {cell["blocked"] for cell in one.values()} == {0.0}
+    assert {cell["blocked"] for cell in several.values()} == {1.0}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_interruption_cancels_the_other_cells_without_a_warning(tmp_path: Path) -> None:
+    results = Results.begin(tmp_path / "results.json", "embedded", 0)
+
+    def interrupt(done: float, total: float, name: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with joblib.parallel_config(backend="threading"), pytest.raises(KeyboardInterrupt):
+        run_experiments([Drawing(60)], results, Data(), 0, n_jobs=2, on_progress=interrupt)
+    assert len(values(results.path)) == 1
 
 
 def test_cells_do_not_depend_on_how_many_there_are(tmp_path: Path) -> None:

@@ -25,15 +25,14 @@ def brute_force(w, k, d=None):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("n", [2, 3, 63, 64, 65, 130])
 def test_brute_force(n, directed):
-    for seed in range(2):
-        w = random_lengths(np.random.default_rng(seed), n, directed=directed)
-        d = all_distances(w)
-        for k in sorted({1, 2, min(7, n - 1), n - 2, n - 1}):
-            if 1 <= k < n:
-                distances, neighbours = mm.kneighbors(w, k=k, directed=directed)
-                expected = brute_force(w, k, d)
-                assert distances == pytest.approx(expected[0], rel=1e-12)
-                assert np.array_equal(neighbours, expected[1])
+    w = random_lengths(np.random.default_rng(n), n, directed=directed)
+    d = all_distances(w)
+    for k in sorted({1, 2, min(7, n - 1), n - 2, n - 1}):
+        if 1 <= k < n:
+            distances, neighbours = mm.kneighbors(w, k=k, directed=directed)
+            expected = brute_force(w, k, d)
+            assert distances == pytest.approx(expected[0], rel=1e-12)
+            assert np.array_equal(neighbours, expected[1])
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -52,7 +51,7 @@ def test_ties_go_to_the_lowest_number(k, directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
 def test_zeros_are_edges(k, directed):
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         n = int(rng.choice([12, 40, 70]))
         w = whole_lengths(rng, n, directed=directed)

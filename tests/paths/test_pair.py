@@ -331,7 +331,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(mm.InputError, match="lengths: expected non-negative"):
         mm.shortest_path(np.array([[0.0, -1.0], [-1.0, 0.0]]), None, 0, 1)
     with pytest.raises(mm.InputError, match="lengths: expected finite"):
-        mm.shortest_path(np.array([[0.0, np.inf], [np.inf, 0.0]]), None, 0, 1)
+        mm.shortest_path(np.array([[0.0, np.nan], [np.nan, 0.0]]), None, 0, 1)
 
 
 def test_ties_do_not_depend_on_what_the_stack_was_used_for():

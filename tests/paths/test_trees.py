@@ -123,8 +123,7 @@ def test_against_networkx(directed):
             assert all(list(trees.path(i, j).nodes) == paths[j] for j in range(40))
 
 
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("n_jobs", [2, 5])
+@pytest.mark.parametrize(("n_jobs", "directed"), [(2, True), (5, False)])
 def test_threads_change_nothing(n_jobs, directed):
     for w in (
         random_lengths(np.random.default_rng(6), 600, directed=directed),  # enough for threads

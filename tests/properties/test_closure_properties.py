@@ -36,7 +36,7 @@ def close(a, b):
 
 @directions
 @given(W=matrices())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_never_above_its_input(directed, W):
     W = lengths(W, directed)
     d = project(W, directed)
@@ -48,7 +48,7 @@ def test_never_above_its_input(directed, W):
 
 @directions
 @given(W=matrices())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_idempotent(directed, W):
     d = project(lengths(W, directed), directed)
     close(project(d, directed), d)
@@ -56,7 +56,7 @@ def test_idempotent(directed, W):
 
 @directions
 @given(W=matrices())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_triangles_hold_even_with_unreachable_pairs(directed, W):
     d = project(lengths(W, directed), directed)
     detours = (d[:, :, None] + d[None]).min(axis=1)
@@ -65,14 +65,14 @@ def test_triangles_hold_even_with_unreachable_pairs(directed, W):
 
 @directions
 @given(W=matrices(elements=st.one_of(st.just(0.0), st.floats(2.0**-10, 2.0**10, width=32))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_is_a_metric(directed, W):
     assert is_metric(project(lengths(W, directed), directed), directed=directed)
 
 
 @directions
 @given(W=matrices(), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_permutation_equivariant(directed, W, data):
     W = lengths(W, directed)
     order = np.array(data.draw(st.permutations(range(len(W)))))
@@ -82,7 +82,7 @@ def test_permutation_equivariant(directed, W, data):
 
 @directions
 @given(W=matrices(), power=st.integers(-8, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_scaling_equivariant(directed, W, power):
     """Exactly so for powers of two, which round nothing."""
     W = lengths(W, directed)
@@ -91,7 +91,7 @@ def test_scaling_equivariant(directed, W, power):
 
 
 @given(X=arrays(np.float64, st.tuples(st.integers(1, 14), st.just(2)), elements=st.integers(0, 50)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_fixes_metrics(X):
     """City-block distances of integer points are a metric without any rounding."""
     D = np.abs(X[:, None] - X).sum(axis=-1)
@@ -101,7 +101,7 @@ def test_fixes_metrics(X):
 
 @directions
 @given(W=matrices(), shrink=st.floats(0.1, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_monotone(directed, W, shrink):
     """Shorter edges never make a longer path: rounding is monotone too."""
     W = lengths(W, directed)
@@ -110,13 +110,13 @@ def test_monotone(directed, W, shrink):
 
 
 @given(W=matrices())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_directed_and_undirected_agree_on_symmetric_lengths(W):
     W = lengths(W, False)
     close(project(W, directed=True), project(W))
 
 
 @given(W=matrices())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_reversing_every_edge_transposes(W):
     close(project(W.T, directed=True), project(W, directed=True).T)

@@ -25,15 +25,20 @@ def weighted(n, seed, default):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("radius", [0.0, 0.25, 0.7])
-def test_pivot_clusters(seed, radius):
+@pytest.mark.parametrize("budget", [5, 1 << 60])
+def test_pivot_clusters(seed, radius, budget):
     n = 25
     ends, graph, x = random_edges(n, 0.2, seed)
     d = slow.distances(n, ends, x)
     joined = np.zeros((n, n), bool)
     joined[ends[:, 0], ends[:, 1]] = joined[ends[:, 1], ends[:, 0]] = True
     order = np.random.default_rng(seed).permutation(n).astype(np.int32)
-    labels = np.empty(n, np.int32)
-    count = pivot_clusters(order, 1000 + seed, radius, graph, x, labels)
+    labels = np.full(n, -1, np.int32)
+    count, at, calls = 0, 0, 0
+    while at < n:
+        count, at = pivot_clusters(order, at, 1000 + seed, radius, graph, x, labels, count, budget)
+        calls += 1
+    assert (calls == 1) == (budget > n)
     np.testing.assert_array_equal(
         labels, slow.pivot_clusters(order, 1000 + seed, radius, d, joined)
     )

@@ -44,7 +44,7 @@ class Instance:
         for _ in range(3):
             x = rng.random(self.m) + 0.1
             *found, _ = find_shorter_paths(
-                self.paths, self.graph, x, self.demand, 0.0, np.empty(self.m)
+                self.paths, low, high, self.graph, x, self.demand, 0.0, np.empty(self.m), 0.0
             )
             *arrays, flow = add_paths(self.paths, flow, *found)
             self.paths = Paths(low, high, *arrays)
@@ -86,9 +86,13 @@ class Instance:
 def test_find_shorter_paths(seed, tolerance):
     case = Instance(seed, 2, 7)
     x, closed = case.rng.random(case.m), np.full(case.m, np.nan)
-    pairs, counts, found, total = find_shorter_paths(
-        case.paths, case.graph, x, case.demand, tolerance, closed
-    )
+    parts, total = [], 0.0
+    for part in ((2, 5), (5, 7)):
+        *arrays, total = find_shorter_paths(
+            case.paths, *part, case.graph, x, case.demand, tolerance, closed, total
+        )
+        parts.append(arrays)
+    pairs, counts, found = map(np.concatenate, zip(*parts, strict=True))
     d = distances(N, case.ends, x)
     lengths = case.matrix @ x
     wanted = [
@@ -113,7 +117,7 @@ def test_find_shorter_paths(seed, tolerance):
 def test_more_paths_than_there_was_room_for():
     ends, graph, x = random_edges(40, 0.1, connected=True)
     pairs, counts, found, _ = find_shorter_paths(
-        Paths.empty(0, 40), graph, x, np.ones(40), 0.0, np.empty(len(ends))
+        Paths.empty(0, 40), 0, 40, graph, x, np.ones(40), 0.0, np.empty(len(ends)), 0.0
     )
     assert pairs.tolist() == list(range(780))
     assert counts.sum() == len(found) > 1024

@@ -319,7 +319,7 @@ def test_interrupted_inside_compiled_code():
         graph = nx.gnp_random_graph(300, 0.2, seed=0)
         for solve in (mm.nearness.correlation_clustering, mm.nearness.max_cut):
             solve(graph, max_iter=2, random_state=0)  # compiles
-            for later in (0.05, 0.2, 0.45):
+            for later in (0.05, 0.3):
                 started = []
                 def first(progress):
                     if not started:
@@ -332,7 +332,7 @@ def test_interrupted_inside_compiled_code():
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["INTERRUPTED"] * 6
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["INTERRUPTED"] * 4
 
 
 def test_clusters_that_cost_nothing():
@@ -341,6 +341,20 @@ def test_clusters_that_cost_nothing():
         M = np.tril(rng.random((12, 12)), -1) * np.kron(np.eye(3), np.ones((4, 4)))
         result = correlation_clustering(M + M.T, signs="edges", random_state=0)
         assert (result.objective, result.ratio, result.converged) == (0.0, 1.0, True)
+
+
+@pytest.mark.parametrize("huge", [1e3, 1e9, 1e16, 1e30])
+def test_small_costs_beside_a_huge_weight(huge):
+    """A star whose ends repel each other, lengths 1/2; and a pair that costs nothing together."""
+    M = np.zeros((8, 8))
+    M[1:6, 1:6] = np.eye(5) - 1.0
+    M[0, 1:6] = M[1:6, 0] = 1.0
+    M[6, 7] = M[7, 6] = huge
+    result = correlation_clustering(M, random_state=0)
+    assert result.objective == 4.0
+    assert result.lp_objective == pytest.approx(2.5, rel=1e-4)
+    assert result.lower_bound == pytest.approx(2.5, rel=1e-4)
+    assert result.gap == (result.lp_objective - result.lower_bound) / result.lp_objective
 
 
 def test_weights_that_mean_something_else():

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from metricmix.relaxations.graph_search import in_slices
 from metricmix.relaxations.odd_cycles import (
     DoubledTree,
     find_odd_cycles,
@@ -14,6 +15,8 @@ from metricmix.relaxations.odd_cycles import (
 )
 from reference.graph_kernels import doubled_distances, splitmix64
 from relaxations.graphs import random_edges
+
+ALL = 1 << 60
 
 
 def work_arrays(n):
@@ -46,7 +49,12 @@ def test_violated_cycles(seed, hop):
         max(x[e] - d[2 * i, 2 * j], 1.0 - x[e] - d[2 * i, 2 * j + 1])
         for e, (i, j) in enumerate(ends)
     ]
-    parts = [find_odd_cycles(*part, graph, x, hop, 0.05) for part in ((0, 7), (7, n))]
+    parts = in_slices(lambda i: find_odd_cycles(i, n, graph, x, hop, 0.05, 30), 0, n)
+    assert 1 < len(parts) < n
+    *whole, stop = find_odd_cycles(0, n, graph, x, hop, 0.05, ALL)
+    assert stop == n
+    for array, slices in zip(whole[:3], zip(*parts, strict=True), strict=False):
+        np.testing.assert_array_equal(array, np.concatenate(slices))
     worst = max(part[3] for part in parts)
     if hop:
         assert worst <= max(violations) + 1e-12
@@ -65,7 +73,7 @@ def test_violated_cycles(seed, hop):
 def test_more_cycles_than_there_was_room_for():
     ends, graph, _ = random_edges(40, 1.0)
     x = np.random.default_rng(0).uniform(0.9, 1.0, len(ends))
-    counts, terms, _, _ = find_odd_cycles(0, 40, graph, x, 0.0, 0.05)
+    counts, terms, *_ = find_odd_cycles(0, 40, graph, x, 0.0, 0.05, ALL)
     assert len(counts) > 256
     for stop, count in zip(np.cumsum(counts), counts, strict=True):
         check_cycle(ends, terms[stop - count : stop])
@@ -75,7 +83,7 @@ def test_no_cycle_is_violated_by_a_cut():
     ends, graph, _ = random_edges(14, 0.5)
     labels = np.random.default_rng(0).integers(0, 2, 14)
     x = (labels[ends[:, 0]] != labels[ends[:, 1]]).astype(float)
-    counts, _, _, worst = find_odd_cycles(0, 14, graph, x, 0.0, 1e-12)
+    counts, _, _, worst, _ = find_odd_cycles(0, 14, graph, x, 0.0, 1e-12, ALL)
     assert (len(counts), worst) == (0, 0.0)
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from metricmix.dissimilarity.graphs import EdgeList
 from metricmix.kernels.threads import ThreadPool
-from metricmix.relaxations.graph_search import Adjacency, PairWeights
+from metricmix.relaxations.graph_search import Adjacency, PairWeights, in_slices
 from metricmix.relaxations.path_constraints import (
     PathProgram,
     PathSearch,
     Slacks,
-    add_similarities,
     find_violated_paths,
+    fractional_cost,
     truncated_distances,
 )
 from metricmix.relaxations.weighted_graphs import SignedGraph
@@ -52,9 +52,11 @@ def test_violated_paths(seed, repeats):
     assert len(expected) > 5
     grown = start.copy()
     slacks = Slacks(Adjacency.from_edges(n, *pairs.T), values)
-    found = find_violated_paths(
-        0, n, graph.edges, x, grown, graph.weights, slacks, PathSearch(*options.values())
-    )
+    arrays = graph.edges, x, grown, graph.weights, slacks, PathSearch(*options.values())
+    slices = in_slices(lambda i: find_violated_paths(i, n, *arrays, 20), 0, n)
+    assert len(slices) > 1
+    *lists, worsts = zip(*slices, strict=True)
+    found = [*map(np.concatenate, lists), max(worsts)]
     ends = np.cumsum(found[1])
     paths = [found[2][e - count : e].tolist() for e, count in zip(ends, found[1], strict=True)]
     assert [
@@ -77,7 +79,7 @@ def test_more_paths_than_there_was_room_for():
     none = Slacks(Adjacency.from_edges(60, *np.empty((2, 0), np.int32)), np.empty(0))
     expected, _ = violated_paths(60, graph.ends, x, 0 * x, W, np.zeros((60, 60)), **options)
     found = find_violated_paths(
-        0, 60, graph.edges, x, 0 * x, graph.weights, none, PathSearch(*options.values())
+        0, 60, graph.edges, x, 0 * x, graph.weights, none, PathSearch(*options.values()), 1 << 60
     )
     assert len(found[1]) == len(expected) > 256
     assert found[2].tolist() == [e for *_, path in expected for e in path]
@@ -97,8 +99,12 @@ def test_sums_and_distances(seed):
     near = np.minimum(1.0, distances(n, ends, x))
     parts = [(0, 5), (5, 17)]
     weights = PairWeights(pairs, w, -0.2)
-    total = sum(add_similarities(*part, graph, x, weights) for part in parts)
-    assert total == pytest.approx(np.sum(np.tril(W * (1 - near), -1)))
+    total, at = 0.0, 0
+    while at < n:
+        total, at = fractional_cost(at, n, graph, x, weights, total, 30)
+    assert (total, n) == fractional_cost(0, n, graph, x, weights, 0.0, 1 << 60)
+    expected = np.where(W > 0, W * near, -W * (1 - near))
+    assert total == pytest.approx(np.sum(np.tril(expected, -1)))
     out = np.full((n, n), np.nan)
     for part in parts:
         truncated_distances(*part, graph, x, out)

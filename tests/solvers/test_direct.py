@@ -155,11 +155,11 @@ def test_directed_centre_and_missing_targets():
     for seed in range(2):
         stack, target = cone_instance(seed, "perturbed", n=6, R=3, directed=True)
         target[0, 3] = target[4, 2] = np.nan
-        objective = mm.objectives.LeastSquares(target, rho=0.5)
+        objective = mm.objectives.LeastSquares(target, rho=0.5).centred([1.0, 2.0, -1.0])
         found = [
-            direct(objective, stack, form="weights", centre=[1.0, 2.0, -1.0]),
-            direct(objective, stack, form="matrix", centre=[1.0, 2.0, -1.0]),
-            by_trust_region(objective, stack, centre=[1.0, 2.0, -1.0]),
+            direct(objective, stack, form="weights"),
+            direct(objective, stack, form="matrix"),
+            by_trust_region(objective, stack),
         ]
         for result in found:
             assert result.objective == pytest.approx(found[0].objective, abs=1e-6)

@@ -65,15 +65,23 @@ def test_the_ridge_draws_to_the_centre(stack, known, kind):
     assert centred.fingerprint() != plain.fingerprint()
 
 
+def test_centring_leaves_the_objective_alone(known):
+    objective = mm.objectives.ClassMeans(known, 0.5)
+    centred = objective.centred([1.0, 2.0, 3.0])
+    assert (type(centred), centred.rho, centred.centre) == (type(objective), 0.5, [1.0, 2.0, 3.0])
+    assert objective.centre is None
+    assert centred.fingerprint() != objective.fingerprint()
+    assert centred.centred(None).centre is None
+
+
 @pytest.mark.parametrize("method", ["full", "stochastic"])
 def test_a_strong_ridge_ends_at_the_centre(stack, known, method):
     centre = mm.Mixture([1.0, 2.0, 3.0], stack.names, scaling=stack.scales)
     options = {"batch_size": 1, "max_iter": 300, "learning_rate": 0.05} if method != "full" else {}
     result = minimize(
-        mm.objectives.ClassMeans(known, 1e3),
+        mm.objectives.ClassMeans(known, 1e3).centred(centre),
         stack,
         method,
-        centre=centre,
         start=centre,
         projection=False,
         random_state=0,

@@ -271,10 +271,9 @@ def test_interrupt_returns_the_best_so_far(solver, objective):
         assert np.array_equal(result.weights, result.trace.weights[-1])
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_resumed_run_is_the_same_run(solver, objective, seed, tmp_path):
+def test_resumed_run_is_the_same_run(solver, objective, tmp_path):
     whole = solver.reference(objective)
-    moment = int(np.random.default_rng(seed).choice(whole.trace.iteration[1:]))
+    moment = int(np.random.default_rng(0).choice(whole.trace.iteration[1:]))
 
     def interrupt(progress):
         if progress.iteration == moment:
@@ -333,7 +332,7 @@ class Fused(mm.objectives.LeastSquares):
         return super().evaluate(terms, d, n)
 
 
-@pytest.mark.parametrize("fuse", [3, 6, 9])
+@pytest.mark.parametrize("fuse", [3, 8, 9])
 def test_interrupt_inside_a_step_loses_nothing(solver, fuse, tmp_path):
     target = all_distances(edge_lengths(STACK, [1.5, -0.5, 0.8]).matrix())
     whole = solver.reference(Fused(target))

@@ -184,7 +184,7 @@ def test_step_sizes(schedule, expected):
 
 
 def test_adam_recovers_the_weights(stack, regression):
-    result = minimize(regression, stack, max_iter=3000, schedule="inverse", random_state=0)
+    result = minimize(regression, stack, max_iter=1500, schedule="inverse", random_state=0)
     assert result.weights == pytest.approx([1.2, -0.4, 0.7], abs=0.02)
     assert result.objective < 1e-3
 
@@ -244,7 +244,7 @@ def spied(monkeypatch):
 
 
 @pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("n_validation", [1, 40, 140])
+@pytest.mark.parametrize("n_validation", [1, 140])
 def test_held_out_terms_are_never_stepped_on(stack, regression, monkeypatch, checked, n_validation):
     stepped, looked = spied(monkeypatch)
     minimize(

@@ -76,7 +76,13 @@ from metricmix.dissimilarity.supervised import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats, Indices
-from metricmix.validation import check_choice, check_table, is_unlabelled, symmetrized
+from metricmix.validation import (
+    check_choice,
+    check_labels,
+    check_square_fits,
+    check_table,
+    symmetrized,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -159,37 +165,19 @@ def sources_for(
         table, lengths, items = aligned(X, graph, nodes, weight, ids)
         sources, predictors = graph_sources(table, lengths, weighting)
     if dense:
+        n, instead = table.shape[0], "take fewer items, or dense=False"
+        check_square_fits(n, 8 * len(sources), what="the stack", argument="X", instead=instead)
         every = np.arange(table.shape[0])
         sources = {
             name: as_dissimilarity(symmetrized(source.rows(every)), name, facts=source.facts)
             for name, source in sources.items()
         }
     if labels is not None:
-        codes, n_classes = codes_of(labels, table.shape[0])
+        codes = check_labels(labels, n=table.shape[0], name="labels")
+        n_classes = int(codes.max()) + 1
         for name, predictor in predictors.items():
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
     return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
-
-
-def codes_of(labels: Any, n: int) -> tuple[Indices, int]:
-    """Return the class number of each of n items, -1 for unlabelled ones, and how many there are."""
-    values = np.asarray(labels)
-    if values.shape != (n,):
-        raise InputError(
-            argument="labels", expected=f"{n} labels, one per item", found=f"shape {values.shape}"
-        )
-    unlabelled = is_unlabelled(values)
-    classes, numbers = np.unique(values[~unlabelled], return_inverse=True)
-    if len(classes) < 2:
-        raise InputError(
-            argument="labels",
-            expected="labelled items of two classes at least",
-            found=f"{len(classes)}",
-            remedy="leave labels out for sources that need none",
-        )
-    codes = np.full(n, -1)
-    codes[~unlabelled] = numbers
-    return codes, len(classes)
 
 
 def aligned(X: Any, graph: Any, nodes: Any, weight: Any, ids: Any) -> tuple[Any, Graph, Any]:

@@ -21,7 +21,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import Floats, Indices
-from metricmix.validation import check_number, check_table
+from metricmix.validation import check_number, check_square_fits, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -31,7 +31,7 @@ __all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator",
 SPARSE_COST = 10
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
 COLUMNS = 32
-"""Columns that are smoothed together: a few vectors wide, so that three tables stay in the cache."""
+"""Columns that are smoothed together: few, so that three tables of them stay in the cache."""
 
 
 @states(SourceFacts("no", bound=2.0, row_cost="O(n d), after O(steps E d)"))
@@ -98,6 +98,8 @@ def diffusion(
     lengths = as_graph(graph, nodes=nodes, weight=weight)
     operator = smoothing_operator(lengths)
     n = operator.shape[0]
+    needed = 8 if X is not None else 16 if restart is None else 32
+    check_square_fits(n, needed, what="the matrix", argument="graph", instead="take fewer items")
     table: Any
     smoothed: Any
     if X is None:

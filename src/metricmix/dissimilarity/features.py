@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -18,7 +20,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_table
+from metricmix.validation import check_square_fits, check_table
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.recipes import FeatureRecipe
@@ -101,6 +103,9 @@ def features(
                                  sets (``"jaccard"``, ``"dice"``, ...) read X as ``X != 0``
     a function                   called as ``metric(x, y, **metric_params)`` once per pair i < j
     ===========================  ==================================================================
+
+    Equal rows are at 0 from each other, as an item is from itself, whatever the formula says:
+    Russell-Rao, ``1 - |x and y| / d``, is positive unless all features are present.
 
     Parameters
     ----------
@@ -248,6 +253,8 @@ class FeatureRows:
     def matrix(self) -> DissimilarityMatrix:
         """Return all rows, exactly symmetric: what :func:`features` returns."""
         n = self.n
+        instead = "take fewer items, or FeatureSource, which computes rows on demand"
+        check_square_fits(n, 8, what="the distance matrix", argument="X", instead=instead)
         matrix = np.empty((n, n))
         # A function is slow enough to be worth calling for exactly the pairs that are needed.
         step = 1 if callable(self.metric) else max(1, CHUNK // n)
@@ -274,12 +281,19 @@ class FeatureRows:
                 values = self._elementwise(self._X[rows], self._X[first:])
         here = np.flatnonzero(rows >= first)
         values[here, rows[here] - first] = 0.0
+        if not self._by_product:
+            for k, i in enumerate(rows):
+                equal = self.equal_rows[self.digests[i]]
+                values[k, equal[equal >= first] - first] = 0.0
         self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
         return values
 
     def cross(self, Y: Any) -> Floats:
         """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
-        rows, norms = self._ready(Y, name="Y") if self._by_product else (Y, np.empty(0))
+        if self._by_product:
+            rows, norms = self._ready(Y, name="Y")
+        else:
+            rows = self._as_sets(Y if isinstance(Y, np.ndarray) else Y.toarray())
         values = np.empty((Y.shape[0], self.n))
         # sklearn's nan_euclidean cancels: row by row the rounding of one is not that of its batch.
         step = 1 if self.metric == "nan_euclidean" else max(1, CHUNK // self.n)
@@ -291,11 +305,26 @@ class FeatureRows:
                     left = norms[start : start + step]
                     block = self._finished(squared, scales, left, self._norms)
                 else:
-                    dense = some if isinstance(some, np.ndarray) else some.toarray()
-                    block = self._elementwise(self._as_sets(dense), self._X)
+                    block = self._elementwise(some, self._X)
             values[start : start + step] = block
+        if not self._by_product:
+            for k, digest in enumerate(row_digests(rows)):
+                values[k, self.equal_rows.get(digest, [])] = 0.0
         self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
         return values
+
+    @cached_property
+    def digests(self) -> list[bytes]:
+        """One digest per row, equal for rows that the metric reads as equal."""
+        return row_digests(self._X)
+
+    @cached_property
+    def equal_rows(self) -> dict[bytes, Indices]:
+        """The numbers of equal rows, by their digest."""
+        found: dict[bytes, list[int]] = {}
+        for j, digest in enumerate(self.digests):
+            found.setdefault(digest, []).append(j)
+        return {digest: np.array(rows) for digest, rows in found.items()}
 
     def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
         """Raise if some distance is NaN, infinite or negative, naming its two rows."""
@@ -371,10 +400,17 @@ class FeatureRows:
                 from scipy.spatial.distance import cdist as compute
             values = compute(left, right, metric=self.metric, **self._params)
         except (TypeError, ValueError) as error:
-            raise InputError(f"metric {self.name!r}: {error}") from error
+            reason = str(error).split(". ")[0].split("\n")[0]  # scipy goes on for many lines
+            raise InputError(f"metric {self.name!r}: {reason}") from error
         distances = np.asarray(values, dtype=np.float64)
         distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
         return distances
+
+
+def row_digests(X: AnyArray) -> list[bytes]:
+    """Return one digest per row of a table, equal for equal rows."""
+    rows = ((row + 0.0).tobytes() for row in X)  # -0.0 becomes 0.0
+    return [blake2b(row, digest_size=16).digest() for row in rows]
 
 
 def unit_rows(X: Any) -> tuple[Any, Floats]:

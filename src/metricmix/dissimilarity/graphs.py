@@ -12,7 +12,7 @@ from metricmix.dissimilarity.breadth_first import adjacency_lists
 from metricmix.dissimilarity.matrix import as_ids, places, plain_list, sorted_ids
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice
+from metricmix.validation import check_choice, unmasked
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -306,6 +306,7 @@ def _columns(columns: list[AnyArray], nodes: Any) -> EdgeList:
 
 def read_array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     """Read an array: a square matrix, or rows of source, target and perhaps weight."""
+    graph = unmasked(graph)
     array = np.asarray(graph)
     if array.dtype.kind in "USf" and not isinstance(graph, np.ndarray) and array.ndim == 2:
         array = np.array(graph, dtype=object)  # a list of (id, id, number) keeps its ids

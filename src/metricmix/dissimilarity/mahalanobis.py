@@ -169,4 +169,4 @@ class AppliedMahalanobis(AppliedRecipe):
 
     def compute_cross(self, Y: Any) -> Floats:
         """Return the distances from the mapped rows of Y."""
-        return self.at_zero_if_equal(self.mapped_rows.cross(self.map_rows(Y)), Y)
+        return self.mapped_rows.cross(self.map_rows(Y))

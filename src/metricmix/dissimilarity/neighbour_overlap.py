@@ -16,6 +16,7 @@ from metricmix.dissimilarity.matrix import (
     graph_items,
     states,
 )
+from metricmix.validation import check_square_fits
 
 __all__ = ["jaccard", "resource_allocation"]
 
@@ -55,6 +56,9 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
     """
     joined = as_graph(graph, nodes=nodes, weight="ignore")
     adjacency = joined.adjacency
+    check_square_fits(
+        adjacency.shape[0], 25, what="the matrix", argument="graph", instead="take fewer items"
+    )
     if closed:
         from scipy.sparse import eye_array
 
@@ -105,6 +109,9 @@ def resource_allocation(graph: Any, *, nodes: Any = None) -> DissimilarityMatrix
     joined = as_graph(graph, nodes=nodes, weight="ignore")
     adjacency = joined.adjacency
     degree = np.diff(adjacency.indptr)
+    check_square_fits(
+        adjacency.shape[0], 8, what="the matrix", argument="graph", instead="take fewer items"
+    )
     shares = adjacency.multiply(1 / np.sqrt(np.maximum(degree, 1))[None, :]).tocsr()
     distances = np.asarray(features(shares, "cosine"))
     np.minimum(distances, 1.0, out=distances)

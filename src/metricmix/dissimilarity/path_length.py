@@ -24,22 +24,25 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
+from metricmix.metric import metric_violations
 from metricmix.typing import Floats
-from metricmix.validation import check_integer, check_number
+from metricmix.validation import check_integer, check_number, check_square_fits
 
 __all__ = [
     "AppliedKnnPathLength",
     "KnnPathLengthRecipe",
     "all_path_lengths",
     "check_unreachable",
+    "check_unreachable_length",
     "fill_unreachable",
     "knn_path_length",
-    "path_facts",
     "path_length",
 ]
 
 
 Unreachable = str | float | None
+ROUNDING = 1e-9
+"""Share of the longest path by which rounding may violate the triangle inequality."""
 TIE = 1e-9
 """Relative difference up to which the distances of two neighbours count as equal."""
 
@@ -67,7 +70,11 @@ def path_length(
         What pairs without a path are worth. "bridge": the largest finite path length + the
         largest edge length (1 if there is none), as if one more edge led there. None, the default,
         does the same with an :class:`~metricmix.exceptions.UnreachableWarning`. "inf" leaves them
-        infinite, which a stack refuses.
+        infinite, which a stack refuses. A number c has to preserve the triangle inequality: if i
+        and j are joined by a path and k is not, ``M[i, j] <= M[i, k] + M[k, j] = 2 c``, so c is at
+        least half of the longest path. With ``directed=True``, where k may be joined to i or j in
+        one direction, ``c >= M[i, j] - M[k, j]`` and ``c >= M[i, j] - M[i, k]`` are needed too
+        (checked in O(n^3) if c is below the longest path, which is always enough).
 
     Returns
     -------
@@ -80,7 +87,8 @@ def path_length(
     Raises
     ------
     InputError
-        If the graph is not acceptable, or pairs are unreachable under ``unreachable="raise"``.
+        If the graph is not acceptable, pairs are unreachable under ``unreachable="raise"``, or a
+        number for them violates the triangle inequality.
 
     >>> path_length([(0, 1), (1, 2)], nodes=4, unreachable="bridge")
     DissimilarityMatrix([[0., 1., 2., 3.],
@@ -92,26 +100,22 @@ def path_length(
     lengths = as_graph(graph, nodes=nodes, weight=weight, directed=directed)
     distances = all_path_lengths(lengths)
     longest_edge = float(lengths.adjacency.data.max(initial=0.0))
-    missing = fill_unreachable(distances, longest_edge, unreachable)
+    missing = fill_unreachable(distances, longest_edge, unreachable, directed=directed)
     items = graph_items(graph, nodes, lengths.nodes)
-    known = replace(path_facts("path_length", unreachable), directed=directed)
+    known = replace(facts("path_length"), directed=directed)
     return as_dissimilarity(distances, "path_length", missing, items, known)
-
-
-def path_facts(kind: str, unreachable: Unreachable) -> SourceFacts:
-    """Return the facts of path lengths under a policy for pairs without a path.
-
-    The largest path length plus an edge preserves the triangle inequality; any other number may
-    not.
-    """
-    known = facts(kind)
-    kept = unreachable is None or isinstance(unreachable, str)
-    return known if kept else replace(known, metric="no")
 
 
 def all_path_lengths(graph: Graph) -> Floats:
     """Return all path lengths of `graph`, inf where there is no path."""
     adjacency = graph.adjacency
+    # The result, infinite entries marked; searches of sparse graphs, or there and back apart.
+    needed = 8 + 1 + (8 if graph.weighted else 4)
+    instead = "take fewer items, or GraphSource, which searches on demand"
+    n = adjacency.shape[0]
+    check_square_fits(
+        n, needed, what="the matrix of path lengths", argument="graph", instead=instead
+    )
     if not graph.weighted:
         return breadth_first_all_pairs(adjacency.indptr, adjacency.indices)
     from scipy.sparse.csgraph import dijkstra
@@ -140,11 +144,14 @@ def fill_unreachable(
     distances: Floats,
     longest_edge: float,
     unreachable: Unreachable,
+    *,
+    directed: bool = False,
 ) -> int:
     """Give infinite entries a value, in place, and return how many there were.
 
     `longest_edge` is what "bridge" adds to the largest finite distance; 0 stands for 1, so that
-    what is not connected is never at distance zero.
+    what is not connected is never at distance zero. A number that would violate the triangle
+    inequality is an :class:`~metricmix.exceptions.InputError`.
     """
     infinite = np.isinf(distances)
     missing = int(infinite.sum())
@@ -160,12 +167,23 @@ def fill_unreachable(
             argument="graph",
             remedy=("pass unreachable='bridge' or a number, or keep one connected component"),
         )
+    largest = float(np.max(distances, where=~infinite, initial=0.0))
     if unreachable is None or unreachable == "bridge":
-        largest = float(np.max(distances, where=~infinite, initial=0.0))
         value = largest + (longest_edge or 1.0)
     else:
         value = float(unreachable)
+        if not directed:
+            check_unreachable_length(value, largest)
     distances[infinite] = value
+    if directed and value < largest:
+        excess = metric_violations(distances, directed=True).triangle
+        if excess > ROUNDING * largest:
+            raise InputError(
+                argument="unreachable",
+                expected="a number that preserves the triangle inequality",
+                found=f"{value:g}",
+                remedy=f"pass {largest:g}, the longest path, or more",
+            )
     if unreachable is None:
         warn_caller(
             f"{share} have no path and were given {value:g}, the largest path length plus the "
@@ -173,6 +191,17 @@ def fill_unreachable(
             UnreachableWarning,
         )
     return missing
+
+
+def check_unreachable_length(value: float, longest: float) -> None:
+    """Raise unless pairs without a path may have this length beside paths of length `longest`."""
+    if 2 * value < longest * (1 - ROUNDING):
+        raise InputError(
+            argument="unreachable",
+            expected=f"at least {longest / 2:g}, as the triangle inequality demands",
+            found=f"{value:g}",
+            remedy="pass that or more, or 'bridge'",
+        )
 
 
 # -- path lengths over nearest neighbours ---------------------------------------------------------
@@ -258,6 +287,9 @@ def knn_path_length(
             remedy=f"knn_path_length(k={X!r}) is a recipe for one to come",
         )
     check_unreachable(unreachable)
+    # Distances, the order of neighbours, path lengths there and back.
+    n_items = int(getattr(X, "shape", (0,))[0])
+    check_square_fits(n_items, 4 * 8 + 1, what="the matrix of path lengths", argument="X")
     distances = np.asarray(features(X, metric, **metric_params))
     n = len(distances)
     whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
@@ -274,7 +306,7 @@ def knn_path_length(
     paths = dijkstra(edges, directed=False)
     paths = np.minimum(paths, paths.T)  # sums of the same numbers in another order
     missing = fill_unreachable(paths, float(lengths.max()), unreachable)
-    known = path_facts("knn_path_length", unreachable)
+    known = facts("knn_path_length")
     return as_dissimilarity(paths, "knn_path_length", missing, table_items(X), known)
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from hashlib import blake2b
 from typing import Any, ClassVar
 
 import numpy as np
@@ -230,20 +228,6 @@ class AppliedRecipe(ABC):
     def compute_cross(self, Y: Any) -> Floats:
         """Return what `cross` returns for a checked table as sparse as the n rows."""
 
-    def at_zero_if_equal(self, values: Floats, Y: Any) -> Floats:
-        """Set `values` to 0 where rows are equal; "correlation" and others only come close."""
-        for i, digest in enumerate(row_digests(Y)):
-            values[i, self.rows_by_digest.get(digest, [])] = 0.0
-        return values
-
-    @cached_property
-    def rows_by_digest(self) -> dict[bytes, list[int]]:
-        """The numbers of equal rows, by their digest."""
-        found: dict[bytes, list[int]] = {}
-        for j, digest in enumerate(row_digests(self._table)):
-            found.setdefault(digest, []).append(j)
-        return found
-
 
 class FeatureRecipe(Recipe):
     """``M[i, j] = metric(x_i, x_j)``: :func:`~metricmix.dissimilarity.features` of a later table.
@@ -286,7 +270,7 @@ class AppliedFeatures(AppliedRecipe):
 
     def compute_cross(self, Y: Any) -> Floats:
         """Return the distances from the rows of Y."""
-        return self.at_zero_if_equal(self._rows.cross(Y), Y)
+        return self._rows.cross(Y)
 
 
 def recipe_makers() -> dict[str, Callable[..., Any]]:
@@ -325,19 +309,6 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
             "itself, or the whole of sources="
         ),
     )
-
-
-def row_digests(X: Any) -> list[bytes]:
-    """Return one digest per row of a table, equal for equal rows."""
-    if isinstance(X, np.ndarray):
-        rows = [(row + 0.0).tobytes() for row in X]  # -0.0 becomes 0.0
-    else:
-        rows = []
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-            places, entries = X.indices[start:stop], X.data[start:stop]
-            stored = entries != 0
-            rows.append(places[stored].astype(np.int64).tobytes() + entries[stored].tobytes())
-    return [blake2b(row, digest_size=16).digest() for row in rows]
 
 
 # -- arguments of recipes: comparison, repr, JSON --------------------------------------------------

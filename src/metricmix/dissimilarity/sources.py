@@ -21,12 +21,13 @@ from metricmix.dissimilarity.matrix import (
     as_dissimilarity,
     check_ids,
     examples,
+    facts,
     is_frame,
     is_numbering,
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import check_square
+from metricmix.validation import check_square, unmasked
 
 __all__ = [
     "SCALINGS",
@@ -194,7 +195,7 @@ class ComputedSource(Source):
         return self._checked(self._pairs(i, j), "values", (len(i),))
 
     def _checked(self, values: AnyArray, what: str, shape: tuple[int, ...]) -> AnyArray:
-        values = np.asarray(values)
+        values = np.asarray(unmasked(values))
         label = f"source {self.name!r}" if self.name else "computed source"
         if values.shape != shape:
             raise InputError(
@@ -239,7 +240,9 @@ class GraphSource(ComputedSource):
     graph : graph
         As in :func:`~metricmix.dissimilarity.path_length`; weights are ignored.
     unreachable : float
-        Length given to pairs without a path.
+        Length given to pairs without a path. In an undirected graph, a row with a path more than
+        twice as long raises :class:`~metricmix.exceptions.InputError`: the triangle inequality
+        would not hold. In a directed one it is up to the caller that it does.
     nodes, directed
         As in :func:`~metricmix.dissimilarity.path_length`.
     name : str, optional
@@ -256,7 +259,7 @@ class GraphSource(ComputedSource):
     ) -> None:
         from metricmix.dissimilarity.breadth_first import breadth_first
         from metricmix.dissimilarity.graphs import as_graph
-        from metricmix.dissimilarity.path_length import path_facts
+        from metricmix.dissimilarity.path_length import check_unreachable_length
 
         forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
         backward = forward.T.tocsr() if directed else forward
@@ -266,7 +269,11 @@ class GraphSource(ComputedSource):
 
             def rows(sources: Indices) -> AnyArray:
                 hops = breadth_first(indptr, indices, sources).astype(np.float64)
-                hops[hops < 0] = unreachable
+                missing = hops < 0
+                if not directed:
+                    apart = missing.any(axis=1)
+                    check_unreachable_length(unreachable, float(hops[apart].max(initial=0.0)))
+                hops[missing] = unreachable
                 return hops
 
             return rows
@@ -275,7 +282,8 @@ class GraphSource(ComputedSource):
             forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
         )
         self.directed = directed
-        self.facts = replace(path_facts("path_length", unreachable), directed=directed)
+        known = replace(facts("path_length"), directed=directed)
+        self.facts = replace(known, metric="no") if directed else known
 
 
 class Subset(Source):
@@ -322,7 +330,7 @@ def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) 
             sample = source.rows(some)[:, some]
             check_square(sample, name=f"{name}, a sample of it", directed=directed)
         return source
-    matrix = check_square(source, name=name, directed=directed) if validate else source
+    matrix = check_square(source, name=name, directed=directed) if validate else unmasked(source)
     dense = DenseSource(matrix, directed=directed)
     dense.name = getattr(source, "source_name", None)
     dense.n_unreachable = getattr(source, "n_unreachable", 0)

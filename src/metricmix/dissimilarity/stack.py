@@ -25,7 +25,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, check_indices, symmetrized
+from metricmix.validation import check_choice, check_indices, check_square_fits, symmetrized
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
@@ -342,8 +342,7 @@ class DissimilarityStack:
             return self
         stack = copy.copy(self)
         stack._sources = tuple(
-            source.relabelled(codes, n_classes, keep_choice=keep_choice)
-            for source in self._sources
+            source.relabelled(codes, n_classes, keep_choice=keep_choice) for source in self._sources
         )
         scales = self._scales.copy()
         if self._scaling in SCALINGS and self._scaling != "none":
@@ -482,6 +481,9 @@ def as_block(parts: list[Source], directed: bool) -> AnyArray | None:
     if len(matrices) < len(parts) or any(map(is_mapped, matrices)):
         return None
     single = all(matrix.dtype == np.float32 for matrix in matrices)
+    size = (4 if single else 8) * len(matrices)
+    instead = "take fewer items or sources, float32 numbers, or memory maps, which are not copied"
+    check_square_fits(len(matrices[0]), size, what="the stack", argument="sources", instead=instead)
     block = np.empty((len(matrices), *matrices[0].shape), np.float32 if single else np.float64)
     for layer, matrix in zip(block, matrices, strict=True):
         layer[...] = matrix if directed else symmetrized(matrix)

@@ -163,7 +163,9 @@ class CrossFittedClassifier(Predictor):
 
 
 class LabelPropagation(Predictor):
-    r"""Labels spread over a graph by PageRank: :math:`p_c(i) \propto \mathrm{mean}_{s \in c} P_{is}`.
+    r"""Labels spread over a graph by PageRank.
+
+    .. math:: p_c(i) \propto \mathrm{mean}_{s \in c}\, P_{is}
 
     P is the PageRank of the graph with a restart probability; class means, so that the numbers of
     labels do not count. Without its own label, a labelled item simply leaves the mean.
@@ -214,9 +216,7 @@ class SupervisedSource(Source):
 
     supervised = True
 
-    def __init__(
-        self, predictor: Predictor, name: str, codes: Indices, n_classes: int
-    ) -> None:
+    def __init__(self, predictor: Predictor, name: str, codes: Indices, n_classes: int) -> None:
         self.predictor, self.name, self.n = predictor, name, predictor.n
         self.codes, self.n_classes = codes.copy(), n_classes
         self.facts = HELLINGER

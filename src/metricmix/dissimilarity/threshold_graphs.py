@@ -10,16 +10,16 @@ from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
+    facts,
     states,
 )
 from metricmix.dissimilarity.path_length import (
     Unreachable,
     check_unreachable,
     fill_unreachable,
-    path_facts,
 )
 from metricmix.exceptions import InputError
-from metricmix.validation import check_square
+from metricmix.validation import check_square, check_square_fits
 
 __all__ = ["threshold_graphs", "thresholds"]
 
@@ -80,6 +80,7 @@ def threshold_graphs(
         )
     matrix = np.asarray(check_square(D, name="D"), dtype=np.float64)
     bounds = thresholds(matrix, n_graphs)
+    check_square_fits(len(matrix), 8 * len(bounds) + 6, what="the graphs' metrics", argument="D")
     norm = float(np.linalg.norm(matrix))
     graphs = []
     for r, bound in enumerate(bounds, start=1):
@@ -92,7 +93,7 @@ def threshold_graphs(
         own = float(np.linalg.norm(distances)) if normalize else 0.0
         if own > 0:
             distances *= norm / own
-        known = path_facts("threshold_graphs", unreachable)
+        known = facts("threshold_graphs")
         graphs.append(as_dissimilarity(distances, f"threshold_{r}", missing, facts=known))
     return graphs
 

@@ -35,7 +35,7 @@ from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice
+from metricmix.validation import check_choice, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ __all__ = [
 RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
-OWN = ("beta", "centre", "constraint", "max_iter", "method", "n_jobs", "projection")
+OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
 START = 4.0
 """Sum of the initial weights: as sharp as a softmax over distances of mean 1 should be."""
@@ -247,7 +247,9 @@ class MixtureEstimator(BaseEstimator):
         """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
         missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
         finite = "allow-nan" if missing else True
-        return validate_data(self, X, accept_sparse="csr", ensure_all_finite=finite, **options)
+        return validate_data(
+            self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
+        )
 
     # -- what was learned --------------------------------------------------------------------------
 
@@ -323,6 +325,8 @@ class MixtureLearner(MixtureEstimator):
                 trace=Trace(),
                 mixture=mixture,
             )
+        if self.shrink_to == "equal":
+            objective = objective.centred(equal)
         defaults: dict[str, Any] = {"start": equal, "verbose": self.verbose}
         if "random_state" not in options:
             defaults["random_state"] = seed_of(self.random_state)
@@ -343,7 +347,6 @@ class MixtureLearner(MixtureEstimator):
                 stack,
                 method,
                 beta=self.beta,
-                centre=equal if self.shrink_to == "equal" else None,
                 constraint=self.constraint,
                 projection=self.projection,
                 max_iter=self.max_iter,

@@ -19,7 +19,7 @@ from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.all_pairs import path_metric
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, is_unlabelled
+from metricmix.validation import as_labels, check_choice, is_unlabelled, plain_labels
 
 if TYPE_CHECKING:
     from metricmix.estimators.comparison import Comparison
@@ -34,8 +34,8 @@ NEW_ITEMS = ("attached", "augmented")
 class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     r"""Classify items by one metric learned from many dissimilarities.
 
-    Unlabelled items (-1; among texts "" or "-1") take part in the metric and get a label too:
-    `transduction_`.
+    Unlabelled items (-1, NaN, None or pandas' NA; among texts also "" or "-1") take part in the
+    metric and get a label too: `transduction_`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         ----------
         X : as `sources` says
         y : array of n labels
-            -1 (among texts: "" or "-1") marks items without a label.
+            -1, NaN, None or pandas' NA (among texts also "" or "-1") marks items without a label.
         """
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
         as_rule(self.rule)
@@ -192,11 +192,13 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the items X that get their label y; unlabelled ones do not count."""
-        found, labels = self.predict(X), column_or_1d(y)
+        found, labels = self.predict(X), column_or_1d(as_labels(y))
         known = ~is_unlabelled(labels)
         if not known.any():
             raise InputError(
                 argument="y", expected="labelled items to score, found every item unlabelled"
             )
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(labels[known], found[known], sample_weight=weights))
+        return float(
+            accuracy_score(plain_labels(labels[known]), found[known], sample_weight=weights)
+        )

@@ -28,7 +28,13 @@ from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import Status
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, check_integer, is_unlabelled
+from metricmix.validation import (
+    as_labels,
+    check_choice,
+    check_integer,
+    is_unlabelled,
+    plain_labels,
+)
 
 if TYPE_CHECKING:
     from metricmix.estimators.explanation import Explanation
@@ -50,8 +56,8 @@ FEWEST_LABELS = 3
 class LabelledKFold(BaseCrossValidator):
     """Cross-validation that splits the labelled items only, and keeps the others in training.
 
-    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1; among
-    texts "" or "-1") is in every training set and in no test set.
+    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1, NaN,
+    None or pandas' NA; among texts "" or "-1") is in every training set and in no test set.
 
     Parameters
     ----------
@@ -82,7 +88,7 @@ class LabelledKFold(BaseCrossValidator):
                 expected="labels, of which only the known ones are split",
                 found="None",
             )
-        labels = np.asarray(y)
+        labels = as_labels(y)
         known = np.flatnonzero(~is_unlabelled(labels))
         if len(known) < self.n_splits:
             raise InputError(
@@ -92,7 +98,7 @@ class LabelledKFold(BaseCrossValidator):
             )
         given = self.random_state
         rng = given if isinstance(given, np.random.Generator) else check_random_state(given)
-        _, codes = np.unique(labels[known], return_inverse=True)
+        _, codes = np.unique(plain_labels(labels[known]), return_inverse=True)
         for _ in range(self.n_repeats):
             # Shuffle, sort by class, and assign folds in turn: each class is spread evenly.
             shuffled = rng.permutation(len(known))

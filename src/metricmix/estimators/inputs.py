@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_non_negative, column_or_1d
@@ -36,7 +35,7 @@ from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array, is_unlabelled
+from metricmix.validation import as_float_array, as_labels, is_unlabelled, plain_labels, unmasked
 
 __all__ = [
     "FeatureInput",
@@ -183,6 +182,7 @@ class PrecomputedInput(Input):
 
     def as_array(self, X: Any, *, square: bool = False) -> AnyArray:
         """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
+        X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
                 "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
@@ -345,34 +345,31 @@ def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
 
 
 def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
-    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones."""
+    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones.
+
+    See :func:`~metricmix.validation.is_unlabelled` for what marks these in y.
+    """
     if y is None:
         raise InputError(
             f"This {estimator_name} estimator requires y to be passed, "
             "but the target y is None; only an objective of your own, or objective=None in a "
             "MetricMixture, does without labels"
         )
-    values = y.tolist() if hasattr(y, "tolist") else y
-    for k, label in enumerate(values if isinstance(values, (list, tuple)) else ()):
-        is_nan = isinstance(label, float) and label != label
-        if label is None or is_nan or type(label).__name__ == "NAType":
-            raise InputError(
-                argument="y",
-                expected=f"a label for every item, found {label!r} at item {k}",
-                remedy="mark unlabelled items with -1, or an empty text among texts",
-            )
-    labels = column_or_1d(y, warn=True)
-    assert_all_finite(labels, input_name="y")
+    labels = column_or_1d(as_labels(y), warn=True)
     unlabelled = is_unlabelled(labels)
     if unlabelled.all():
         raise InputError(
             argument="y",
             expected=(
                 "labelled items of two classes at least, found every item unlabelled "
-                "(-1, or an empty text among texts)"
+                "(-1 or missing, or an empty text among texts)"
             ),
         )
-    known = labels[~unlabelled]
+    known = plain_labels(labels[~unlabelled])
+    types = sorted({type(label).__name__ for label in known.tolist()})
+    if known.dtype.kind == "O" and "str" in types and len(types) > 1:  # cannot be sorted
+        raise InputError(argument="y", expected="labels of one type", found=", ".join(types))
+    assert_all_finite(known, input_name="y")
     check_classification_targets(known)
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:

@@ -70,7 +70,8 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         ----------
         X : as `sources` says
         y : array of n labels
-            -1 (among texts: "" or "-1") marks items without a label, which take part in paths.
+            -1, NaN, None or pandas' NA (among texts also "" or "-1") marks items without a label,
+            which take part in paths.
         """
         with discard_previous_fit(self):
             opened = self._open(X, y)

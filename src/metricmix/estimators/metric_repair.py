@@ -15,9 +15,10 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import min_plus
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness.nearest_metric import NORMS, nearest_metric
+from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.paths.all_pairs import project
-from metricmix.typing import AnyArray, Indices
-from metricmix.validation import check_choice, check_square
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_choice, check_square, unmasked
 
 __all__ = ["NORMS", "MetricRepair"]
 
@@ -35,6 +36,11 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     independently of other new items; the items of the fit keep their distances, even where the new
     item would shorten a path between them.
+
+    NaN is an unknown entry: it gets a central value of the interval that the triangle inequality
+    allows, as in :func:`metricmix.nearest_metric`; where only one of two directions is known, it
+    counts for both unless `directed`. inf is no edge: it gets the length of a path. Masked entries
+    of a masked array are unknown.
 
     Parameters
     ----------
@@ -54,7 +60,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     metric_ : (n, n) array
         The metric between the items of the fit.
     violations_ : MetricViolations
-        The violations of X, with missing entries filled.
+        The violations of X, with NaN and inf filled.
     n_changed_ : int
         Pairs changed by more than ``violations_.tolerance``; ordered pairs if `directed`.
     largest_change_ : float
@@ -62,7 +68,10 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     gap_ : float
         Certified relative gap between the change and the smallest possible one.
     n_filled_ : int
-        Pairs that were missing (inf) and were filled.
+        Pairs that were NaN or inf, and were filled.
+    filled_, allowed_ : (F, 2) arrays
+        The pairs (i, j) that were NaN, i < j unless `directed`, and the smallest and largest
+        distance that each can have, given all known entries of `metric_`.
     n_features_in_ : int
         Number of items of the fit.
 
@@ -87,6 +96,13 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> repair.transform([[1, np.inf, np.inf]])
     array([[1., 2., 3.]])
 
+    An unknown entry, between 3 - 2 and 3 + 2:
+
+    >>> repair.fit_transform([[0, 2, np.nan], [2, 0, 3], [np.nan, 3, 0]])[0]
+    array([0., 2., 3.])
+    >>> repair.filled_, repair.allowed_
+    (array([[0, 2]]), array([[1., 5.]]))
+
     All three sides give way:
 
     >>> mm.MetricRepair("l2").fit_transform([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
@@ -100,6 +116,8 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_changed_: int
     largest_change_: float
     n_filled_: int
+    filled_: Indices
+    allowed_: Floats
     gap_: float
     _rows: Indices | None
 
@@ -122,14 +140,14 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : (n, n) array
-            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. inf is a missing
-            entry, to be filled along a path.
+            Dissimilarities >= 0 with a zero diagonal, symmetric unless `directed`. NaN is unknown,
+            inf is no edge.
         y : ignored
 
         Raises
         ------
         InputError
-            If X is not such a matrix, or missing entries leave two items without a path.
+            If X is not such a matrix, or two items are not joined by a path of known entries.
         """
         check_choice(self.norm, NORMS, name="norm")
         if self.directed and self.norm != "decrease":
@@ -142,12 +160,17 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if given.shape[0] != given.shape[1]:
             raise InputError(
                 argument="X",
-                expected="a square matrix (n, n) of dissimilarities, inf where one is missing",
+                expected="a square matrix (n, n) of dissimilarities, NaN where one is unknown",
                 found=f"shape {given.shape}",
             )
-        given = check_square(given, name="X", directed=self.directed, allow_infinite=True)
+        whole = given.copy() if self.directed else np.where(np.isnan(given), given.T, given)
+        np.fill_diagonal(whole, np.nan_to_num(np.diagonal(given), posinf=np.inf))
+        unknown = np.isnan(whole)
+        whole[unknown] = np.inf
+        check_square(whole, name="X", directed=self.directed, allow_infinite=True)
         validate_data(self, X, skip_check_array=True)
-        metric = project(given, self.directed, n_jobs=self.n_jobs)
+        known, no_edge = np.isfinite(whole), np.isinf(whole) & ~unknown
+        metric = project(whole, self.directed, n_jobs=self.n_jobs)
         apart = np.isinf(metric)
         if apart.any():
             i, j = _first(apart)
@@ -157,17 +180,26 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     "a path of known dissimilarities between any two items, found none "
                     f"from item {i} to item {j}"
                 ),
-                remedy="give a value to one of the missing entries (inf)",
+                remedy="give a value to one of the entries that are NaN or inf",
             )
         self.gap_, self._rows = 0.0, None
+        found = FilledMetric(metric, np.empty((0, 2), np.int64), np.empty((0, 2)))
         if self.norm != "decrease":
-            known = np.where(np.isinf(given), np.nan, given)
-            result = nearest_metric(known, self.norm, tol=self.tol, n_jobs=self.n_jobs)
-            metric, self.gap_ = result.metric.astype(given.dtype), result.gap
-            self._rows = _digests(given)
+            lengths = np.where(known, whole, np.nan)
+            result = nearest_metric(lengths, self.norm, tol=self.tol, n_jobs=self.n_jobs)
+            found = FilledMetric(result.metric, result.filled, result.allowed)
+            self.gap_, self._rows = result.gap, _digests(given)
+        elif unknown.any():
+            found = fill_unknown(
+                metric.astype(np.float64), ~known, directed=self.directed, n_jobs=self.n_jobs
+            )
+        metric = found.metric.astype(whole.dtype, copy=False)
+        if len(found.filled) and no_edge.any():  # paths, over known and filled entries
+            metric = project(np.where(no_edge, np.inf, metric), self.directed, n_jobs=self.n_jobs)
         self.metric_ = metric
-        known = np.isfinite(given)
-        whole = given if known.all() else np.where(known, given, metric)
+        chosen = unknown[tuple(found.filled.T)]
+        self.filled_, self.allowed_ = found.filled[chosen], found.allowed[chosen]
+        whole = np.where(known, whole, metric)
         self.violations_ = metric_violations(whole, self.directed, n_jobs=self.n_jobs)
         change = np.abs(whole - metric)
         sides = 1 if self.directed else 2
@@ -183,8 +215,8 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : (m, n) array
-            Dissimilarities >= 0 from m items to the n items of the fit, inf where missing: rows of
-            the matrix that was fitted, or new items.
+            Dissimilarities >= 0 from m items to the n items of the fit, NaN where unknown, inf for
+            no edge: rows of the matrix that was fitted, or new items.
 
         Returns
         -------
@@ -197,34 +229,49 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if rows.shape[1] != n:
             raise InputError(
                 f"X has {rows.shape[1]} features, but MetricRepair is expecting {n} features as "
-                "input: a dissimilarity to each of the items of the fit, inf where it is missing"
+                "input: a dissimilarity to each of the items of the fit, NaN where it is unknown"
             )
         validate_data(self, X, reset=False, skip_check_array=True)
-        unknown = np.isinf(rows).all(axis=1)
-        if unknown.any():
+        nothing = ~np.isfinite(rows).any(axis=1)
+        if nothing.any():
             raise InputError(
                 argument="X",
                 expected=(
-                    "a known dissimilarity in every row, found only missing ones (inf) "
-                    f"in row {int(unknown.argmax())}"
+                    "a known dissimilarity in every row, found only NaN and inf "
+                    f"in row {int(nothing.argmax())}"
                 ),
             )
         found, item = self._match_items(rows)
         d = np.empty(rows.shape, np.result_type(rows, self.metric_))
         d[found] = self.metric_[item[found]]
         if not found.all():
-            d[~found] = min_plus(rows[~found], self.metric_, n_jobs=self.n_jobs)
+            d[~found] = self._join(rows[~found])
         return d
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> AnyArray:
         """Return the metric; it is kept as `metric_` too."""
         return self.fit(X, y, **fit_params).metric_.copy()
 
+    def _join(self, rows: AnyArray) -> AnyArray:
+        """Return the distances of new items; unknown ones are the midpoints of their intervals."""
+        unknown = np.isnan(rows)
+        d = min_plus(np.where(unknown, np.inf, rows), self.metric_, n_jobs=self.n_jobs)
+        if not unknown.any():
+            return d
+        # d(x, u) <= d(x, j) + d(j, u) for known d(x, u), and d(u, j) <= d(x, u) + d(x, j). The
+        # midpoints are a metric: a triangle has a known side, that between two items of the fit.
+        low = -min_plus(np.where(np.isfinite(rows), -d, np.inf), self.metric_.T, n_jobs=self.n_jobs)
+        if not self.directed:
+            low = np.maximum(low, -min_plus(d, -self.metric_, n_jobs=self.n_jobs))
+        return np.where(unknown, d - 0.5 * (d - np.clip(low, 0, d)), d)
+
     def _match_items(self, rows: AnyArray) -> tuple[NDArray[np.bool_], Indices]:
         """Return which rows are those of an item of the fit, and of which item."""
         if self._rows is not None:
             order = np.argsort(self._rows, kind="stable")
             digests = _digests(rows)
+            if np.array_equal(digests, self._rows):  # equal rows may have got distances > 0
+                return np.ones(len(rows), bool), np.arange(len(rows))
             item = order[np.searchsorted(self._rows[order], digests) % len(order)]
             return self._rows[item] == digests, item
         # A row that is 0 at item u and nowhere below u's distances is that item: the product would
@@ -232,25 +279,19 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         at_zero = rows == 0
         item = at_zero.argmax(axis=1)
         found = at_zero.any(axis=1)
-        found[found] = (rows[found] >= self.metric_[item[found]]).all(axis=1)
+        found[found] = ~(rows[found] < self.metric_[item[found]]).any(axis=1)
         return found, item
 
     def _checked(self, X: Any) -> AnyArray:
-        """Return X as a table of numbers >= 0, some perhaps infinite."""
+        """Return X as a table of numbers >= 0, some perhaps NaN or infinite."""
+        X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
                 "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
-                "pass a dense array with inf where an entry is missing"
+                "pass a dense array with NaN where an entry is unknown, or inf for no edge"
             )
         floats = (np.float64, np.float32)
         table: AnyArray = check_array(X, dtype=floats, ensure_all_finite=False, input_name="X")
-        unknown = np.isnan(table)
-        if unknown.any():
-            raise InputError(
-                argument="X",
-                expected=f"numbers, found NaN at {_first(unknown)}",
-                remedy="mark missing entries by inf",
-            )
         check_non_negative(table, type(self).__name__)
         return table
 
@@ -263,13 +304,15 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = True
         tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 def _digests(rows: AnyArray) -> Indices:
     """Return a number that identifies each row."""
-    values = np.ascontiguousarray(rows, np.float64) + 0.0  # -0 becomes 0
+    values = np.array(rows, np.float64) + 0.0  # -0 becomes 0
+    values[np.isnan(values)] = np.nan  # one of many bit patterns
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in values)
     return np.frombuffer(b"".join(digests), np.dtype("<i8")).astype(np.int64)
 

@@ -233,7 +233,8 @@ PARTS: dict[type[Any], dict[str, Any]] = {
 }
 PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
 """What is stored of other objects; all but the first six are made of these by the constructor."""
-MEMBERS = ("X", "_codes", "_labels", "_rows", "block", "metric_", "samples", *SPARSE)
+REPAIR = ("_rows", "allowed_", "filled_", "metric_")
+MEMBERS = ("X", "_codes", "_labels", "block", "samples", *REPAIR, *SPARSE)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -549,6 +550,10 @@ class Reader:
         shape = None if estimator._rows is None else estimator._rows.shape
         wanted = None if estimator.norm == "decrease" else (n,)
         require(shape == wanted, "expected a digest of every row, unless norm is 'decrease'")
+        pairs, sides = estimator.filled_, (len(estimator.filled_), 2)
+        sound = pairs.shape == estimator.allowed_.shape == sides
+        sound = sound and bool(((pairs >= 0) & (pairs < n)).all())
+        require(sound, "expected an interval for each filled pair of items")
 
     def restore_learner(
         self, estimator: Any, opened: Any, result: Any, classes: Any, codes: Any, last: Any

@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.cross_validation import LabelledKFold
-from metricmix.estimators.rules import Rule, as_rule
+from metricmix.estimators.rules import Rule
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.paths.trees import distances_from
@@ -178,17 +178,13 @@ def select(
     clear = (gain > CLEAR * error) & (accuracy >= accuracy[0])
     if not clear.any():
         reason = f"none of the {len(candidates) - 1} others was clearly better on held-out labels"
-        return Selection(
-            tuple(candidates), losses.mean(axis=1), accuracy, gain, error, 0, reason
-        )
+        return Selection(tuple(candidates), losses.mean(axis=1), accuracy, gain, error, 0, reason)
     chosen = int(np.where(clear, gain, -np.inf).argmax())
     reason = (
         f"its log loss on held-out labels is smaller by {gain[chosen]:.3f} ± {error[chosen]:.3f} "
         f"than that of {default}"
     )
-    return Selection(
-        tuple(candidates), losses.mean(axis=1), accuracy, gain, error, chosen, reason
-    )
+    return Selection(tuple(candidates), losses.mean(axis=1), accuracy, gain, error, chosen, reason)
 
 
 def held_out(
@@ -215,9 +211,7 @@ def held_out(
             way = candidate.weights, candidate.rho
             if way not in metrics:
                 weights = weights_of(model, of_fold, known, candidate)
-                mixture = Mixture(
-                    weights, of_fold.names, beta=model.beta, scaling=of_fold.scales
-                )
+                mixture = Mixture(weights, of_fold.names, beta=model.beta, scaling=of_fold.scales)
                 lengths = EdgeLengths(of_fold, mixture)
                 metrics[way] = distances_between(lengths, labelled, model.n_jobs)
             d = metrics[way]
@@ -244,7 +238,8 @@ def weights_of(
     if candidate.weights == "equal":
         return equal
     if candidate.weights in stack.names:
-        return np.asarray(equal.sum() * np.eye(stack.n_sources)[stack.names.index(candidate.weights)])
+        alone = np.array(stack.names) == candidate.weights
+        return np.where(alone, equal.sum(), 0.0)
     from metricmix.estimators.base import make_objective
 
     trial = model._settled(candidate)

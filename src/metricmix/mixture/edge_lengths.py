@@ -17,7 +17,7 @@ from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_o
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square, symmetrized
+from metricmix.validation import check_square, check_square_fits, symmetrized
 
 __all__ = [
     "FORMED_UP_TO",
@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 128
 
 
 class EdgeLengths:
-    """Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
+    r"""Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class EdgeLengths:
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
         edge itself: no weight is negative, and every source obeys the triangle inequality. Both
-        links are increasing and subadditive, :math:`\\mathrm{link}(a + b) \\le \\mathrm{link}(a)
-        + \\mathrm{link}(b)`, and so keep it.
+        links are increasing and subadditive, :math:`\mathrm{link}(a + b) \le \mathrm{link}(a)
+        + \mathrm{link}(b)`, and so keep it.
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
@@ -160,6 +160,13 @@ class EdgeLengths:
 
     def matrix(self, *, n_jobs: int | None = None) -> Floats:
         """Return all lengths as an (n, n) array; symmetric ones exactly so."""
+        check_square_fits(
+            self.n,
+            8,
+            what="the matrix of all lengths",
+            argument="stack",
+            instead="take fewer items",
+        )
         if self.block is not None:
             w = self.some_rows(0, self.n, n_jobs=n_jobs)
         else:
@@ -183,6 +190,7 @@ def edge_lengths(
     Parameters
     ----------
     lengths : DissimilarityStack, (n, n) array, or EdgeLengths
+        In a matrix, inf is no edge.
     mixture : Mixture, solver result, array of R weights, or mapping of source names to weights
         Needed for a stack (bare weights mean softplus, beta = 1); refused for a matrix, whose
         entries are the lengths.
@@ -206,7 +214,7 @@ def edge_lengths(
             argument="mixture",
             remedy="a matrix of edge lengths takes none",
         )
-    w = check_square(lengths, name="lengths", directed=directed)
+    w = check_square(lengths, name="lengths", directed=directed, allow_infinite=True)
     return lengths_of(w if directed else symmetrized(w), directed=directed)
 
 

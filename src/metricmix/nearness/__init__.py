@@ -2,6 +2,7 @@
 
 from metricmix.nearness.minimize_metric import minimize_metric
 from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric, refine_linf
+from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.nearness.violations import (
     Triangle,
     ViolationCount,
@@ -21,6 +22,7 @@ from metricmix.relaxations import (
 
 __all__ = [
     "CorrelationClustering",
+    "FilledMetric",
     "MaxCut",
     "NearnessResult",
     "Relaxation",
@@ -28,6 +30,7 @@ __all__ = [
     "Triangle",
     "ViolationCount",
     "correlation_clustering",
+    "fill_unknown",
     "items_explaining_violations",
     "max_cut",
     "minimize_metric",

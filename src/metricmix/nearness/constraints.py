@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [
@@ -52,6 +52,10 @@ MANY = 64
 
 PART = 1 << 16
 """Constraints per task of a sum; fixed, so that sums do not depend on the number of threads."""
+
+
+AT_ONCE = 1 << 21
+"""Constraints per kernel call of a sweep on one thread."""
 
 
 class ConstraintArrays(NamedTuple):
@@ -307,7 +311,10 @@ class TriangleConstraints:
         In a `backward` sweep the kernel takes the constraints of a call from the last to the first.
         """
         if self.pool.threads == 1 or self.blocks == 1:
-            function(0, len(self))
+            starts = range(0, len(self), AT_ONCE)
+            for start in starts[::-1] if backward else starts:
+                check_time()
+                function(start, min(start + AT_ONCE, len(self)))
             return
         for tasks in self._tasks[::-1] if backward else self._tasks:
             self.pool.run(lambda task: function(*task), tasks)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.threads import ThreadPool, time_is_up
 from metricmix.nearness.constraints import ConstraintArrays, KeyedDuals, TriangleConstraints
 from metricmix.typing import Floats, Indices
 
@@ -144,9 +144,9 @@ class AcceleratedAscent(ABC):
         """Sweep over all constraints."""
 
     def climb(self, state: AscentState, constraints: TriangleConstraints, sweeps: int) -> None:
-        """Do this many sweeps (or one more)."""
+        """Do this many sweeps (or one more), or fewer if the time is up."""
         done = 0
-        while done < sweeps:
+        while done < sweeps and not time_is_up():
             following = (1.0 + math.sqrt(1.0 + 4.0 * state.theta**2)) / 2.0
             beta = min(LARGEST_BETA, (state.theta - 1.0) / following)
             value = self.extrapolate(state, constraints, beta)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.threads import ThreadPool
-from metricmix.nearness.constraints import TriangleConstraints
+from metricmix.kernels.threads import ThreadPool, TimeUp, time_is_up
+from metricmix.nearness.constraints import KeyedDuals, TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
 from metricmix.nearness.losses import Loss, SquaredLoss
 from metricmix.nearness.problem import (
@@ -48,6 +48,9 @@ constraints each."""
 SMALL = 0.02
 """Pairs count if their violation is at least this share of the largest one a round ago."""
 
+VIOLATION_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Violations up to this share of the pair's own length count as rounding."""
+
 ORACLE_COST, PAIR_COST, MOST_SWEEPS = 0.02, 0.2, 60
 """Cost of the oracle per triangle, and of a sweep per pair, relative to that of a sweep per
 constraint; most sweeps of a round."""
@@ -72,6 +75,8 @@ class DualAscentState(BestMetric, AscentState):
 
     Attributes
     ----------
+    best_keys, best_dual : (B,) arrays
+        Keys and positive duals whose bound is `lower`.
     violated : (V,) array
         Keys of the violated triangles to add next.
     violated_pairs, worst, repaired_value : int, float, float
@@ -90,6 +95,8 @@ ViolatedTriangles`).
         earlier run did, so that no bound gets lost.
     """
 
+    best_keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    best_dual: Floats = field(default_factory=lambda: np.empty(0))
     violated: Indices = field(default_factory=lambda: np.empty(0, np.int64))
     violated_pairs: int = 0
     worst: float = math.inf
@@ -145,7 +152,10 @@ class DualAscent(NearnessSolver[DualAscentState]):
     def begin(self, state: DualAscentState) -> DualAscentState:
         """Return the state after the first round: no sweeps, only bounds."""
         problem, start = self.problem, self.start
-        state = replace(self.offered(state, repair_primal(problem.d, problem, self.pool.threads)))
+        found = self.offered(state, repair_primal(problem.d, problem, self.pool.threads))
+        # In place: the metric is kept if the time is up before the end of this round.
+        state.metric, state.upper, state.unchanged = found.metric, found.upper, found.unchanged
+        state = replace(state)
         if state.upper == 0.0:  # D is a metric
             return state
         constraints = TriangleConstraints(problem.n, self.pool)
@@ -165,6 +175,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
         """Return the state after a round; no array of the given one is changed."""
         if not state.repaired:
             state = self.finish(state)
+        given = state
         # The merge below replaces the arrays of the constraints; sweeps change the other two.
         state = replace(
             state,
@@ -177,6 +188,21 @@ class DualAscent(NearnessSolver[DualAscentState]):
             state = self.solve_restricted(replace(state, rounds=0, wait=2 * state.wait))
             if self.gap(state) <= self.tol:
                 return state
+        try:
+            return self.next_round(state)
+        except TimeUp:
+            given.lower = state.lower  # which only rises, with its duals
+            given.best_keys, given.best_dual = state.best_keys, state.best_dual
+            raise
+
+    def next_round(self, state: DualAscentState) -> DualAscentState:
+        """Return the state after adding constraints, sweeping and evaluating.
+
+        Raises
+        ------
+        TimeUp
+            If the time is up; the lower bound of the state is that of the sweeps done.
+        """
         usual, most = self.loss.sweeps(state)
         more, less = min(most, 2 * state.effort), max(1, state.effort // 2)
         state.effort = more if state.lagging else less
@@ -190,6 +216,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
         sweeps = int(state.effort * usual * min(MOST_SWEEPS, max(10.0, balanced)))
         ascent.climb(state, constraints, sweeps - FIRST_SWEEPS)
         state.set_constraints(constraints)
+        if time_is_up():  # too few sweeps for a round; their bound holds
+            self.raise_bound(state, constraints, ascent.primal(state, self.pool))
+            raise TimeUp
         return self.evaluated(state, constraints)
 
     def status(self, state: DualAscentState) -> Status | None:
@@ -211,8 +240,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
         return self.offered(state, repair_primal(x, self.problem, self.pool.threads))
 
     def multipliers(self, state: DualAscentState) -> tuple[Ints, Floats]:
-        """Return the triangles (i, j, k) with a positive dual, and the duals."""
-        return TriangleConstraints(self.problem.n, self.pool, state.duals).triangles()
+        """Return the triangles (i, j, k) and duals of the lower bound."""
+        best = KeyedDuals(state.best_keys, state.best_dual, state.best_dual)
+        return TriangleConstraints(self.problem.n, self.pool, best).triangles()
 
     def offered(self, state: DualAscentState, metric: Floats) -> DualAscentState:
         """Return the state with this metric, if it is the best so far."""
@@ -224,9 +254,8 @@ class DualAscent(NearnessSolver[DualAscentState]):
         """Return the state with bounds and violated triangles of its primal point."""
         loss, ascent = self.loss, self.loss.ascent
         x = ascent.primal(state, self.pool)
+        lower = self.raise_bound(state, constraints, x)
         self.separate(state, x)
-        lower = loss.lower_bound(constraints, x)
-        state.lower = max(state.lower, lower)
         # Shortest paths cost as much as the oracle; two-edge paths show whether they can pay.
         hoped = state.repaired_value
         if hoped - state.lower <= max(0.2 * (state.upper - state.lower), self.tol * hoped):
@@ -241,9 +270,20 @@ class DualAscent(NearnessSolver[DualAscentState]):
         state.still = state.still + 1 if still else 0
         return state
 
+    def raise_bound(
+        self, state: DualAscentState, constraints: TriangleConstraints, x: Floats
+    ) -> float:
+        """Return the lower bound of the duals; keep it and them if it is the best so far."""
+        lower, scale = self.loss.lower_bound(constraints, x)
+        if lower > state.lower:
+            keys, dual, _ = constraints.duals
+            positive = dual > 0
+            state.lower = lower
+            state.best_keys, state.best_dual = keys[positive], scale * dual[positive]
+        return lower
+
     def separate(self, state: DualAscentState, x: Floats) -> None:
         """Find violated triangles of x."""
-        rounding = 16 * float(np.finfo(np.float64).eps) * self.problem.ceiling
         small = SMALL * state.worst if math.isfinite(state.worst) else 0.0
         most = MOST
         if state.violated_pairs:  # the fewer pairs are violated, the more constraints of each
@@ -253,7 +293,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             x,
             self.problem.n,
             self.pool,
-            Selection(max(rounding, small), share, most),
+            Selection(small, share, most, VIOLATION_ROUNDING),
             self.loss.objective_of_rows,
         )
         state.violated, state.violated_pairs, state.worst, state.repaired_value = found
@@ -272,8 +312,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             if best is None:
                 break
             x, constraints.duals.dual[:] = best
-            lower = self.loss.lower_bound(constraints, x)
-            tried.lower = max(tried.lower, lower)
+            self.raise_bound(tried, constraints, x)
             tried = self.offered(tried, repair_primal(x, self.problem, self.pool.threads))
             if self.gap(tried) <= self.tol:
                 tried.set_constraints(constraints)
@@ -288,11 +327,16 @@ class DualAscent(NearnessSolver[DualAscentState]):
             metric=tried.metric,
             upper=tried.upper,
             lower=tried.lower,
+            best_keys=tried.best_keys,
+            best_dual=tried.best_dual,
             unchanged=tried.unchanged,
         )
 
 
 # -- primal repair ------------------------------------------------------------------------------
+
+REPAIR_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+"""Rounding error of a path length, as a share of the lower bound that it is compared with."""
 
 HALVINGS = 6
 """Bisection steps: the smallest shift is found to a share of 1 / 64."""
@@ -310,11 +354,12 @@ def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Fl
     metric = shifted(0.0)
     if lower is None:
         return metric
-    floor = lower - 8 * np.finfo(float).eps * max(problem.ceiling, float(np.max(base)))
-    below, above = 0.0, float(np.max(lower - metric))
+    floor = (1.0 - REPAIR_ROUNDING) * lower
     if np.any(metric < floor):
+        below, above = 0.0, float(np.max(lower - metric))
+        top = np.inf if problem.upper is None else float(np.max(problem.upper))
         metric = shifted(above)
-        while np.any(metric < floor):
+        while np.any(metric < floor) and above < top:  # then it is the closure of the upper bounds
             below, above = above, 2.0 * above
             metric = shifted(above)
         for _ in range(HALVINGS):

@@ -16,7 +16,7 @@ method on a piecewise linear function) until it is feasible: then it is t* itsel
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,22 +32,32 @@ from metricmix.nearness.problem import (
 )
 from metricmix.paths.all_pairs import close_in_place
 from metricmix.solvers.result import Status
-from metricmix.typing import Floats, Ints
+from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["LInfinitySolver", "LInfinityState", "shortest_path_pairs"]
+__all__ = ["LInfinitySolver", "LInfinityState", "shortest_path_nodes"]
 
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""Rounding error of path lengths, as a share of the largest length."""
+"""Rounding error of a path length, as a share of the entry that the path is compared with."""
+
+PATIENCE = 2
+"""Steps without change, one of Newton's and one of bisection, after which a run has stalled."""
 
 
 @dataclass(kw_only=True)
 class LInfinityState(BestMetric):
-    """The change t to try next, whether Newton's method chose it, and the largest infeasible t."""
+    """The change t to try next, whether Newton's method chose it, and the largest infeasible t.
+
+    `still` counts the steps since a bound changed. The lower bound comes from the triangles along
+    the path `nodes`, all with the same `multiplier`.
+    """
 
     t: float = 0.0
     newton: bool = False
     infeasible: float = -math.inf
+    still: int = 0
+    nodes: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    multiplier: float = 0.0
 
 
 class LInfinitySolver(NearnessSolver[LInfinityState]):
@@ -55,11 +65,8 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
 
     Parameters
     ----------
-    problem : NearnessProblem
-    tol : float
-        Relative gap to reach.
-    start : WarmStart, optional
-        A metric within the bounds.
+    problem, tol, start
+        As for :class:`~metricmix.nearness.problem.NearnessSolver`.
     n_jobs : int, optional
         Threads.
     """
@@ -78,7 +85,6 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         self.n_jobs = n_jobs
         self.known = problem.w > 0
         self.per_unit = np.divide(1.0, problem.w, out=np.zeros(len(problem.w)), where=self.known)
-        self.rounding = ROUNDING * problem.ceiling
 
     def init(self, rng: np.random.Generator) -> LInfinityState:
         """Start from no change."""
@@ -89,11 +95,15 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         self, state: LInfinityState, iteration: int, rng: np.random.Generator
     ) -> LInfinityState:
         """Close the lengths that t allows; go on to the t that the worst pair needs."""
-        t, problem = state.t, self.problem
-        longest = np.where(self.known, problem.d + t * self.per_unit, np.inf)
+        t, problem, bounds = state.t, self.problem, (state.lower, state.upper)
+        allowed = t * self.per_unit
+        longest = problem.d + allowed
+        # Sums that were rounded up would raise entries by more than t.
+        longest = np.where(longest - problem.d > allowed, np.nextafter(longest, 0.0), longest)
+        longest = np.where(self.known, longest, np.inf)
         if problem.upper is not None:
             longest = np.minimum(longest, problem.upper)
-        shortest = np.where(self.known, problem.d - t * self.per_unit, 0.0)
+        shortest = np.where(self.known, problem.d - allowed, 0.0)
         if problem.lower is not None:
             shortest = np.maximum(shortest, problem.lower)
         lengths = matrix_of(longest, problem.n)
@@ -101,17 +111,21 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         metric = pairs_of(closed)
         state = replace(self.offered(state, metric))
         lacking = shortest - metric
+        lacking -= ROUNDING * np.maximum(shortest, problem.d + allowed)
         worst = int(lacking.argmax())
         room = state.upper - state.lower
-        if lacking[worst] > self.rounding:
-            path = shortest_path_pairs(worst, lengths, closed)
-            needed = t if path is None else self.smallest_change(worst, path, t)
-            state.lower = max(state.lower, min(needed, state.upper))
+        if lacking[worst] > 0.0:
+            nodes = shortest_path_nodes(lengths, *items_of(worst))
+            needed, multiplier = self.smallest_change(nodes, t)
+            if needed > state.lower:
+                state.lower = min(needed, state.upper)
+                state.nodes, state.multiplier = nodes, multiplier
             state.infeasible = max(state.infeasible, t)
         # Newton's method takes finitely many steps, but they may be short: then bisect in between.
         short = state.newton and state.upper - state.lower > 0.7 * room
         state.newton = state.infeasible < state.lower and not short
         state.t = state.lower if state.newton else 0.5 * (state.lower + state.upper)
+        state.still = state.still + 1 if bounds == (state.lower, state.upper) else 0
         return state
 
     def check(self, state: LInfinityState) -> tuple[LInfinityState, float]:
@@ -120,8 +134,8 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
 
     def status(self, state: LInfinityState) -> Status | None:
         """Stop when the gap is small enough, or as small as the arithmetic allows."""
-        size = self.problem.ceiling * float(self.problem.w.max())
-        stalled = Status.STALLED if state.upper - state.lower <= ROUNDING * size else None
+        small = state.upper - state.lower <= ROUNDING * state.upper
+        stalled = Status.STALLED if small or state.still >= PATIENCE else None
         return super().status(state) or stalled
 
     def is_finite(self, state: LInfinityState) -> bool:
@@ -137,9 +151,25 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
         top = top if upper is None else np.minimum(top, upper)
         return self.offered(state, closure_of(top, self.problem.n, self.n_jobs))
 
-    def smallest_change(self, pair: int, path: Ints, t: float) -> float:
-        """Return the smallest change >= t for which the pair is no longer than the path."""
-        d, per_unit, problem = self.problem.d, self.per_unit, self.problem
+    def multipliers(self, state: LInfinityState) -> tuple[Ints, Floats]:
+        """Return the triangles along the path of the lower bound, which add up to it."""
+        ends = np.arange(2, max(2, len(state.nodes)))
+        at = state.nodes
+        first = np.full(len(ends), at[0] if len(at) else 0)
+        triangles = np.stack([first, at[ends], at[ends - 1]], axis=1).astype(np.int32)
+        return triangles, np.full(len(ends), state.multiplier)
+
+    def smallest_change(self, nodes: Indices, t: float) -> tuple[float, float]:
+        r"""Return the smallest change s >= t for which a pair is no longer than a path.
+
+        The second number is the multiplier z of that inequality: s is the minimum over x of f(x)
+        plus z times what the pair lacks.
+        """
+        high_end, low_end = np.maximum(nodes[1:], nodes[:-1]), np.minimum(nodes[1:], nodes[:-1])
+        path = high_end * (high_end - 1) // 2 + low_end
+        i, j = max(nodes[0], nodes[-1]), min(nodes[0], nodes[-1])
+        pair = int(i * (i - 1) // 2 + j)
+        d, per_unit, problem, before = self.problem.d, self.per_unit, self.problem, 0.0
         low = 0.0 if problem.lower is None else float(problem.lower[pair])
         high = np.full(len(path), np.inf) if problem.upper is None else problem.upper[path]
         while True:
@@ -149,33 +179,39 @@ class LInfinitySolver(NearnessSolver[LInfinityState]):
             slope = float(per_unit[path][raised < high].sum())
             slope += float(per_unit[pair]) if target > low else 0.0
             if lacking <= 0.0 or slope == 0.0 or t + lacking / slope == t:
-                return t
+                slope = before or slope  # left of t; at a bound, it is smaller on the right
+                return t, 1.0 / slope if slope > 0 else 0.0
             t += lacking / slope
+            before = slope
 
     def offered(self, state: LInfinityState, metric: Floats) -> LInfinityState:
         """Return the state with this metric, if it is within the bounds and the best so far."""
         lower = self.problem.lower
         if lower is not None:
-            if np.any(lower - metric > self.rounding):
+            if np.any(metric < (1.0 - ROUNDING) * lower):
                 return state
             metric = np.maximum(metric, lower)
         return self.improved(state, metric, self.problem.objective(metric))
 
 
-def shortest_path_pairs(pair: int, lengths: Floats, closed: Floats) -> Ints | None:
-    """Return the pairs on a shortest path between the two items of a pair.
+def shortest_path_nodes(lengths: Floats, start: int, end: int) -> Indices:
+    """Return the items of a shortest path between two items, by Dijkstra's algorithm.
 
-    None if edges of length 0 form a cycle.
+    Edges of length 0 are edges, inf is none.
     """
-    i, v = items_of(pair)
-    path = []
-    while v != i:
-        reached = closed[i] + lengths[:, v]
-        reached[v] = np.inf
-        shortest = reached <= reached.min() * (1.0 + ROUNDING)
-        k = int(np.where(shortest, closed[i], np.inf).argmin())  # the one nearest to i
-        path.append(max(k, v) * (max(k, v) - 1) // 2 + min(k, v))
-        if len(path) == len(lengths):
-            return None
-        v = k
-    return np.array(path, np.int32)
+    n = len(lengths)
+    reached, before = lengths[start].copy(), np.full(n, start)
+    waiting = np.ones(n, bool)
+    waiting[start] = False
+    while True:
+        k = int(np.where(waiting, reached, np.inf).argmin())
+        if k == end:
+            break
+        waiting[k] = False
+        shorter = waiting & (reached[k] + lengths[k] < reached)
+        reached[shorter] = reached[k] + lengths[k, shorter]
+        before[shorter] = k
+    nodes = [end]
+    while nodes[-1] != start:
+        nodes.append(int(before[nodes[-1]]))
+    return np.array(nodes[::-1], np.int64)

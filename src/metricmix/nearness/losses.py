@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import call_in_background, time_left
 from metricmix.nearness.constraints import TriangleConstraints
 from metricmix.nearness.coordinate_ascent import (
     AcceleratedAscent,
@@ -109,8 +110,8 @@ class Loss(ABC):
         """Return a factor that fits duals of another problem to this one."""
 
     @abstractmethod
-    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
-        """Return the lower bound of the duals; x is their primal point."""
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> tuple[float, float]:
+        """Return the lower bound of the duals times s, and s; x is their primal point."""
 
     @abstractmethod
     def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
@@ -157,8 +158,8 @@ class SquaredLoss(Loss):
             return 1.0
         return best if math.isfinite(best) and best > 0 else 0.0
 
-    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
-        r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`.
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> tuple[float, float]:
+        r"""Return :math:`\|x - d\|_w^2 + 2 z^T A x`, and s = 1.
 
         No large terms cancel, and an error of x counts squared. A missing pair is at the limit that
         the sign of its coefficient selects.
@@ -169,7 +170,7 @@ class SquaredLoss(Loss):
             u, at = constraints.transposed()[missing], x[missing]
             low, high = self.low[missing], self.high[missing]
             bound += 2.0 * float(np.sum(np.minimum(u * (low - at), u * (high - at))))
-        return bound
+        return bound, 1.0
 
     def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
         """Move the centres of missing pairs to x."""
@@ -219,8 +220,8 @@ class AbsoluteLoss(Loss):
         most = float(np.max(np.abs(u) / w, initial=0.0))
         return min(1.0, 2.0 / most) if 0 < most < math.inf else 0.0
 
-    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> float:
-        r"""Return the best of the bounds of duals :math:`s z`, :math:`0 < s \le 1`.
+    def lower_bound(self, constraints: TriangleConstraints, x: Floats) -> tuple[float, float]:
+        r"""Return the best of the bounds of duals :math:`s z`, :math:`0 < s \le 1`, and its s.
 
         Where :math:`s\,|A^T z| \le w`, a term is smallest at d; elsewhere at one of its limits. One
         end scales all duals down until the first holds everywhere; the other leaves them.
@@ -238,7 +239,8 @@ class AbsoluteLoss(Loss):
             terms = np.minimum(np.minimum(at_d, at_low + s * down), at_high + s * up)
             return s * base + float(np.sum(terms))
 
-        return max(bound(1.0 - share * (1.0 - least)) for share in (0.0, 0.1, 0.3, 0.6, 1.0))
+        factors = [1.0 - share * (1.0 - least) for share in (0.0, 0.1, 0.3, 0.6, 1.0)]
+        return max((bound(s), s) for s in factors)
 
     def recentre(self, state: AscentState, x: Floats, upper: float, lower: float) -> None:
         """Move all centres to x.
@@ -274,12 +276,14 @@ class AbsoluteLoss(Loss):
         raised = np.stack([np.maximum(0.0, low - d), np.maximum(0.0, high - d)], axis=1)
         lowered = np.stack([np.maximum(0.0, d - high), np.maximum(0.0, d - low)], axis=1)
         solve: Any = linprog  # its stubs do not allow arrays of bounds
-        found = solve(
+        found = call_in_background(
+            solve,
             np.concatenate([w, w]),
             A_ub=hstack([A, -A], format="csr"),
             b_ub=-(A @ d),
             bounds=np.concatenate([raised, lowered]),
             method="highs-ipm",
+            options={"time_limit": time_left()},
         )
         if found.status != 0:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import Unpack
 
@@ -10,17 +11,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, threads_for
+from metricmix.kernels.threads import ThreadPool, TimeUp, stop_after, threads_for
+from metricmix.metric import clip_to_metric
 from metricmix.nearness.pair_objective import PairObjective, TermProperties, check_smoothness
-from metricmix.nearness.problem import closure_of, matrix_of
+from metricmix.nearness.problem import closure_of, matrix_of, pairs_of
 from metricmix.nearness.projected_gradient import ProjectedGradient
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.loop import RunOptions, check_run_options, run
+from metricmix.solvers.loop import Outcome, RunOptions, check_run_options, finish, run
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
-from metricmix.validation import check_choice, check_number, check_square, symmetrized
+from metricmix.validation import (
+    check_choice,
+    check_copies_fit,
+    check_number,
+    check_square,
+    symmetrized,
+)
 
 __all__ = ["minimize_metric"]
 
@@ -28,7 +36,9 @@ __all__ = ["minimize_metric"]
 METHODS = ("paths", "projected")
 TOL = 1e-6
 """Default of "projected"."""
-ROUNDING = 1e-13
+ROUNDING, ROOM = 1e-13, 1e-12
+"""Violations up to this share of the pair's own length count as rounding; what evens them out, as a
+share of the largest entry."""
 MOST_COPIES = 8
 """Distances per term up to which splitting can afford a copy of each."""
 
@@ -142,7 +152,8 @@ def minimize_by_projection(
     options: RunOptions,
 ) -> SolveResult:
     """Minimise with the entries of the metric as variables; see :func:`minimize_metric`."""
-    check_objective(objective)
+    check_objective(objective, of_weights=False)
+    check_copies_fit(X0, 3, what="the search for a metric", argument="X0")
     start = check_square(
         X0, name="X0", allow_negative=True, require_zero_diagonal=False, offer_directed=False
     )
@@ -150,24 +161,38 @@ def minimize_by_projection(
     n = len(start)
     objective.check(n)
     tol = check_number(TOL if tol is None else tol, name="tol", low=0)
-    over_pairs = PairObjective(objective, n)
-    with ThreadPool(threads_for(n, n_jobs)) as pool:
-        solver = solver_for(over_pairs, start, tol, pool)
-        outcome = run(solver, np.random.default_rng(0), **options)
+    with (
+        stop_after(options.get("time_limit")),
+        ThreadPool(threads_for(n, n_jobs)) as pool,
+    ):
+        over_pairs = PairObjective(objective, n)
+        outcome, certificate = Outcome.cut_short(), None
+        with suppress(TimeUp):
+            solver = solver_for(over_pairs, start, tol, pool)
+            outcome = run(solver, np.random.default_rng(0), **options)
         state = outcome.state
-        closed = closure_of(np.maximum(state.best, 0.0), n, pool.threads)
-    # Steps between metrics of very different size may violate triangles by more than rounding.
-    if np.abs(closed - state.best).max(initial=0.0) > ROUNDING * closed.max(initial=0.0):
-        state = replace(state, best=closed, best_value=over_pairs.value_and_gradient(closed)[0])
-    certificate = solver.certificate(state)
+        # Steps between metrics of very different size may violate triangles by more than rounding.
+        best = np.maximum(pairs_of(start) if state is None else state.best, 0.0)
+        closed = finish(
+            outcome,
+            lambda: closure_of(best, n, pool.threads),
+            # A metric up to rounding becomes one if all entries are raised by so much.
+            lambda: best + ROOM * best.max() if state else clip_to_metric(best),
+        )
+    if state is None or np.any(np.abs(closed - state.best) > ROUNDING * closed):
+        value = over_pairs.value_and_gradient(closed)[0]
+    else:
+        closed, value = state.best, state.best_value
+    if state is not None:
+        certificate = solver.certificate(replace(state, best=closed, best_value=value))
     certified = certificate is not None and math.isfinite(certificate.bound)
     return SolveResult(
-        objective=state.best_value,
+        objective=value,
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,
-        metric=matrix_of(state.best, n),
-        lower_bound=min(state.lower, state.best_value) if certified else None,
+        metric=matrix_of(closed, n),
+        lower_bound=min(state.lower, value) if certified else None,
         gap=certificate.gap if certificate is not None and certified else None,
     ).warn_unless_converged()
 

@@ -3,6 +3,7 @@ r"""The metric nearest to a dissimilarity."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import ThreadPool, effective_threads
+from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
+from metricmix.metric import clip_to_metric
 from metricmix.nearness.constraints import SMALL
 from metricmix.nearness.dual_ascent import DualAscent, repair_primal
 from metricmix.nearness.linf import LInfinitySolver
@@ -25,28 +27,32 @@ from metricmix.nearness.problem import (
     read_problem,
     tighten_bounds,
 )
-from metricmix.solvers.loop import RunOptions, check_run_options, run
+from metricmix.nearness.unknown import FilledMetric, fill_unknown
+from metricmix.solvers.loop import RunOptions, check_run_options, finish, run
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.typing import Floats, Ints
-from metricmix.validation import check_choice, check_number, check_square
+from metricmix.typing import Floats, Indices, Ints
+from metricmix.validation import as_float_array, check_choice, check_number, check_square
 
 __all__ = ["NORMS", "ClosedForm", "NearnessResult", "nearest_metric", "refine_linf"]
 
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
 
-CLOSURE_BYTES, ASCENT_BYTES = 100, 300
+CLOSURE_BYTES, ASCENT_BYTES = 120, 300
 """Memory per entry of D that solvers take at most, without and with duals; measured."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NearnessResult(SolveResult):
-    """A metric near a dissimilarity, with a certificate.
+    r"""A metric near a dissimilarity, with a certificate.
 
     Attributes
     ----------
     metric : (n, n) array
-        A metric (to rounding) within the bounds, whatever the status.
+        A metric within the bounds, whatever the status. Bounds hold exactly, and fixed entries keep
+        their last bit; triangle inequalities hold to rounding of the longest side. If the bounds
+        themselves violate a triangle inequality by less than 1e-9 of its longest side, so may the
+        metric.
     objective : float
         Its distance from D in the norm asked for, over pairs i < j.
     lower_bound : float
@@ -60,9 +66,36 @@ class NearnessResult(SolveResult):
     trace : Trace
         Objective and lower bound (`bound`), round by round.
     triangles, multipliers : (T, 3) and (T,) arrays
-        The active constraints (i, j, k), d(i, j) = d(i, k) + d(k, j), and their Lagrange
-        multipliers: the rates at which the objective changes with the right-hand sides (squares
-        and absolute values only; empty otherwise).
+        Constraints (i, j, k), :math:`x_{ij} - x_{ik} - x_{kj} \le 0`, and their Lagrange
+        multipliers z > 0, which prove the lower bound; see the notes.
+    filled, allowed : (F, 2) arrays
+        The unknown pairs (i, j), i < j, and the smallest and largest distance that each can have,
+        given all other entries of `metric` and the bounds; NaN where there was no time to find out.
+
+    Notes
+    -----
+    The multipliers are those of the objective f as it is reported, weights included, and satisfy
+
+    .. math:: \min_{L \le x \le U} \; f(x) + \sum_t z_t (x_{ij} - x_{ik} - x_{kj})
+              \;\ge\; \text{lower\_bound}
+
+    (to rounding of the entries), however the run ended; the left-hand side is never above the
+    optimum. L and U are the bounds on the entries: `lower` or 0 (D for "increase"), and the
+    shortest-path closure of `upper` (of D for "decrease"), at most the largest entry of D and
+    `lower`. For "decrease" the closure is the solution, so that there are no multipliers.
+
+    At the optimum, with :math:`u = A^T z` the sum of the multipliers over the constraints where a
+    pair is the long side, less that over those where it is a short one:
+
+    - constraints with z > 0 hold with equality;
+    - "l2", "increase": :math:`u = 2 w (d - x)` where x is strictly between its bounds;
+    - "l1": :math:`|u| \le w`, and :math:`u = w\,\mathrm{sign}(d - x)` where x differs from d,
+      again strictly between the bounds;
+    - "linf", without bounds: :math:`\sum |u| / w = 1`, unless D is a metric;
+    - if z is unique, the optimum falls at the rate z as the right-hand side 0 is raised.
+
+    Where several z are optimal, this is one of them. Where the gap is not 0, these conditions hold
+    approximately, and the inequality as it stands.
     """
 
     advice: ClassVar[Mapping[Status, str]] = {
@@ -83,6 +116,8 @@ class NearnessResult(SolveResult):
     gap: float
     triangles: Ints
     multipliers: Floats
+    filled: Indices
+    allowed: Floats
 
 
 def nearest_metric(
@@ -117,16 +152,19 @@ def nearest_metric(
     Parameters
     ----------
     D : (n, n) array
-        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN is a missing entry.
+        Dissimilarities >= 0, symmetric, with a zero diagonal. NaN, or a masked entry of a masked
+        array, is unknown. An asymmetry of up to 1e-9 of the largest entry counts as rounding (the
+        entry below the diagonal is taken), except for fixed entries.
     norm : {"l2", "l1", "linf", "decrease", "increase"}
     weights : (n, n) array, optional
-        w >= 0, symmetric; 0 is a missing entry. Default 1.
+        w >= 0, symmetric; where it is 0, the entry is unknown. Default 1.
     tol : float
         Stop when the gap, ``(objective - lower_bound) / objective``, is at most this.
     lower, upper : number or (n, n) array, optional
-        Bounds on the entries; NaN and infinities are none.
+        Bounds on the entries; NaN and infinities are none. They are feasible if the shortest path
+        of upper bounds between two items is at least their lower bound, up to 1e-9 of that bound.
     fixed : (n, n) array of bool, optional
-        Entries to keep.
+        Entries to keep, to the last bit; such an entry is both its lower and its upper bound.
     start : NearnessResult or (n, n) array, optional
         A result to go on from (of this problem or one like it), or a metric to improve on.
     n_jobs : int, optional
@@ -147,8 +185,9 @@ def nearest_metric(
     Raises
     ------
     InputError
-        If an argument is invalid, no metric satisfies the bounds, missing entries leave two items
-        without a path, or the problem does not fit into memory.
+        If an argument is invalid, no metric satisfies the bounds, unknown entries leave two items
+        without a path, or the problem does not fit into memory; or if there are lower and upper
+        bounds, and `time_limit` is too short to find any metric within them.
     CheckpointError
         If the checkpoint is damaged or belongs to another problem.
 
@@ -159,7 +198,11 @@ def nearest_metric(
 
     Notes
     -----
-    Missing entries are filled: along shortest paths at first, then as the solver moves them.
+    Unknown entries have no part in f. When the others are found, each unknown one gets a central
+    value of the interval that the triangle inequality allows (`result.allowed`): the midpoint, or
+    one near it where the midpoints are no metric; see :mod:`~metricmix.nearness.unknown`. That is
+    the same for all norms.
+
     ``"linf"`` has many solutions; this is the largest one. :func:`refine_linf` finds one that
     changes little else.
 
@@ -184,19 +227,33 @@ def nearest_metric(
     check_run_options(options)
     memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
-    problem = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
-    problem = tighten_bounds(problem, n_jobs)
     threads = effective_threads(n_jobs)
-    with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
-        solver = solver_for(problem, pool, tol, read_start(start, problem, threads))
-        outcome = run(solver, np.random.default_rng(0), **options)
-        state = solver.finish(outcome.state)
-        triangles, multipliers = solver.multipliers(state)
+    with stop_after(options.get("time_limit")):
+        given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+        problem = given
+        with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
+            solver: NearnessSolver[Any] = OutOfTime(problem)
+            with suppress(TimeUp):
+                problem = tighten_bounds(given, n_jobs)
+                solver = solver_for(problem, pool, tol, WarmStart())
+                solver.start = read_start(start, problem, threads)
+            outcome = run(solver, np.random.default_rng(0), **options)
+            state = finish(
+                outcome,
+                lambda: solver.within(given, solver.finish(outcome.state)),
+                lambda: solver.within(given, solver.quick_finish(outcome.state)),
+            )
+            triangles, multipliers = solver.multipliers(state)
+        metric, filled, allowed = finish(
+            outcome,
+            lambda: fill_pairs(problem, state.metric, n_jobs),
+            lambda: as_found(problem, state.metric),
+        )
     objective = problem.objective_unit * state.upper
     if len(outcome.trace):  # the end of an unfinished run may have found a better metric
         outcome.trace.objective[-1] = objective
     return NearnessResult(
-        metric=problem.unit * matrix_of(state.metric, problem.n),
+        metric=problem.unit * metric,
         objective=objective,
         lower_bound=problem.objective_unit * min(state.lower, state.upper),
         gap=solver.gap(state),
@@ -205,7 +262,28 @@ def nearest_metric(
         trace=outcome.trace,
         triangles=triangles,
         multipliers=problem.multiplier_unit * multipliers,
+        filled=filled,
+        allowed=problem.unit * allowed,
     ).warn_unless_converged()
+
+
+def fill_pairs(problem: NearnessProblem, metric: Floats, n_jobs: int | None) -> FilledMetric:
+    """Return a metric, given as pairs, with central values for the entries without weight."""
+    n, bounds = problem.n, (problem.lower, problem.upper)
+    unknown = np.zeros((n, n), bool)
+    if problem.missing:
+        unknown = matrix_of((problem.w == 0).astype(float), n) > 0
+        lower, upper = (None if bound is None else matrix_of(bound, n) for bound in bounds)
+    else:
+        lower = upper = None
+    return fill_unknown(matrix_of(metric, n), unknown, lower=lower, upper=upper, n_jobs=n_jobs)
+
+
+def as_found(problem: NearnessProblem, metric: Floats) -> FilledMetric:
+    """Return a metric, given as pairs, as it is: without time to fill, no interval is known."""
+    unknown = matrix_of((problem.w == 0).astype(float), problem.n) if problem.missing else 0.0
+    pairs = np.argwhere(np.triu(np.broadcast_to(unknown, (problem.n, problem.n)) > 0))
+    return FilledMetric(matrix_of(metric, problem.n), pairs, np.full((len(pairs), 2), np.nan))
 
 
 def solver_for(
@@ -272,6 +350,46 @@ class ClosedForm(NearnessSolver[BestMetric]):
         return state
 
 
+class OutOfTime(NearnessSolver[BestMetric]):
+    """The solver of problems whose bounds take too long to read: a metric without any search."""
+
+    state_type = BestMetric
+
+    def init(self, rng: np.random.Generator) -> BestMetric:
+        """Return no metric."""
+        return BestMetric()
+
+    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
+        """Return the same state."""
+        return state
+
+    def check(self, state: BestMetric) -> tuple[BestMetric, float]:
+        """Stop at once."""
+        raise TimeUp
+
+    def finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric.
+
+        Raises
+        ------
+        InputError
+            If the bounds are too far apart for that.
+        """
+        problem = self.problem
+        metric = clip_to_metric(problem.d, problem.lower, problem.upper)
+        if np.isnan(metric).any():
+            raise InputError(
+                argument="time_limit",
+                expected="enough time to find a metric within the bounds",
+                remedy="allow more, or leave out bounds",
+            )
+        return self.improved(state, metric, problem.objective(metric))
+
+    def quick_finish(self, state: BestMetric) -> BestMetric:
+        """Return the metric."""
+        return self.finish(state)
+
+
 # -- the largest change, and little else --------------------------------------------------------
 
 
@@ -286,7 +404,7 @@ def refine_linf(
     Parameters
     ----------
     D : (n, n) array
-        Dissimilarities; NaN is a missing entry.
+        Dissimilarities; NaN is an unknown entry.
     result : NearnessResult
         Of ``nearest_metric(D, "linf")`` without weights and bounds; t is its objective.
     tol : float
@@ -297,7 +415,7 @@ def refine_linf(
     Returns
     -------
     NearnessResult
-        `result` with another metric.
+        `result` with another metric, or as it is if `time_limit` is too short for that.
 
     Examples
     --------
@@ -309,9 +427,16 @@ def refine_linf(
     >>> mm.nearness.refine_linf(D, result).metric[3].round(2)
     array([3., 3., 3., 0.])
     """
-    D = np.asarray(D, np.float64)
+    D = as_float_array(D, name="D").astype(np.float64)
     most = result.objective * (1.0 + 1e-12)
-    refined = nearest_metric(
-        D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
-    )
-    return replace(result, metric=refined.metric)
+    if options.get("time_limit") is not None:
+        check_number(options["time_limit"], name="time_limit", low=0)
+    try:
+        refined = nearest_metric(
+            D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
+        )
+    except InputError as error:
+        if error.argument != "time_limit":
+            raise
+        return result  # no time to improve on it
+    return replace(result, metric=refined.metric, allowed=refined.allowed)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metricmix.kernels.threads import check_time
 from metricmix.objectives.base import Objective
 from metricmix.typing import Floats, Indices
 
@@ -72,6 +73,7 @@ class PairObjective:
 
     def evaluate(self, terms: Indices, d: Floats, *, ridge: bool = True) -> tuple[Floats, Floats]:
         """Return the contributions of terms to f at distances (T, q), and their derivatives."""
+        check_time()
         value, slope = self.objective.evaluate(terms, d, self.n)
         p = self.p[terms]
         if ridge and self.ridge:

@@ -24,11 +24,12 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import mirror
 from metricmix.memory import check_fits
+from metricmix.metric import clip_to_metric
 from metricmix.paths.all_pairs import close_in_place
 from metricmix.solvers.loop import Certificate, Solver
 from metricmix.solvers.result import Status, relative_gap
 from metricmix.typing import Floats, Ints
-from metricmix.validation import as_float_array, check_square
+from metricmix.validation import as_float_array, check_square, unmasked
 
 __all__ = [
     "LARGEST",
@@ -49,10 +50,10 @@ __all__ = [
 
 
 UNCHANGED = 32 * float(np.finfo(np.float64).eps)
-"""Rounding error of path lengths, as a share of the largest entry."""
+"""Rounding error of a path length, as a share of the entry that the path is compared with."""
 
 ROUNDING = 1e-9
-"""Infeasibility of bounds up to this share of the largest entry counts as rounding."""
+"""Infeasibility of a lower bound up to this share of the bound itself counts as rounding."""
 
 LARGEST = 1e150
 """Largest entry: it can be squared and summed without overflow."""
@@ -122,9 +123,8 @@ class NearnessProblem:
         return float(np.sum(self.w * (x - self.d) ** 2))
 
     def is_unchanged(self, x: Floats) -> bool:
-        """Return whether x equals d up to rounding, wherever d is known."""
-        apart = np.max(np.abs(x - self.d), where=self.w > 0, initial=0.0)
-        return bool(apart <= UNCHANGED * self.ceiling)
+        """Return whether x equals d up to rounding of each entry, wherever d is known."""
+        return bool(np.all((np.abs(x - self.d) <= UNCHANGED * np.abs(self.d)) | (self.w == 0)))
 
     def fingerprint(self) -> str:
         """Return a digest of the problem, by which to recognise its checkpoints."""
@@ -262,6 +262,28 @@ class NearnessSolver(Solver[State]):
         """Return the state to report, with a metric; called once, at the end of the run."""
         return state
 
+    def within(self, given: NearnessProblem, state: State) -> State:
+        """Return the state with a metric within the bounds of the problem as it was given.
+
+        They are wider than those of the solver, or infeasible by rounding.
+        """
+        assert state.metric is not None
+        metric = np.clip(state.metric, given.lower, given.upper)
+        if np.array_equal(metric, state.metric):
+            return state
+        return replace(state, metric=metric, upper=given.objective(metric))
+
+    def quick_finish(self, state: State) -> State:
+        """Return the same where there is no time for that, with some metric within the bounds."""
+        problem = self.problem
+        metric = clip_to_metric(problem.d, problem.lower, problem.upper)
+        if np.isnan(metric).any():
+            if state.metric is not None:
+                return state
+            assert problem.upper is not None  # a metric by itself
+            metric = np.minimum(problem.upper, problem.ceiling)
+        return self.improved(state, metric, problem.objective(metric))
+
     def multipliers(self, state: State) -> tuple[Ints, Floats]:
         """Return the triangles (i, j, k) with a positive multiplier, and the multipliers."""
         return np.empty((0, 3), np.int32), np.empty(0)
@@ -300,11 +322,12 @@ def read_problem(
         raise InputError(
             argument="D", expected="a square matrix (n, n)", found=f"shape {given.shape}"
         )
+    least = norm in ("decrease", "linf")
     check_fits(
         lambda n: bytes_per_entry * n * n,
         len(given),
         what="the nearest metric",
-        instead="take fewer items, or norm='decrease', which needs least",
+        instead="take fewer items" + ("" if least else ", or norm='decrease', which needs least"),
         argument="D",
     )
     absent = np.isnan(given)
@@ -335,12 +358,21 @@ def read_problem(
         )
     d = np.where(w > 0, d, 0.0)
     lower, upper = read_bounds(*bounds, d=np.where(w > 0, d, np.nan), n=len(given))
+    if bounds[2] is not None:  # asymmetry within rounding is refused here: one side would move
+        held = np.where(bounds[2], given, 0.0)
+        _check_symmetric(held, "D: expected fixed entries that are equal on both sides")
     if norm == "increase":
         lower = d if lower is None else np.maximum(d, lower)
     elif norm == "decrease":
         known = np.where(w > 0, d, np.inf)
         upper = known if upper is None else np.minimum(known, upper)
     unit, heaviest = _power_of_two(float(d.max(initial=0.0))), float(w.max(initial=0.0))
+    if np.any(unit * (d / unit) != d):
+        raise InputError(
+            argument="D",
+            expected="entries that differ by at most 300 orders of magnitude",
+            found=f"{d[d > 0].min():.6g} and {d.max():.6g}",
+        )
     even = bool((w == heaviest).all())
     weight_unit = heaviest if even and heaviest > 0 else _power_of_two(heaviest)
     return NearnessProblem(
@@ -390,7 +422,7 @@ def read_bounds(
     if high is not None:
         high = np.where(high > LARGEST, np.inf, high)
     if fixed is not None:
-        mask = np.asarray(fixed)
+        mask = np.asarray(unmasked(fixed))  # masked entries make it an array of floats: refused
         if mask.dtype != bool or mask.shape != (n, n):
             raise InputError(
                 argument="fixed",
@@ -422,6 +454,8 @@ def read_bounds(
 def tighten_bounds(problem: NearnessProblem, n_jobs: int | None) -> NearnessProblem:
     """Return the problem with the shortest-path closure of its upper bounds.
 
+    A lower bound that the closure misses by rounding of the bound itself is lowered to the closure.
+
     Raises
     ------
     InputError
@@ -446,9 +480,9 @@ def tighten_bounds(problem: NearnessProblem, n_jobs: int | None) -> NearnessProb
         return problem
     upper, lower = closure_of(problem.upper, problem.n, n_jobs), problem.lower
     if lower is not None and len(lower):
-        lacking = lower - upper
+        lacking = (lower - upper) / np.where(lower > 0, lower, 1.0)
         worst = int(lacking.argmax())
-        if lacking[worst] > ROUNDING * max(float(lower.max()), problem.ceiling):
+        if lacking[worst] > ROUNDING:
             one_sided = problem.norm in ("increase", "decrease")
             note = f" (norm={problem.norm!r} makes D a bound, too)" if one_sided else ""
             raise InputError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import STRIP, mirror
-from metricmix.kernels.threads import ThreadPool, row_ranges
+from metricmix.kernels.threads import ThreadPool, check_time, row_ranges
 from metricmix.metric import lower_by_detours
 from metricmix.nearness.constraints import blocks_for, key_of
 from metricmix.nearness.problem import write_lower_triangle
@@ -48,13 +48,15 @@ class ViolatedTriangles(NamedTuple):
 class Selection(NamedTuple):
     """Which violated triangles to return.
 
-    Pairs count that are violated by more than `tolerance`. For each of them, up to `most` items k
-    are returned whose violation is at least `share` < 1 of the pair's largest one.
+    Pairs count that are violated by more than `tolerance`, and by more than the share `rounding` of
+    their own length. For each of them, up to `most` items k are returned whose violation is at
+    least `share` < 1 of the pair's largest one.
     """
 
     tolerance: float
     share: float
     most: int
+    rounding: float = 0.0
 
 
 def find_violated(
@@ -86,7 +88,8 @@ def find_violated(
         low, high = rows
         shortest = matrix[low:high, :high].copy()
         lower_by_detours(shortest, matrix, low, True)
-        pairs, worst = count_violated(matrix, shortest, low, selection.tolerance)
+        check_time()
+        pairs, worst = count_violated(matrix, shortest, low, selection)
         keys = np.empty(pairs * selection.most, np.int64)
         count = select_violated(matrix, shortest, low, selection, size, blocks, keys)
         return ViolatedTriangles(keys[:count].copy(), pairs, worst, objective(shortest, low))
@@ -104,18 +107,19 @@ def find_violated(
 
 @kernel
 def count_violated(
-    matrix: Floats, shortest: Floats, low: int, tolerance: float
+    matrix: Floats, shortest: Floats, low: int, selection: Selection
 ) -> tuple[int, float]:
     """Return how many pairs (i, j < i) exceed their shortest detour, and by how much at most.
 
     `shortest` has the rows low, low + 1, ...
     """
+    tolerance, rounding = selection.tolerance, selection.rounding
     count, worst = 0, 0.0
     for r in range(shortest.shape[0]):
         row, reached = matrix[low + r], shortest[r]
         for j in range(low + r):
             violation = row[j] - reached[j]
-            count += 1 if violation > tolerance else 0
+            count += 1 if violation > max(tolerance, rounding * abs(row[j])) else 0
             worst = violation if violation > worst else worst
     return count, worst
 
@@ -134,7 +138,8 @@ def select_violated(
 
     The search for k starts at a different place for every pair, to spread constraints over all k.
     """
-    tolerance, share, most = selection.tolerance, selection.share, selection.most
+    tolerance, rounding = selection.tolerance, selection.rounding
+    share, most = selection.share, selection.most
     n = matrix.shape[0]
     chunks = -(-n // CHUNK)
     count = 0
@@ -143,7 +148,7 @@ def select_violated(
         row = matrix[i]
         for j in range(i):
             violation = row[j] - shortest[r, j]
-            if violation <= tolerance:
+            if violation <= max(tolerance, rounding * abs(row[j])):
                 continue
             column = matrix[j]
             limit = row[j] - share * violation

@@ -29,6 +29,7 @@ from metricmix.validation import (
     check_integer,
     check_number,
     check_square,
+    check_square_fits,
     symmetrized,
 )
 
@@ -232,7 +233,9 @@ def worst_triangles(
 
 def _read(D: ArrayLike, tol: float) -> tuple[Floats, float]:
     """Return an exactly symmetric copy, NaN where unknown, and the absolute tolerance."""
-    given = np.array(as_float_array(D, name="D"), np.float64)
+    values = as_float_array(D, name="D")
+    check_square_fits(len(values), 11, what="a copy as float64", argument="D")
+    given = np.array(values, np.float64)
     unknown = np.isnan(given)
     given[unknown] = 0.0
     checked = check_square(

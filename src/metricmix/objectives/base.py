@@ -1,11 +1,12 @@
 r"""What an objective is: a mean over terms, each a function of a few distances, plus a ridge.
 
 .. math:: f(\alpha) = \sum_t p_t \, g_t\big(d_{i_1 j_1}, \dots, d_{i_q j_q}\big)
-          + \rho \lVert\alpha\rVert^2
+          + \rho \lVert\alpha - c\rVert^2
 
 Each term t looks at q pairs of items (one for the paper's separable objectives, two for triplets),
 and has probability :math:`p_t`. A stochastic solver draws terms by these probabilities; a full one
-sums over all of them. Any objective works with any such solver.
+sums over all of them. Any objective works with any such solver. The centre c of the ridge is 0
+unless :meth:`Objective.centred` gives another one.
 
 To write one of your own, derive from :class:`Objective` and say how many terms there are, which
 pairs they look at, and what they cost; for a function of single distances, :class:`Separable` is
@@ -14,29 +15,37 @@ enough.
 
 from __future__ import annotations
 
+import copy
 import functools
 from abc import ABC, abstractmethod
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
+from metricmix.mixture.linear import Mixture
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_labels, check_number
 
 __all__ = ["LabelObjective", "Objective", "check_objective", "describe"]
 
 
-def check_objective(objective: object) -> None:
-    """Raise InputError unless it is an objective."""
+def check_objective(objective: object, *, of_weights: bool = True) -> None:
+    """Raise InputError unless it is an objective, and has no centre where there are no weights."""
     if not isinstance(objective, Objective):
         raise InputError(
             argument="objective",
             expected="an Objective",
             found=type(objective).__name__,
             remedy="see metricmix.objectives",
+        )
+    if objective.centre is not None and not of_weights:
+        raise InputError(
+            "its centre is one of weights, but the distances themselves are the variables",
+            argument="objective",
+            remedy="pass objective.centred(None)",
         )
 
 
@@ -53,12 +62,38 @@ class Objective(ABC):
     convex : bool
         Whether every term is a convex function of its distances. The default, False, makes no
         claim. If True, solvers can certify their results.
+    centre : Mixture or array of R weights, or None
+        Centre of the ridge, see :meth:`centred`; None is 0.
     """
 
     convex: bool = False
+    centre: Mixture | ArrayLike | None = None
 
     def __init__(self, rho: float = 0.0) -> None:
         self.rho = check_number(rho, name="rho", low=0)
+
+    def centred(self, centre: Mixture | ArrayLike | None) -> Self:
+        r"""Return the same objective with the ridge :math:`\rho \lVert\alpha - c\rVert^2`.
+
+        Parameters
+        ----------
+        centre : Mixture or array of R weights, or None
+            The centre c; None is 0, as in the paper. Equal weights are a good centre where there is
+            little to learn from.
+
+        Examples
+        --------
+        Where the ridge is all there is, its centre is the minimum:
+
+        >>> import metricmix as mm
+        >>> target = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+        >>> objective = mm.objectives.LeastSquares(target, rho=1e6).centred([0.25, 0.75])
+        >>> mm.minimize(objective, [target, target], method="full").weights.round(3)
+        array([0.25, 0.75])
+        """
+        other = copy.copy(self)
+        other.centre = centre
+        return other
 
     @abstractmethod
     def check(self, n: int) -> None:
@@ -178,7 +213,8 @@ class LabelObjective(Objective):
     Parameters
     ----------
     y : array of n labels
-        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them; NaN, None and
+        pandas' NA mark them too.
     rho : float
         Weight of the ridge.
     item_weights : array of n numbers >= 0, optional

@@ -39,7 +39,8 @@ class ClassMeans(LabelObjective):
     Parameters
     ----------
     y : array of n labels
-        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them; NaN, None and
+        pandas' NA mark them too.
     rho : float
         Weight of the ridge. It bounds the weights where some mixture separates the classes.
     block_size : int, optional

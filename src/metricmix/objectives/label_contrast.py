@@ -22,7 +22,8 @@ class LabelContrast(LabelObjective):
     Parameters
     ----------
     y : array of n labels
-        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them; NaN, None and
+        pandas' NA mark them too.
     rho : float
         Weight of the ridge. It must be positive: without it the objective falls without bound as
         the weights grow.

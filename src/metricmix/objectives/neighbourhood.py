@@ -32,7 +32,8 @@ class Neighbourhood(LabelObjective):
     Parameters
     ----------
     y : array of n labels
-        Integers with -1 for unlabelled items, or strings with "" or "-1" for them.
+        Integers with -1 for unlabelled items, or strings with "" or "-1" for them; NaN, None and
+        pandas' NA mark them too.
     rho : float
         Weight of the ridge. It bounds the weights where some mixture separates the classes.
     item_weights : array of n numbers >= 0, optional

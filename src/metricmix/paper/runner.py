@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib import import_module
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from metricmix.atomic import replacing
+from metricmix.atomic import replacing, signals_blocked
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
@@ -33,6 +38,7 @@ __all__ = [
     "reproduce",
     "results_path",
     "run_cell",
+    "run_cells",
     "run_experiments",
 ]
 
@@ -137,26 +143,51 @@ def run_experiments(
     on_progress(done, total, "starting")
     try:
         for experiment, cells in missing:
-            finished: Iterable[tuple[Cell, CellResult]]
-            if n_jobs == 1 or experiment.alone or len(cells) < 2:
-                finished = (run_cell(experiment, cell, data, seed) for cell in cells)
-            else:
-                from joblib import Parallel, delayed
-
-                workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=4)
-                finished = workers(delayed(run_cell)(experiment, c, data, seed) for c in cells)
-            for cell, found in finished:
-                results.add(experiment, cell, found)
-                n_cells += 1
-                done += experiment.cost(cell)
-                key = ", ".join(f"{name} {value}" for name, value in cell.items())
-                on_progress(done, total, f"{experiment.name} {key}")
-                if time.monotonic() > written + WRITE_EVERY:
-                    results.write()
-                    written = time.monotonic()
+            with closing(run_cells(experiment, cells, data, seed, n_jobs)) as finished:
+                for cell, found in finished:
+                    results.add(experiment, cell, found)
+                    n_cells += 1
+                    done += experiment.cost(cell)
+                    key = ", ".join(f"{name} {value}" for name, value in cell.items())
+                    on_progress(done, total, f"{experiment.name} {key}")
+                    if time.monotonic() > written + WRITE_EVERY:
+                        results.write()
+                        written = time.monotonic()
     finally:
         results.write()
     return n_cells
+
+
+def run_cells(
+    experiment: Experiment, cells: Sequence[Cell], data: Data, seed: int, n_jobs: int
+) -> Generator[tuple[Cell, CellResult], None, None]:
+    """Yield cells with their results as they finish; closing the generator ends the workers.
+
+    Workers are started with SIGINT blocked: a terminal sends Ctrl-C to all processes, and a worker
+    that it met while starting would print a traceback. This process alone handles it.
+    """
+    if n_jobs == 1 or experiment.alone or len(cells) < 2:
+        yield from (run_cell(experiment, cell, data, seed) for cell in cells)
+        return
+    from joblib import Parallel, delayed
+
+    if hasattr(signal, "pthread_sigmask"):
+        resource_tracker.ensure_running()  # its start, with the first worker, unblocks SIGINT
+    processes = min(effective_threads(n_jobs), max(2, effective_threads(-1)))
+    workers = Parallel(n_jobs=processes, return_as="generator_unordered", batch_size=4)
+    with ExitStack() as at_exit:
+        with signals_blocked(signal.SIGINT):
+            finished = workers(delayed(run_cell)(experiment, cell, data, seed) for cell in cells)
+            at_exit.callback(close_quietly, finished)
+        for one in finished:  # noqa: UP028 (yield from would close it first)
+            yield one
+
+
+def close_quietly(finished: Any) -> None:
+    """End the workers without joblib's warning of cancelled cells, which a later run repeats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        finished.close()
 
 
 def run_cell(experiment: Experiment, cell: Cell, data: Data, seed: int) -> tuple[Cell, CellResult]:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
     CHUNK,
@@ -39,7 +40,7 @@ from metricmix.kernels.minplus import (
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square
+from metricmix.validation import as_float_array, check_copies_fit, check_square
 
 __all__ = [
     "close_block",
@@ -102,6 +103,7 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
            [1., 0., 1.],
            [2., 1., 0.]])
     """
+    check_copies_fit(W, 1, what="the metric", argument="W")
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
     d = np.array(lengths, order="C", copy=True, subok=False)
     if not directed:  # entries that differ by rounding: the smaller one counts
@@ -153,6 +155,10 @@ def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = No
     threads = effective_threads(n_jobs) if n >= SMALL else 1
     with ThreadPool(threads) as pool:
         order = tour_order(matrix) if n >= SMALL else None
+        try:
+            check_copies_fit(matrix, 1, what="sorting", argument="matrix")
+        except TooLargeError:
+            order = None  # slower, but without another array
         if order is None:
             FloydWarshall(matrix, symmetric, pool).run()
             return matrix
@@ -180,7 +186,8 @@ def impute_missing(D: ArrayLike, directed: bool = False, *, n_jobs: int | None =
            [1., 0., 4.],
            [5., 4., 0.]])
     """
-    given = np.array(D, np.float64)
+    check_copies_fit(D, 4, what="imputing missing entries", argument="D")
+    given = np.array(as_float_array(D, name="D"), np.float64)
     missing = np.isnan(given)
     lengths = np.where(missing, np.inf, np.maximum(given, 0.0))
     np.fill_diagonal(lengths, 0.0)

@@ -46,7 +46,8 @@ def kneighbors(
     Parameters
     ----------
     stack : DissimilarityStack or (n, n) array
-        The sources, or a matrix of edge lengths (then `mixture` is None).
+        The sources, or a matrix of edge lengths, inf where there is no edge (then `mixture` is
+        None).
     mixture : Mixture or array of R weights
     k : int
         1 .. n - 1; an item is not its own neighbour.
@@ -60,7 +61,8 @@ def kneighbors(
     Returns
     -------
     distances, neighbours : (len(items), k) arrays
-        Nearest first; ties by item number.
+        Nearest first; ties by item number. Where fewer than k items can be reached, -1 at an
+        infinite distance follows.
 
     Notes
     -----
@@ -80,8 +82,8 @@ def kneighbors(
     if k > n - 1:
         raise InputError(argument="k", expected=f"1 .. {n - 1}, the number of other items", found=k)
     chosen = np.arange(n) if items is None else check_indices(items, n, name="items")
-    distances = np.empty((len(chosen), k))
-    neighbours = np.empty((len(chosen), k), np.int64)
+    distances = np.full((len(chosen), k), np.inf)
+    neighbours = np.full((len(chosen), k), -1, np.int64)
 
     def fill(share: Indices) -> None:
         for position in share:
@@ -95,7 +97,8 @@ def kneighbors(
             search = dijkstra(lengths, item, limit=k + 1)
             found = np.sort(search.settled[search.settled != item])
             nearest = found[np.argsort(search.distances[found], kind="stable")[:k]]
-            neighbours[position], distances[position] = nearest, search.distances[nearest]
+            neighbours[position, : len(nearest)] = nearest
+            distances[position, : len(nearest)] = search.distances[nearest]
 
     threads = effective_threads(n_jobs) if lengths.block is not None else 1
     shares = np.array_split(np.arange(len(chosen)), max(1, min(len(chosen), 4 * threads)))
@@ -116,9 +119,10 @@ def kneighbors_graph(
     """Return the k-nearest-neighbour graph of the path metric as a sparse (n, n) array.
 
     Row v holds the distances from v to its k nearest items, as in
-    :func:`sklearn.neighbors.kneighbors_graph`. It suits whatever takes a precomputed sparse graph,
-    without an n × n matrix: DBSCAN and neighbours; t-SNE if k is at least three times its
-    perplexity plus two; HDBSCAN if `symmetric`, and connected (take a larger k if it is not).
+    :func:`sklearn.neighbors.kneighbors_graph`; fewer, if it reaches fewer items. It suits whatever
+    takes a precomputed sparse graph, without an n × n matrix: DBSCAN and neighbours; t-SNE if k is
+    at least three times its perplexity plus two; HDBSCAN if `symmetric`, and connected (take a
+    larger k if it is not).
 
     Parameters
     ----------
@@ -134,9 +138,10 @@ def kneighbors_graph(
 
     check_choice(mode, ("distance", "connectivity"), name="mode")
     distances, neighbours = kneighbors(stack, mixture, k, directed=directed, n_jobs=n_jobs)
-    n = len(distances)
-    data = distances.ravel() if mode == "distance" else np.ones(n * k)
-    graph = csr_array((data, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    n, found = len(distances), neighbours >= 0
+    data = distances[found] if mode == "distance" else np.ones(int(found.sum()))
+    indptr = np.append(0, np.cumsum(found.sum(axis=1)))
+    graph = csr_array((data, neighbours[found], indptr), shape=(n, n))
     return csr_array(graph.maximum(graph.T)) if symmetric else graph
 
 
@@ -156,7 +161,8 @@ def nearest_labelled(
     Parameters
     ----------
     stack : DissimilarityStack or (n, n) array
-        The sources, or a matrix of edge lengths (then `mixture` is None).
+        The sources, or a matrix of edge lengths, inf where there is no edge (then `mixture` is
+        None).
     mixture : Mixture or array of R weights
     labelled : array of int, or boolean mask
         The labelled items. A labelled item is its own nearest one, at distance 0.
@@ -168,7 +174,8 @@ def nearest_labelled(
     Returns
     -------
     distances, items : (n, k) arrays
-        Nearest first.
+        Nearest first. Where fewer than k labelled items can be reached, -1 at an infinite distance
+        follows.
 
     Notes
     -----

@@ -34,6 +34,8 @@ from metricmix.validation import check_index, check_indices
 
 __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
 
+ENTRIES_AT_ONCE = 1 << 21
+"""Pairs times items of one kernel call: a fraction of a second."""
 PAIRS_PER_THREAD = 8
 """Fewer pairs than this do not justify another thread."""
 PAIRS_PER_PASS = 32
@@ -44,7 +46,10 @@ KEPT_UP_TO = 1 << 26
 
 @dataclass(frozen=True)
 class Path:
-    """A shortest path: its length, and the items it goes through, both ends included."""
+    """A shortest path: its length, and the items it goes through, both ends included.
+
+    Where there is no path, its length is inf and it has no items.
+    """
 
     length: float
     nodes: tuple[int, ...]
@@ -63,7 +68,8 @@ class PathBundle:
     ----------
     lengths : (P,) array
     indptr, nodes : (P + 1,) and (total,) arrays
-        Path p goes through ``nodes[indptr[p]:indptr[p + 1]]``.
+        Path p goes through ``nodes[indptr[p]:indptr[p + 1]]``: no items where there is no path, and
+        its length is inf.
     rows_touched : (P,) array
         How many rows of the sources each search mixed.
     """
@@ -85,12 +91,22 @@ class PathBundle:
 
     def edges(self) -> tuple[Indices, Indices, Indices]:
         """Return all edges as arrays (path number, from, to)."""
-        hops = np.diff(self.indptr) - 1
-        path = np.repeat(np.arange(len(self)), hops)
+        counts = np.diff(self.indptr)
+        path = np.repeat(np.arange(len(self)), np.maximum(counts - 1, 0))
         starts = np.ones(len(self.nodes), dtype=bool)
-        starts[self.indptr[1:] - 1] = False  # the last item of a path starts no edge
+        starts[self.indptr[1:][counts > 0] - 1] = False  # the last item of a path starts no edge
         tails = np.flatnonzero(starts)
         return path, self.nodes[tails].astype(np.int64), self.nodes[tails + 1].astype(np.int64)
+
+    def without_infinite(self) -> PathBundle:
+        """Return the same paths, where those of infinite length have no items."""
+        infinite = np.isinf(self.lengths)
+        if not infinite.any():
+            return self
+        counts = np.diff(self.indptr)
+        nodes = self.nodes[np.repeat(~infinite, counts)]
+        indptr = np.append(0, np.cumsum(np.where(infinite, 0, counts)))
+        return PathBundle(self.lengths, indptr, nodes, self.rows_touched)
 
 
 def shortest_path(
@@ -101,7 +117,8 @@ def shortest_path(
     Parameters
     ----------
     stack : DissimilarityStack or (n, n) array
-        The sources, or a matrix of edge lengths (then `mixture` is None).
+        The sources, or a matrix of edge lengths, inf where there is no edge (then `mixture` is
+        None).
     mixture : Mixture or array of R weights
     i, j : int
     directed : bool
@@ -111,7 +128,8 @@ def shortest_path(
     -------
     Path
         With `length` and `nodes`. Ties are broken the same way every time; an edge that is as short
-        as any detour is taken itself.
+        as any detour is taken itself. Without a path from `i` to `j`, the length is inf and there
+        are no nodes.
 
     Examples
     --------
@@ -126,7 +144,8 @@ def shortest_path(
             "i, j: expected two item numbers, as in shortest_path(stack, mixture, 0, 1)"
         )
     start, end = check_index(i, lengths.n, name="i"), check_index(j, lengths.n, name="j")
-    return bundle_paths(lengths, np.array([start]), np.array([end]), n_jobs=1)[0]
+    found = bundle_paths(lengths, np.array([start]), np.array([end]), n_jobs=1)
+    return found.without_infinite()[0]
 
 
 def shortest_paths(
@@ -148,7 +167,7 @@ def shortest_paths(
     second = check_indices(j, lengths.n, name="j")
     if len(first) != len(second):
         raise InputError(f"i, j: expected as many of each, got {len(first)} and {len(second)}")
-    return bundle_paths(lengths, first, second, n_jobs=n_jobs)
+    return bundle_paths(lengths, first, second, n_jobs=n_jobs).without_infinite()
 
 
 def bundle_paths(
@@ -169,13 +188,14 @@ def bundle_paths(
     if lengths.is_metric:  # every shortest path is the edge
         ends = np.stack([i, j], axis=1).astype(np.int32)
         moves = np.stack([np.ones(len(i), bool), i != j], axis=1)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves.sum(axis=1))])
+        ends_at = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves.sum(axis=1))])
         none = np.zeros(len(i), np.int32)
-        return PathBundle(lengths.pairs(i, j), indptr, ends[moves], none)
+        return PathBundle(lengths.pairs(i, j), ends_at, ends[moves], none)
     if dense is None:
         return search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
-    shares = np.array_split(np.arange(len(i)), threads)
+    slices = -(-len(i) * lengths.n // ENTRIES_AT_ONCE)
+    shares = np.array_split(np.arange(len(i)), max(threads, min(len(i), slices)))
     bounded = len(i) >= PAIRS_PER_PASS if bounded is None else bounded
     floors = lengths.floors() if bounded else np.zeros((2, lengths.n))
 

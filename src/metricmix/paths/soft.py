@@ -21,13 +21,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError, TemperatureError
+from metricmix.kernels.threads import call_in_background
 from metricmix.typing import Floats
-from metricmix.validation import check_number, check_square
+from metricmix.validation import check_number, check_square, check_square_fits
 
 __all__ = ["SoftPaths", "soft_paths"]
 
 SMALLEST_SUM = 1e-280
 """Below this, reciprocals of sums over walks may overflow."""
+
+
+LARGE = 500
+"""Items from which on a matrix product takes long enough to look at the clock."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class SoftPaths:
         by_walks = -coefficient / (T * walks)
         sums = coefficient.sum(axis=0) + coefficient.sum(axis=1)
         by_walks[np.diag_indices_from(by_walks)] += sums / (2.0 * T * np.diagonal(walks))
-        by_kernel = walks.T @ by_walks @ walks.T  # dZ = Z dK Z
+        by_kernel = _product(_product(walks.T, by_walks), walks.T)  # dZ = Z dK Z
         return -T * self._kernel * by_kernel
 
 
@@ -96,6 +101,8 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
            [3., 2., 0.]])
     """
     T = check_number(temperature, name="temperature", low=0, open_low=True)
+    if hasattr(w, "shape") and len(w.shape) == 2:
+        check_square_fits(w.shape[0], 6 * 8, what="soft paths", argument="w")
     lengths = check_square(w, name="w", directed=directed).astype(np.float64)
     off_diagonal = ~np.eye(len(lengths), dtype=bool)
     if (lengths[off_diagonal] == 0).any():
@@ -124,6 +131,11 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     return SoftPaths(distances, T, walks, K)
 
 
+def _product(A: Floats, B: Floats) -> Floats:
+    """Return the matrix product; a large one can be interrupted, and stops with the time."""
+    return A @ B if len(A) < LARGE else call_in_background(np.matmul, A, B)
+
+
 def sum_over_walks(K: Floats, T: float) -> Floats:
     """Return (I - K)^-1 = (I + K)(I + K²)(I + K⁴)…, or refuse where the sum diverges.
 
@@ -136,8 +148,8 @@ def sum_over_walks(K: Floats, T: float) -> Floats:
     radius = np.inf
     for doubling in range(1, 50):
         with np.errstate(over="ignore", invalid="ignore"):
-            power = power @ power
-            longer = walks @ power
+            power = _product(power, power)
+            longer = _product(walks, power)
             norm = float(power.sum(axis=1).max())
         if not np.isfinite(longer).all():
             radius = np.inf

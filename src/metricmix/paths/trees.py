@@ -32,7 +32,7 @@ from metricmix.paths.all_pairs import close_in_place
 from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path
 from metricmix.typing import AnyArray, Floats, Indices, Ints
-from metricmix.validation import check_index, check_indices
+from metricmix.validation import check_index, check_indices, check_square_fits
 
 __all__ = [
     "PathTrees",
@@ -68,7 +68,8 @@ class PathTrees:
     roots : (S,) array
     distances : (S, n) array
     predecessors : (S, n) array
-        The item before each on the path from the root; -1 at the root itself.
+        The item before each on the path from the root; -1 at the root itself, and where there is no
+        path (the distance is inf).
     """
 
     roots: Indices
@@ -79,6 +80,8 @@ class PathTrees:
         """Return the shortest path from root number `s` to item `j`."""
         s = check_index(s, len(self.roots), name="s")
         nodes = [check_index(j, self.distances.shape[1], name="j")]
+        if np.isinf(self.distances[s, nodes[0]]):
+            return Path(np.inf, ())
         while nodes[-1] != self.roots[s]:
             nodes.append(int(self.predecessors[s, nodes[-1]]))
         return Path(float(self.distances[s, j]), tuple(reversed(nodes)))
@@ -121,7 +124,8 @@ def shortest_path_trees(
     Parameters
     ----------
     stack : DissimilarityStack or (n, n) array
-        The sources, or a matrix of edge lengths (then `mixture` is None).
+        The sources, or a matrix of edge lengths, inf where there is no edge (then `mixture` is
+        None).
     mixture : Mixture or array of R weights
     roots : array of int, optional
         Default: all items, which is all pairs with path reconstruction.
@@ -143,6 +147,10 @@ def shortest_path_trees(
     lengths = edge_lengths(stack, mixture, directed=directed)
     chosen = (
         np.arange(lengths.n) if roots is None else check_indices(roots, lengths.n, name="roots")
+    )
+    share = len(chosen) / lengths.n
+    check_square_fits(
+        lengths.n, 12 * share, what="the trees", argument="roots", instead="take fewer roots"
     )
     return grow_trees(lengths, chosen, n_jobs=n_jobs)
 
@@ -313,12 +321,13 @@ def find_predecessors(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints)
     d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
     symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
     following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
-    Lengths that differ by the share `tol` count as equal.
+    Lengths that differ by the share `tol` count as equal. Items at an infinite distance have no
+    predecessor.
     """
     n = d.shape[0]
     complete = True
     for j in range(n):
-        pred[j] = i
+        pred[j] = i if d[j] < np.inf else -1
         if w_into[j, i] <= d[j]:
             continue
         row = w_into[j]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
 from metricmix.relaxations.graph_search import (
+    SLICE,
     Adjacency,
     Ball,
     PairWeights,
@@ -67,14 +68,19 @@ def round_clusters(
 
     def attempt(trial: tuple[Ints, int, float]) -> tuple[float, Ints]:
         order, seed, radius = trial
-        labels = np.empty(n, np.int32)
-        pivot_clusters(order, seed, radius, graph.edges, x, labels)
+        labels = np.full(n, -1, np.int32)
+        first, clusters = 0, 0
+        while first < n:
+            check_time()
+            clusters, first = pivot_clusters(
+                order, first, seed, radius, graph.edges, x, labels, clusters, SLICE
+            )
         for _ in range(MAX_PASSES if moves else 0):
-            if not move_nodes(order, graph.weights, least, labels):
+            if time_is_up() or not move_nodes(order, graph.weights, least, labels):
                 break
         return float(clustering_cost(graph.weights, labels)), labels
 
-    cost, labels = min(pool.run(attempt, drawn), key=lambda found: found[0])
+    cost, labels = min(pool.run(attempt, drawn, partial=True), key=lambda found: found[0])
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
@@ -83,9 +89,21 @@ def round_clusters(
 
 @kernel
 def pivot_clusters(
-    order: Ints, seed: int, radius: float, graph: Adjacency, x: Floats, labels: Ints
-) -> int:
-    r"""Write the clusters around pivots, chosen in the given order; return their number.
+    order: Ints,
+    first: int,
+    seed: int,
+    radius: float,
+    graph: Adjacency,
+    x: Floats,
+    labels: Ints,
+    clusters: int,
+    budget: int,
+) -> tuple[int, int]:
+    r"""Write the clusters around pivots, chosen in the given order from the place `first` on.
+
+    `labels` are -1 at the start; so many `clusters` are there already. Return the number of
+    clusters, and the place to go on from: n, or an earlier one if the searches reached more than
+    `budget` nodes.
 
     A pivot is the next node without a cluster. It takes the other free nodes nearer than the
     radius; if the radius is 0, each with the probability :math:`1 - f(d)`, where f is
@@ -97,14 +115,16 @@ def pivot_clusters(
     ball = Ball(
         np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
     )
-    for i in range(n):
-        labels[i] = -1
-    clusters = 0
-    for pivot in order:
+    nodes = 0
+    for at in range(first, n):
+        pivot = order[at]
         if labels[pivot] >= 0:
             continue
+        if nodes > budget:
+            return clusters, at
         limit = radius if radius > 0.0 else 1.0
         count = search_ball(pivot, graph, x, limit, ball)
+        nodes += count
         for t in range(starts[pivot], starts[pivot + 1]):
             joined[ends[t]] = True
         for t in range(count):
@@ -124,7 +144,7 @@ def pivot_clusters(
         for t in range(starts[pivot], starts[pivot + 1]):
             joined[ends[t]] = False
         clusters += 1
-    return clusters
+    return clusters, n
 
 
 @kernel

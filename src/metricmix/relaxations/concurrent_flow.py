@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool, row_ranges
-from metricmix.relaxations.graph_search import Adjacency, SearchTree, doubled, search_tree
+from metricmix.kernels.threads import ThreadPool, check_time, row_ranges
+from metricmix.relaxations.graph_search import SLICE, Adjacency, SearchTree, doubled, search_tree
 from metricmix.relaxations.primal_dual import DualIterate, PrimalIterate, Restarts
 from metricmix.relaxations.weighted_graphs import DemandNetwork
 from metricmix.typing import Floats, Indices, Ints
@@ -78,9 +78,17 @@ class Paths(NamedTuple):
 
 @kernel
 def find_shorter_paths(
-    paths: Paths, graph: Adjacency, x: Floats, demand: Floats, tolerance: float, closed: Floats
+    paths: Paths,
+    low: int,
+    high: int,
+    graph: Adjacency,
+    x: Floats,
+    demand: Floats,
+    tolerance: float,
+    closed: Floats,
+    total: float,
 ) -> tuple[Indices, Ints, Ints, float]:
-    """Return the shortest paths of pairs whose paths are all longer.
+    """Return the shortest paths of pairs (i, j), low <= i < high, whose paths are all longer.
 
     They must be shorter by more than the share `tolerance`. `closed` receives the distance between
     the ends of each edge (i, j), low <= i < high and j < i.
@@ -92,7 +100,7 @@ def find_shorter_paths(
     counts, found : (T,) and (sum of counts,) arrays
         The edges of every new path.
     total : float
-        The sum of demand times distance over all these pairs.
+        The given total plus the sum of demand times distance over all these pairs.
     """
     n = graph.starts.shape[0] - 1
     tree = SearchTree(
@@ -104,8 +112,9 @@ def find_shorter_paths(
     )
     pairs, counts = np.empty(256, np.int64), np.empty(256, np.int32)
     found = np.empty(1024, np.int32)
-    count, used, total, p = 0, 0, 0.0, 0
-    for i in range(paths.low, paths.high):
+    count, used = 0, 0
+    p = (low * (low - 1) - paths.low * (paths.low - 1)) // 2
+    for i in range(low, high):
         tree.dist[:] = np.inf
         search_tree(i, graph, x, tree)
         for t in range(graph.starts[i], graph.starts[i + 1]):
@@ -405,12 +414,19 @@ class ConcurrentFlow:
         Return the distance between the ends of each edge, and the sum of demand times distance.
         """
         closed = np.empty(len(self.c))
+        rows = max(1, SLICE // len(self.demand))
 
         def search_part(k: int) -> float:
-            paths = state.paths[k]
-            *found, total = find_shorter_paths(
-                paths, self.graph, state.x.image, self.demand, tolerance, closed
-            )
+            paths, total = state.paths[k], 0.0
+            parts = []
+            for low in range(paths.low, paths.high, rows):
+                check_time()
+                *part, total = find_shorter_paths(
+                    *(paths, low, min(low + rows, paths.high), self.graph, state.x.image),
+                    *(self.demand, tolerance, closed, total),
+                )
+                parts.append(part)
+            found = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
             if len(found[0]):
                 *arrays, flow = add_paths(paths, state.flows[k], *found)
                 state.paths[k], state.flows[k] = Paths(paths.low, paths.high, *arrays), flow

@@ -24,13 +24,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from metricmix.kernels.minplus import mirror
-from metricmix.kernels.threads import ThreadPool, in_threads, row_ranges, threads_for
+from metricmix.kernels.threads import ThreadPool, check_time, in_threads, row_ranges, threads_for
 from metricmix.memory import check_room
-from metricmix.relaxations.cluster_rounding import round_clusters
-from metricmix.relaxations.graph_search import PARTS, Adjacency
+from metricmix.relaxations.cluster_rounding import clustering_cost, round_clusters
+from metricmix.relaxations.graph_search import PARTS, SLICE, Adjacency
 from metricmix.relaxations.path_constraints import (
     PathProgram,
-    add_similarities,
+    fractional_cost,
     paths_per_pair,
     truncated_distances,
 )
@@ -45,9 +45,8 @@ from metricmix.relaxations.solve import (
     RowGenerationState,
     solve,
 )
-from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph, separation
+from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph
 from metricmix.solvers.loop import RunOptions
-from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 
 __all__ = ["ClusteringLP", "ClusteringState", "CorrelationClustering", "correlation_clustering"]
@@ -204,7 +203,7 @@ def correlation_clustering(
     """
     return solve(
         ClusteringLP,
-        read_signed_graph(graph, nodes, signs, resolution),
+        lambda: read_signed_graph(graph, nodes, signs, resolution),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -245,7 +244,6 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         super().__init__(graph, pool, tol)
         self.m = len(graph.attraction)
         self.size = float(graph.attraction.sum())
-        self.rounding = 64 * float(np.finfo(np.float64).eps) * self.size
         self.repeats = paths_per_pair(graph)
 
     def init(self, rng: np.random.Generator) -> ClusteringState:
@@ -256,11 +254,20 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
 
     def start(self, state: ClusteringState) -> None:
         """Find first clusters, and the constraints of paths of two edges."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
         x, best, program = np.full(self.m, FIRST_LENGTH), state.best, state.program
-        labels, cost = self.round(x, state.rng, trials=FIRST_TRIALS, moves=True)
-        if cost <= best.labels_cost:
-            best.labels, best.labels_cost = labels, cost
-        best.offer(cost, self.lengths_of(labels))
+        # If any clusters cost nothing, the components that attraction connects do.
+        ones, size = np.ones(self.m), (self.graph.n,) * 2
+        attracting = coo_array((ones, (self.graph.ends[:, 0], self.graph.ends[:, 1])), shape=size)
+        joined = connected_components(attracting, directed=False)[1].astype(np.int32)
+        offers = [(joined, float(clustering_cost(self.graph.weights, joined)))]
+        offers.append(self.round(x, state.rng, trials=FIRST_TRIALS, moves=True))
+        for labels, cost in offers:
+            if cost <= best.labels_cost:
+                best.labels, best.labels_cost = labels, cost
+            best.offer(cost, self.lengths_of(labels))
         found = program.search(
             *(x, np.zeros(self.m), self.pool), tolerance=RELATIVE, penalty=1.0, repeats=self.repeats
         )
@@ -308,27 +315,24 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         """Compute the cost of the current lengths, and keep them if they are the best so far."""
         assert state.iterates is not None
         graph, x = self.graph, state.iterates.v.image[: self.m]
-        parts = self.pool.run(
-            lambda r: add_similarities(*r, graph.edges, x, graph.weights),
-            row_ranges(graph.n, 1, PARTS),
-        )
-        state.best.offer(max(0.0, self.size - sum(parts, 0.0)), x.copy())
+
+        def add(low: int, high: int) -> float:
+            total = 0.0
+            while low < high:
+                check_time()
+                total, low = fractional_cost(low, high, graph.edges, x, graph.weights, total, SLICE)
+            return total
+
+        parts = self.pool.run(lambda r: add(*r), row_ranges(graph.n, 1, PARTS))
+        state.best.offer(sum(parts, 0.0), x.copy())
 
     def dual_bound(self, state: ClusteringState) -> float:
         """Return the value of the flow."""
         assert state.iterates is not None
         return state.program.lower_bound(state.iterates.z.image, self.pool)
 
-    def gap(self, cost: float, bound: float) -> float:
-        """Return the gap relative to the cost; costs that are rounding errors are 0."""
-        return relative_gap(cost, bound, self.rounding)
-
     def round(
         self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
     ) -> tuple[Ints, float]:
         """Return clusters and their cost."""
         return round_clusters(self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng)
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for attracting pairs in different clusters, 0 for the others."""
-        return separation(self.graph.ends, labels)

@@ -8,8 +8,8 @@ import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
-from metricmix.kernels.threads import ThreadPool
-from metricmix.relaxations.graph_search import Adjacency
+from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
+from metricmix.relaxations.graph_search import SLICE, Adjacency
 from metricmix.relaxations.weighted_graphs import DemandNetwork, WeightedGraph
 from metricmix.typing import Floats, Indices, Ints
 
@@ -70,17 +70,25 @@ def round_sparse_cut(
         labels = np.empty(n, np.int32)
         starts = np.cumsum([0, *(len(one) for one in some)])
         members = np.concatenate(some).astype(np.int32)
-        sweep_cut(starts, members, graph, x, network.capacity, network.demand, labels)
+        arrays, ratio = (graph, x, network.capacity, network.demand, labels), np.inf
+        at_once = max(1, SLICE // n)
+        for first in range(0, len(some), at_once):
+            if first:  # the cuts found so far will do
+                if time_is_up():
+                    break
+            else:
+                check_time()
+            ratio = sweep_cut(starts[first : first + at_once + 1], members, *arrays, ratio)
         order = np.arange(n, dtype=np.int32)
         for _ in range(MAX_PASSES if moves else 0):
-            if not flip_for_ratio(
+            if time_is_up() or not flip_for_ratio(
                 order, graph, network.capacity, network.demand, LEAST_GAIN, labels
             ):
                 break
         return network.cut_ratio(labels), labels
 
     tasks = [some for k in range(PARTS) if (some := sets[k::PARTS])]
-    ratio, labels = min(pool.run(attempt, tasks), key=lambda found: found[0])
+    ratio, labels = min(pool.run(attempt, tasks, partial=True), key=lambda found: found[0])
     return labels if labels[0] == 0 else 1 - labels, ratio
 
 
@@ -93,18 +101,18 @@ def sweep_cut(
     c: Floats,
     demand: Floats,
     labels: Ints,
+    best: float,
 ) -> float:
     """Write the cut of smallest ratio among all balls around sets of nodes; return its ratio.
 
     Balls are those of the lengths x. Set s is ``sets[set_starts[s]:set_starts[s + 1]]``; the graph
-    is connected.
+    is connected. Cuts whose ratio is not below `best` are ignored.
     """
     starts, ends, edges = graph
     n = starts.shape[0] - 1
     dist, heap, place = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
     order, inside = np.empty(n, np.int32), np.empty(n, np.bool_)
     total = np.sum(demand)
-    best = np.inf
     for s in range(set_starts.shape[0] - 1):
         dist[:], place[:], inside[:] = np.inf, -1, False
         size = 0
@@ -209,11 +217,13 @@ def round_max_cut(
         labels = np.empty(n, np.int32)
         spanning_tree_cut(order, graph.edges, x, noise, labels)
         for _ in range(MAX_PASSES if moves else 0):
-            if not flip_for_weight(order, graph.edges, graph.weights, least, labels):
+            if time_is_up() or not flip_for_weight(
+                order, graph.edges, graph.weights, least, labels
+            ):
                 break
         return graph.weight_between(labels), labels
 
-    weight, labels = max(pool.run(attempt, drawn), key=lambda found: found[0])
+    weight, labels = max(pool.run(attempt, drawn, partial=True), key=lambda found: found[0])
     if weight < 0.0:
         return np.zeros(n, np.int32), 0.0
     return labels if labels[0] == 0 else 1 - labels, weight

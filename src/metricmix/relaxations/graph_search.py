@@ -7,22 +7,26 @@ searches.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
     "PARTS",
+    "SLICE",
     "Adjacency",
     "Ball",
     "PairWeights",
     "SearchTree",
     "doubled",
     "hash_integer",
+    "in_slices",
     "search_ball",
     "search_tree",
 ]
@@ -30,6 +34,23 @@ __all__ = [
 
 PARTS = 64
 """Ranges of start nodes that threads share; fixed, so that no result depends on their number."""
+
+SLICE = 1 << 17
+"""Nodes that the searches of one kernel call reach, about: a tenth of a second."""
+
+
+def in_slices(search: Callable[[int], tuple[Any, ...]], low: int, high: int) -> list[Any]:
+    """Call ``search(low)`` for results and the number to go on from, and so on up to `high`.
+
+    The clock is read before every call. Returns the results of all calls, without the numbers.
+    """
+    results = []
+    while True:
+        check_time()
+        *result, low = search(low)
+        results.append(result)
+        if low >= high:
+            return results
 
 
 class Adjacency(NamedTuple):

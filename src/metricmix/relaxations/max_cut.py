@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.cut_rounding import round_max_cut
-from metricmix.relaxations.graph_search import PARTS
+from metricmix.relaxations.graph_search import PARTS, SLICE, in_slices
 from metricmix.relaxations.odd_cycles import find_odd_cycles
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.relaxations.solve import (
@@ -39,7 +40,7 @@ from metricmix.relaxations.solve import (
     RowGenerationState,
     solve,
 )
-from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph, separation
+from metricmix.relaxations.weighted_graphs import WeightedGraph, read_weighted_graph
 from metricmix.solvers.loop import RunOptions
 from metricmix.typing import Floats, Ints, Keys
 
@@ -117,7 +118,8 @@ def max_cut(
         The ids in the order of the items; see there.
     tol : float
         Stop when the gap of the linear program, ``(upper_bound - lp_objective) / upper_bound``, is
-        at most this.
+        at most this. If the bound is below 1e-6 of the sum of all absolute weights, the gap is
+        relative to that instead.
     trials : int
         Roundings, of which the best is kept.
     moves : bool
@@ -156,7 +158,7 @@ def max_cut(
     """
     return solve(
         MaxCutLP,
-        read_weighted_graph(graph, nodes),
+        lambda: read_weighted_graph(graph, nodes),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -245,11 +247,15 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
 
     def search(self, x: Floats, hop: float, tolerance: float) -> tuple[Ints, Ints, Keys, float]:
         """Return the result of :func:`~metricmix.relaxations.odd_cycles.find_odd_cycles`."""
-        parts = self.pool.run(
-            lambda r: find_odd_cycles(*r, self.graph.edges, x, hop, tolerance),
-            row_ranges(self.graph.n, 1, PARTS),
-        )
-        *lists, worst = zip(*parts, strict=True)
+        edges = self.graph.edges
+
+        def search_from(low: int, high: int) -> list[Any]:
+            return in_slices(
+                lambda i: find_odd_cycles(i, high, edges, x, hop, tolerance, SLICE), low, high
+            )
+
+        parts = self.pool.run(lambda r: search_from(*r), row_ranges(self.graph.n, 1, PARTS))
+        *lists, worst = zip(*chain.from_iterable(parts), strict=True)
         counts, terms, keys = (np.concatenate(list(parts)) for parts in lists)
         return counts, terms, keys, max(worst)
 
@@ -285,7 +291,3 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
             self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng
         )
         return labels, -weight
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for the edges cut, 0 for the others."""
-        return separation(self.graph.ends, labels)

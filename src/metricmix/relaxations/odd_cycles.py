@@ -50,7 +50,8 @@ def find_odd_cycles(
     x: Floats,
     hop: float,
     tolerance: float,
-) -> tuple[Ints, Ints, Keys, float]:
+    budget: int,
+) -> tuple[Ints, Ints, Keys, float, int]:
     """Return violated odd cycles through the edges (i, j), low <= i < high and j < i.
 
     The search adds `hop` to the length of every edge: among cycles of similar length it prefers
@@ -65,6 +66,9 @@ def find_odd_cycles(
         A hash of every cycle.
     worst : float
         The largest violation of the cycles found; of all cycles if `hop` is 0.
+    stop : int
+        The node to go on from: `high`, or an earlier one if the searches reached more than `budget`
+        nodes.
     """
     starts, ends, edges = graph
     n = starts.shape[0] - 1
@@ -83,13 +87,17 @@ def find_odd_cycles(
         np.empty(256, np.uint64),
         np.empty(1024, np.int32),
     )
-    found, used, worst = 0, 0, 0.0
+    found, used, worst, reached, stop = 0, 0, 0.0, 0, high
     for i in range(low, high):
+        if reached > budget:
+            stop = i
+            break
         radius = 0.0
         for t in range(starts[i], starts[i + 1]):
             if ends[t] < i:
                 radius = max(radius, x[edges[t]], 1.0 - x[edges[t]])
         seen = search_doubled_graph(i, graph, x, hop, radius, tree)
+        reached += seen
         for t in range(starts[i], starts[i + 1]):
             j, e = ends[t], edges[t]
             if j > i:
@@ -116,7 +124,7 @@ def find_odd_cycles(
                 found += 1
         for t in range(seen):
             tree.dist[tree.touched[t]] = np.inf
-    return counts[:found], terms[:used], keys[:found], worst
+    return counts[:found], terms[:used], keys[:found], worst, stop
 
 
 @kernel

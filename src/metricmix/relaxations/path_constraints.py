@@ -11,7 +11,8 @@ Each search starts at one node and goes no farther than 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,13 @@ from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.graph_search import (
     PARTS,
+    SLICE,
     Adjacency,
     Ball,
     PairWeights,
     doubled,
     hash_integer,
+    in_slices,
     search_ball,
 )
 from metricmix.relaxations.primal_dual import LinearProgram
@@ -37,8 +40,8 @@ __all__ = [
     "PathSearch",
     "Slacks",
     "ViolatedPaths",
-    "add_similarities",
     "find_violated_paths",
+    "fractional_cost",
     "paths_per_pair",
     "truncated_distances",
 ]
@@ -97,7 +100,8 @@ def find_violated_paths(
     weights: PairWeights,
     slacks: Slacks,
     search: PathSearch,
-) -> tuple[Ints, Ints, Ints, Floats, Keys, float]:
+    budget: int,
+) -> tuple[Ints, Ints, Ints, Floats, Keys, float, int]:
     """Return violated path constraints from low <= i < high to j < i.
 
     The paths are shortest ones for the lengths x + `extra`; the penalties are added to `extra`. A
@@ -116,6 +120,9 @@ def find_violated_paths(
         A hash of every path.
     worst : float
         The largest violation.
+    stop : int
+        The node to go on from: `high`, or an earlier one if the searches reached more than `budget`
+        nodes.
     """
     n = graph.starts.shape[0] - 1
     listed, default, known = weights.listed, weights.default, slacks.pairs
@@ -125,9 +132,12 @@ def find_violated_paths(
     touched = np.empty(n, np.int32)
     pairs, counts, path = np.empty(512, np.int32), np.empty(256, np.int32), np.empty(1024, np.int32)
     costs, keys = np.empty(256), np.empty(256, np.uint64)
-    found, used, worst = 0, 0, 0.0
+    found, used, worst, nodes, stop = 0, 0, 0.0, 0, high
     for turn in range((high - low) * search.repeats):
         i = low + turn // search.repeats
+        if nodes > budget and turn % search.repeats == 0:
+            stop = i
+            break
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = weights.values[listed.edges[t]]
         for t in range(known.starts[i], known.starts[i + 1]):
@@ -175,38 +185,59 @@ def find_violated_paths(
                     dist[v], length[v] = reached, length[u] + x[e]
                     before[v], by[v] = u, e
                     size = lift(v, size, heap, place, dist)
+        nodes += seen
         for t in range(seen):
             dist[touched[t]] = np.inf
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = default
         for t in range(known.starts[i], known.starts[i + 1]):
             slack[known.ends[t]] = 0.0
-    return pairs[: 2 * found], counts[:found], path[:used], costs[:found], keys[:found], worst
+    pairs, counts, path = pairs[: 2 * found], counts[:found], path[:used]
+    return pairs, counts, path, costs[:found], keys[:found], worst, stop
 
 
 @kernel
-def add_similarities(
-    low: int, high: int, graph: Adjacency, x: Floats, weights: PairWeights
-) -> float:
-    """Return the sum of w_ij (1 - d_ij) over low <= i < high and j < i with d_ij < 1."""
+def fractional_cost(
+    low: int,
+    high: int,
+    graph: Adjacency,
+    x: Floats,
+    weights: PairWeights,
+    total: float,
+    budget: int,
+) -> tuple[float, int]:
+    """Add the cost of the distances d of lengths x, over pairs low <= i < high and j < i.
+
+    That is w_ij min(1, d_ij) where w_ij > 0, and -w_ij max(0, 1 - d_ij) elsewhere. Only terms >= 0
+    are added up: a small cost keeps its digits beside large weights that cost nothing.
+
+    Return the total, and the node to go on from: `high`, or an earlier one if the searches reached
+    more than `budget` nodes.
+    """
     n = graph.starts.shape[0] - 1
     listed, row = weights.listed, np.full(n, weights.default)
     ball = Ball(
         np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
     )
-    total = 0.0
+    nodes = 0
     for i in range(low, high):
+        if nodes > budget:
+            return total, i
         count = search_ball(i, graph, x, 1.0, ball)
+        nodes += count
         for t in range(listed.starts[i], listed.starts[i + 1]):
-            row[listed.ends[t]] = weights.values[listed.edges[t]]
+            j, w = listed.ends[t], weights.values[listed.edges[t]]
+            row[j] = w
+            if j < i:
+                total += max(0.0, w) * min(1.0, ball.dist[j])
         for t in range(count):
             j = ball.order[t]
             if j < i:
-                total += row[j] * (1.0 - ball.dist[j])
+                total += max(0.0, -row[j]) * (1.0 - ball.dist[j])
             ball.dist[j] = np.inf
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = weights.default
-    return total
+    return total, high
 
 
 @kernel
@@ -309,13 +340,13 @@ class PathProgram(LinearProgram):
         graph, x = self.graph, v[: self.m]
         slacks = Slacks(self._known, v[self.m :])
         options = PathSearch(tolerance, graph.attraction, PENALTY * penalty, repeats)
-        parts = pool.run(
-            lambda r: find_violated_paths(
-                *r, graph.edges, x, extra.copy(), graph.weights, slacks, options
-            ),
-            row_ranges(graph.n, 1, PARTS),
-        )
-        *lists, worst = zip(*parts, strict=True)
+
+        def search_from(low: int, high: int) -> list[Any]:
+            arrays = graph.edges, x, extra.copy(), graph.weights, slacks, options
+            return in_slices(lambda i: find_violated_paths(i, high, *arrays, SLICE), low, high)
+
+        parts = pool.run(lambda r: search_from(*r), row_ranges(graph.n, 1, PARTS))
+        *lists, worst = zip(*chain.from_iterable(parts), strict=True)
         pairs, counts, path, costs, keys = (np.concatenate(list(parts)) for parts in lists)
         return ViolatedPaths(pairs, counts, path, costs, keys, max(worst))
 

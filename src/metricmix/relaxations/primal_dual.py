@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import ThreadPool
+from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
@@ -55,6 +55,9 @@ PART = 1 << 14
 
 MIN_ENTRIES = 1 << 17
 """Entries of K from which several threads share a step."""
+
+ENTRIES_AT_ONCE = 1 << 24
+"""Entries of K times steps of one kernel call, about: a tenth of a second."""
 
 SUFFICIENT, NECESSARY = 0.04, 0.2
 """Restart when the residual has fallen to the first share of its first value since the anchor; or
@@ -405,7 +408,11 @@ class PrimalDual:
             return sum(primal, 0.0), sum(dual, 0.0)
 
         if pool.threads == 1 or len(rows.terms) < MIN_ENTRIES:
-            primal, dual = halpern_steps(columns, rows, v, z, omega, first, last, PART)
+            at_once = max(1, ENTRIES_AT_ONCE // (1 + len(rows.terms)))
+            for k in range(first, last, at_once):
+                check_time()
+                stop = min(k + at_once, last)
+                primal, dual = halpern_steps(columns, rows, v, z, omega, k, stop, PART)
         else:
             for k in range(first, last):
                 primal, dual = step((k + 1.0) / (k + 2.0))

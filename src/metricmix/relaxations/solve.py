@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from metricmix.kernels.threads import ThreadPool, threads_for
+from metricmix.kernels.threads import ThreadPool, stop_after, threads_for
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
-from metricmix.solvers.loop import Certificate, RunOptions, Solver, check_run_options, run
-from metricmix.solvers.result import SolveResult, Status
+from metricmix.relaxations.weighted_graphs import separation
+from metricmix.solvers.loop import (
+    Certificate,
+    RunOptions,
+    Solver,
+    check_run_options,
+    finish,
+    run,
+)
+from metricmix.solvers.result import SolveResult, Status, relative_gap
 from metricmix.typing import AnyArray, Floats, Ints
 from metricmix.validation import check_integer, check_number, check_random_state
 
@@ -188,6 +196,10 @@ class RelaxationState(ABC):
     def residual(self) -> float:
         """The residual of the last step; it is not finite if the method diverged."""
 
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Return whether there are dual variables that fit the program, wherever the run ended."""
+
 
 @dataclass(kw_only=True)
 class RowGenerationState(RelaxationState):
@@ -215,6 +227,10 @@ class RowGenerationState(RelaxationState):
     def residual(self) -> float:
         """The residual of the last step."""
         return math.inf if self.iterates is None else self.iterates.restarts.residual
+
+    def is_whole(self) -> bool:
+        """Return whether every row has a dual variable."""
+        return self.iterates is not None and len(self.iterates.z.image) == self.program.n_rows
 
     def search_is_due(self) -> bool:
         """Count a round; return whether to search in it."""
@@ -272,9 +288,9 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     def dual_bound(self, state: State) -> float:
         """Return the lower bound that the dual variables give."""
 
-    @abstractmethod
     def gap(self, cost: float, bound: float) -> float:
-        """Return the relative gap between the cost of a feasible point and a lower bound."""
+        """Return the gap between the cost of a feasible point and a bound, relative to the cost."""
+        return relative_gap(cost, bound)
 
     @abstractmethod
     def round(
@@ -282,9 +298,9 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     ) -> tuple[Ints, float]:
         """Return labels made of a feasible point, and their cost."""
 
-    @abstractmethod
     def lengths_of(self, labels: Ints) -> Floats:
-        """Return the feasible point that stands for labels."""
+        """Return the feasible point that stands for labels: 1 for edges between them, else 0."""
+        return separation(self.graph.ends, labels)
 
     def finish(self, state: State) -> None:
         """Improve the best feasible point once more, after the last step."""
@@ -342,7 +358,7 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
 
 def solve(
     relaxation: type[LinearRelaxation[Any, Graph, Result]],
-    graph: Graph,
+    read: Callable[[], Graph],
     *,
     tol: float,
     trials: int,
@@ -351,28 +367,30 @@ def solve(
     n_jobs: int | None,
     options: RunOptions,
 ) -> Result:
-    """Solve the linear program of a relaxation and round its solution.
+    """Solve the linear program of a relaxation and round its solution; `read` returns the graph.
 
-    Raises
-    ------
-    InputError
-        If an argument is not valid, or the problem does not fit into memory.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the gap is not reached.
+    Parameters, errors and warnings are those of the public functions, such as
+    :func:`~metricmix.relaxations.correlation_clustering.correlation_clustering`.
     """
     tol = check_number(tol, name="tol", low=0)
     trials = check_integer(trials, name="trials", low=relaxation.min_trials)
     check_run_options(options, allowed=[n for n in RunOptions.__annotations__ if n != "checkpoint"])
     rng, _ = check_random_state(random_state)
-    with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
-        problem = relaxation(graph, pool, tol)
-        outcome = run(problem, rng, **options)
-        best: Best = outcome.state.best
-        problem.finish(outcome.state)
-        labels, cost = problem.round(best.lengths, rng, trials=trials, moves=moves)
+    with stop_after(options.get("time_limit")):
+        graph = read()
+        with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
+            problem = relaxation(graph, pool, tol)
+            outcome = run(problem, rng, **options)
+            state, best = outcome.state, outcome.state.best
+            if outcome.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and state.is_whole():
+                # The last step may have raised the bound before it was cut short.
+                finish(outcome, lambda: best.raise_bound(problem.dual_bound(state)), lambda: None)
+            finish(outcome, lambda: problem.finish(state), lambda: None)
+            labels, cost = finish(
+                outcome,
+                lambda: problem.round(best.lengths, rng, trials=trials, moves=moves),
+                lambda: (best.labels, best.labels_cost),
+            )
     if best.labels_cost <= cost:
         labels, cost = best.labels, best.labels_cost
     best.offer(cost, problem.lengths_of(labels))  # labels are a feasible point too

@@ -42,10 +42,8 @@ from metricmix.relaxations.weighted_graphs import (
     DemandNetwork,
     WeightedGraph,
     read_weighted_graph,
-    separation,
 )
 from metricmix.solvers.loop import RunOptions
-from metricmix.solvers.result import relative_gap
 from metricmix.typing import Floats, Ints
 from metricmix.validation import as_float_array
 
@@ -189,7 +187,7 @@ def sparsest_cut(
     """
     return solve(
         SparsestCutLP,
-        check_network(read_weighted_graph(graph, nodes), demand),
+        lambda: check_network(read_weighted_graph(graph, nodes), demand),
         tol=tol,
         trials=trials,
         moves=moves,
@@ -262,6 +260,13 @@ class SparsestCutState(RelaxationState):
     def residual(self) -> float:
         """The residual of the last step."""
         return math.inf if self.flow is None else self.flow.restarts.residual
+
+    def is_whole(self) -> bool:
+        """Return whether every path has a flow."""
+        if self.flow is None:
+            return False
+        parts = zip(self.flow.paths, self.flow.flows, strict=True)
+        return all(len(paths.starts) == 1 + flows.shape[1] for paths, flows in parts)
 
 
 class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCut]):
@@ -336,19 +341,11 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
         """Return the bound of the flow so far."""
         return 0.0 if state.flow is None else self.congestion(state.flow)[1]
 
-    def gap(self, cost: float, bound: float) -> float:
-        """Return the gap relative to the cost."""
-        return relative_gap(cost, bound)
-
     def round(
         self, lengths: Floats, rng: np.random.Generator, *, trials: int, moves: bool
     ) -> tuple[Ints, float]:
         """Return a cut and its ratio."""
         return round_sparse_cut(self.graph, lengths, self.pool, trials=trials, moves=moves, rng=rng)
-
-    def lengths_of(self, labels: Ints) -> Floats:
-        """Return 1 for the edges cut, 0 for the others."""
-        return separation(self.graph.ends, labels)
 
     def result(self, **fields: Any) -> SparsestCut:
         """Return the result, with the lengths scaled to cost `lp_objective`."""

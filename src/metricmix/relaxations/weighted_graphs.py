@@ -11,7 +11,7 @@ from metricmix.dissimilarity.graphs import EdgeList, Graph, read_edges
 from metricmix.exceptions import InputError
 from metricmix.relaxations.graph_search import Adjacency, PairWeights
 from metricmix.typing import AnyArray, Floats, Ints
-from metricmix.validation import check_choice, check_number
+from metricmix.validation import check_choice, check_number, unmasked
 
 __all__ = [
     "LARGEST",
@@ -52,6 +52,7 @@ def read_pairs(graph: Any, nodes: Any) -> EdgeList:
     InputError
         If two entries give a pair different weights, or a weight is not finite.
     """
+    graph = unmasked(graph)
     if isinstance(graph, Graph):
         if graph.weighted:
             raise InputError(

@@ -16,12 +16,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from metricmix.atomic import replacing
-from metricmix.exceptions import CheckpointError, warn_caller
+from metricmix.exceptions import CheckpointError, array_file_errors, warn_caller
 from metricmix.solvers.result import Trace
 from metricmix.typing import AnyArray
 
@@ -204,7 +203,9 @@ def read_checkpoint(
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT or not header.keys() >= {"fingerprint", *keys}:
             raise KeyError
-    except (OSError, KeyError, TypeError, AttributeError, ValueError, EOFError, BadZipFile):
+    except OSError:
+        raise damaged(path) from None
+    except array_file_errors():
         raise damaged(path) from None
     if header["fingerprint"] != fingerprint:
         raise CheckpointError(

@@ -34,7 +34,7 @@ from metricmix.solvers.loop import Certificate, Outcome
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.quadratic_program import Quadratic, QuadraticProgram, quadratic_of
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import IterativeSolver
+from metricmix.solvers.weight_solver import FEW_TERMS, IterativeSolver
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
 
@@ -274,6 +274,31 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
             has_interior=self.has_interior(state),
             violation=self.problem.violation(state.incumbent),
         )
+
+    def quick_result(self, outcome: Outcome) -> SolveResult:
+        """Return the best metric so far, with both bounds, but without its violation.
+
+        If none is known, weights 0 are feasible, except on the simplex: then the start is returned.
+        """
+        state = outcome.state
+        found = super().quick_result(outcome)
+        if found.objective_kind != "sampled":
+            return replace(
+                found,
+                lower_bound=state.lower,
+                gap=self.gap(state),
+                has_interior=self.has_interior(state),
+            )
+        if self.problem.constraint != "simplex":
+            nothing = np.zeros(len(self.start))
+            few = np.random.default_rng(0).integers(self.problem.n_terms, size=FEW_TERMS)
+            found = replace(
+                found,
+                objective=self.problem.estimate(nothing, few),
+                mixture=self.problem.mixture(nothing),
+                violation=0.0,
+            )
+        return replace(found, lower_bound=-np.inf, gap=np.inf)
 
     def gap(self, state: CuttingPlaneState) -> float:
         """Return how far from the optimum the best metric may be, relative to it."""

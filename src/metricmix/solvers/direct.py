@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.memory import check_fits
@@ -334,7 +335,9 @@ class TrustConstr(SingleCallSolver):
         if model.constraint == "simplex":
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
-        with warnings.catch_warnings():  # where a step changes nothing, its Hessian stays as it is
+        # Several BLAS threads make its many small products slower, most of all on a busy machine.
+        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+            # Where a step changes nothing, its Hessian stays as it is.
             warnings.filterwarnings("ignore", message="delta_grad == 0.0")
             found = minimize(
                 model.value_and_gradient,

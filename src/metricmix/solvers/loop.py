@@ -20,6 +20,14 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from metricmix.exceptions import InputError, is_interruption
+from metricmix.kernels.threads import (
+    Deadline,
+    TimeUp,
+    stop_after,
+    time_is_up,
+    time_left,
+    use_deadline,
+)
 from metricmix.solvers.checkpoint import Checkpoint, Run
 from metricmix.solvers.result import Status, Trace
 from metricmix.typing import Floats
@@ -32,11 +40,13 @@ __all__ = [
     "RunOptions",
     "Solver",
     "check_run_options",
+    "finish",
     "progress_bar",
     "run",
 ]
 
 State = TypeVar("State")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,9 @@ class RunOptions(TypedDict, total=False):
     max_iter : int, optional
         Iterations; the default depends on the solver.
     time_limit : float, optional
-        Seconds from now after which to stop with the best so far; a resumed run has them anew.
+        Seconds after which to stop with the best so far, from the call on; a resumed run has them
+        anew. Solvers read the clock inside iterations too: a call takes at most a tenth and a
+        second longer. The first call in a process may also load or compile code.
     check_every : int, optional
         Iterations between two checks: a trace entry, the callback, the tests for stopping.
         Default: about 100 checks for stochastic solvers, else every iteration.
@@ -172,7 +184,9 @@ class Solver(ABC, Generic[State]):
     def step(self, state: State, iteration: int, rng: np.random.Generator) -> State:
         """Return the next state, a pure function of this one and the random numbers drawn.
 
-        It may reuse the arrays of `state`, if an interruption leaves them as they were.
+        It may reuse the arrays of `state`, if an interruption leaves them as they were. Where it
+        may take long, it calls :func:`~metricmix.kernels.threads.check_time` several times a
+        second, as parallel loops do before each task.
         """
 
     @abstractmethod
@@ -206,13 +220,28 @@ class Solver(ABC, Generic[State]):
 
 @dataclass
 class Outcome:
-    """How the loop ended: the state to use, and its objective."""
+    """How the loop ended: the state to use, and its objective.
+
+    The state is None, and the objective infinite, if there was no time for an initial state.
+    """
 
     state: Any
     objective: float
     status: Status
     n_iter: int
     trace: Trace
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether there is a state whose objective was evaluated."""
+        return self.state is not None and (
+            len(self.trace) > 0 or self.status not in (Status.TIME_LIMIT, Status.INTERRUPTED)
+        )
+
+    @classmethod
+    def cut_short(cls) -> Outcome:
+        """Return the outcome where there was not even time to set up the solver."""
+        return cls(None, math.inf, Status.TIME_LIMIT, 0, Trace())
 
 
 def run(
@@ -237,22 +266,33 @@ def run(
         See :class:`RunOptions`.
     """
     check_run_options(options)
-    max_iter, time_limit = options.get("max_iter"), options.get("time_limit")
+    max_iter = options.get("max_iter")
     max_iter = solver.default_max_iter if max_iter is None else max_iter
     check_every = options.get("check_every") or solver.default_check_every(max_iter)
     callback, path = options.get("callback"), options.get("checkpoint")
     # The digest of a large stack takes a while.
     file = None if path is None else Checkpoint(path, f"{solver.fingerprint()} {seed}")
     resumed = file is not None and file.exists()
-    current = file.read(solver.state_type, rng) if file and resumed else Run(state=solver.init(rng))
-    now = time.perf_counter()
-    started = now - current.seconds
-    deadline = math.inf if time_limit is None else now + time_limit
+    current = file.read(solver.state_type, rng) if file and resumed else Run(state=None)
+    started = time.perf_counter() - current.seconds
     status: Status | None = None
     before_step: Any = None
-    with progress_bar(options.get("verbose", False), max_iter) as show:
+
+    def due(iteration: int) -> bool:
+        return iteration % check_every == 0 or iteration == max_iter
+
+    with (
+        progress_bar(options.get("verbose", False), max_iter) as show,
+        stop_after(options.get("time_limit")),
+    ):
         try:
-            status = solver.status(current.state) if resumed else look(solver, current, callback)
+            if not resumed:
+                current.state = solver.init(rng)
+            # The state of a checkpoint has been looked at, unless the interruption came just then.
+            if current.iteration in current.trace.iteration[-1:] or not due(current.iteration):
+                status = solver.status(current.state)
+            else:
+                status = look(solver, current, callback)
             while status is None:
                 if current.iteration >= max_iter:
                     status = Status.MAX_ITER if solver.tests_convergence else Status.COMPLETED
@@ -269,17 +309,17 @@ def run(
                     status = Status.DIVERGED
                     break
                 current.seconds = time.perf_counter() - started
-                if current.iteration % check_every == 0 or current.iteration == max_iter:
+                if due(current.iteration):
                     status = look(solver, current, callback)
                     show(current.iteration, current.trace.objective[-1])
                     if file and status is None:
                         file.write(current, rng)
-                if status is None and time.perf_counter() >= deadline:
+                if status is None and time_is_up():
                     status = Status.TIME_LIMIT
-        except (KeyboardInterrupt, SystemError) as error:
-            if not is_interruption(error):
+        except (KeyboardInterrupt, SystemError, TimeUp) as error:
+            if not (isinstance(error, TimeUp) or is_interruption(error)):
                 raise
-            status = Status.INTERRUPTED
+            status = Status.TIME_LIMIT if isinstance(error, TimeUp) else Status.INTERRUPTED
             if before_step is not None:  # the interrupted step is taken again after a resume
                 rng.bit_generator.state = before_step
     checked = len(current.trace) > 0
@@ -294,6 +334,37 @@ def run(
     elif checked:
         objective = current.trace.objective[-1]
     return Outcome(state, objective, status, current.iteration, current.trace)
+
+
+GRACE = 0.2
+"""Seconds to finish in, after a run that was cut short."""
+
+
+def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], T]) -> T:
+    """Return what `complete` makes of a run, or `otherwise`, if there is no time for that.
+
+    A run that was cut short has a moment left to finish, any other one the rest of its time and
+    that moment. `otherwise` has to be quick. If it is needed, the run has met its limit too.
+    """
+    rest = time_left()
+    if outcome.status is Status.INTERRUPTED:
+        rest = 0.0
+    elif outcome.status is Status.TIME_LIMIT:
+        rest = 0.0 if math.isinf(rest) else max(0.0, rest - GRACE)
+    end = time.perf_counter() + rest + GRACE
+    deadline = Deadline(end, end)
+    try:
+        with use_deadline(deadline):
+            return complete()
+    except (KeyboardInterrupt, SystemError, TimeUp) as error:
+        if not (isinstance(error, TimeUp) or is_interruption(error)):
+            raise
+        if not isinstance(error, TimeUp):
+            outcome.status = Status.INTERRUPTED
+        elif outcome.status is not Status.INTERRUPTED:
+            outcome.status = Status.TIME_LIMIT
+    with use_deadline(Deadline()):
+        return otherwise()
 
 
 def look(

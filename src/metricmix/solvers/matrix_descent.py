@@ -12,23 +12,29 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, Literal, NamedTuple, Unpack
+from functools import cached_property
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.mixing import length_of
+from metricmix.kernels.threads import TimeUp, check_time, stop_after
+from metricmix.metric import clip_to_metric
 from metricmix.mixture.edge_lengths import form_lengths, lengths_of
 from metricmix.mixture.linear import LINKS, link_code, link_derivative
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project
 from metricmix.paths.pair import bundle_paths
-from metricmix.solvers.loop import RunOptions, Solver, check_run_options, run
+from metricmix.solvers.loop import RunOptions, Solver, check_run_options, finish, run
 from metricmix.solvers.problem import PAIRS_AT_ONCE
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.stochastic import SCHEDULES, step_size
+from metricmix.solvers.weight_solver import FEW_TERMS
 from metricmix.typing import Floats, Indices
 from metricmix.validation import (
     check_choice,
@@ -39,6 +45,13 @@ from metricmix.validation import (
 )
 
 __all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges"]
+
+
+ROWS_AT_ONCE = 256
+"""Rows of a matrix between two looks at the clock."""
+
+RESERVE = 1.5
+"""Time kept to evaluate the result, as a multiple of the time that the start took."""
 
 
 @dataclass
@@ -53,7 +66,8 @@ class PathDescentState:
     w: Floats | None = field(default=None, metadata={"checkpoint": False})
 
 
-class MatrixProblem(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MatrixProblem:
     """An objective over the metric P(link(X)), and the X to start from."""
 
     objective: Objective
@@ -73,24 +87,50 @@ class MatrixProblem(NamedTuple):
         w = np.empty_like(X)
         block = X[None].view()
         block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
-        form_lengths(block, np.ones(1), self.beta, link_code(self.link), 0, w)
+        for low in range(0, self.n, ROWS_AT_ONCE):
+            check_time()
+            rows = w[low : low + ROWS_AT_ONCE]
+            form_lengths(block, np.ones(1), self.beta, link_code(self.link), low, rows)
         return w
 
     def metric(self, w: Floats) -> Floats:
         """Return P(w)."""
+        check_time()
         return project(w, directed=self.directed, n_jobs=self.n_jobs)
 
     def value(self, X: Floats, d: Floats) -> float:
         """Return the objective over all terms at X, whose metric is d."""
-        objective, total = self.objective, 0.0
-        n_terms = objective.n_terms(self.n)
+        total, n_terms = 0.0, self.objective.n_terms(self.n)
         for start in range(0, n_terms, PAIRS_AT_ONCE):
-            terms = np.arange(start, min(n_terms, start + PAIRS_AT_ONCE))
-            i, j = objective.pairs(terms, self.n)
-            value, _ = objective.evaluate(terms, d[i, j], self.n)
-            ridge = objective.rho * np.where(i == j, 0.0, X[i, j] ** 2).mean(axis=1)
-            total += float((value + ridge) @ objective.probabilities(terms, self.n))
+            check_time()
+            values, p = self.terms(X, d, np.arange(start, min(n_terms, start + PAIRS_AT_ONCE)))
+            total += float(values @ p)
         return total
+
+    def estimate(self, X: Floats, d: Floats) -> float:
+        """Return the mean of a few terms."""
+        n_terms = self.objective.n_terms(self.n)
+        few = np.random.default_rng(0).integers(n_terms, size=FEW_TERMS)
+        values, p = self.terms(X, d, few)
+        return float(values @ p / p.sum())
+
+    def terms(self, X: Floats, d: Floats, terms: Indices) -> tuple[Floats, Floats]:
+        """Return the values of terms, ridge included, and their probabilities."""
+        objective = self.objective
+        i, j = objective.pairs(terms, self.n)
+        value, _ = objective.evaluate(terms, d[i, j], self.n)
+        ridge = objective.rho * np.where(i == j, 0.0, X[i, j] ** 2).mean(axis=1)
+        return value + ridge, objective.probabilities(terms, self.n)
+
+    @cached_property
+    def start_lengths(self) -> Floats:
+        """The edge lengths of X0."""
+        return self.edge_lengths(self.X0)
+
+    @cached_property
+    def start_value(self) -> float:
+        """The objective at X0."""
+        return self.value(self.X0, self.metric(self.start_lengths))
 
     def fingerprint(self) -> str:
         """Return a digest of the problem."""
@@ -208,8 +248,8 @@ class PathDescent(Solver[PathDescentState]):
     def check(self, state: PathDescentState) -> tuple[PathDescentState, float]:
         """Return the mean of the terms drawn since the last check."""
         if state.count == 0:
-            w = self.problem.edge_lengths(state.X)
-            return replace(state, w=w), self.problem.value(state.X, self.problem.metric(w))
+            problem = self.problem
+            return replace(state, w=problem.start_lengths.copy()), problem.start_value
         objective = state.seen / state.count
         state = replace(state, seen=0.0, count=0)
         improved = objective < state.best - (self.tol or 0.0) * abs(state.best)
@@ -272,23 +312,51 @@ def descend_along_paths(
     Returns
     -------
     SolveResult
-        With `metric`, a metric to rounding, and the exact `objective` at it.
+        With `metric`, a metric to rounding, and the exact `objective` at it. If there is no time
+        for the shortest paths of the last X (after Ctrl-C, with thousands of items), the metric is
+        :func:`~metricmix.metric.clip_to_metric` of its edge lengths, with an estimate of the
+        objective; a checkpoint keeps X.
     """
     check_run_options(options)
-    check_objective(objective)
+    check_objective(objective, of_weights=False)
     rng, seed = check_random_state(random_state)
-    X = check_square(
-        X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
-    ).astype(np.float64)
-    objective.check(len(X))
-    check_number(beta, name="beta", low=0, open_low=True)
-    check_choice(link, LINKS, name="link")
-    problem = MatrixProblem(objective, X, directed, link, beta, n_jobs)
-    outcome = run((solver or PathDescent()).bind(problem), rng, seed=seed, **options)
-    X = outcome.state.X
-    metric = problem.metric(problem.edge_lengths(X))
+    limit = options.get("time_limit")
+    with stop_after(limit):
+        X = check_square(
+            X0, name="X0", directed=directed, allow_negative=True, require_zero_diagonal=False
+        ).astype(np.float64)
+        objective.check(len(X))
+        check_number(beta, name="beta", low=0, open_low=True)
+        check_choice(link, LINKS, name="link")
+        problem = MatrixProblem(objective, X, directed, link, beta, n_jobs)
+        bound = (solver or PathDescent()).bind(problem)
+        if limit is not None:  # the result takes as long to evaluate as the start
+            started = time.perf_counter()
+            with suppress(TimeUp):
+                problem.start_value  # noqa: B018 (cached)
+            options["time_limit"] = max(0.0, limit - RESERVE * (time.perf_counter() - started))
+        outcome = run(bound, rng, seed=seed, **options)
+        state = outcome.state
+        X = problem.X0 if state is None else state.X
+
+        def lengths() -> Floats:
+            if outcome.n_iter == 0:
+                return problem.start_lengths
+            known: Floats | None = state.w
+            return problem.edge_lengths(X) if known is None else known
+
+        def evaluated() -> tuple[Floats, float, str]:
+            metric = problem.metric(lengths())
+            return metric, problem.value(X, metric), "exact"
+
+        def clipped() -> tuple[Floats, float, str]:
+            metric = clip_to_metric(lengths())
+            return metric, problem.estimate(X, metric), "sampled"
+
+        metric, value, kind = finish(outcome, evaluated, clipped)
     return SolveResult(
-        objective=problem.value(X, metric),
+        objective=value,
+        objective_kind=kind,
         status=outcome.status,
         n_iter=outcome.n_iter,
         trace=outcome.trace,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import stop_after
 from metricmix.mixture.linear import LINKS, Mixture
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.cutting_plane import CuttingPlane
@@ -42,20 +43,20 @@ def minimize(
     start: Mixture | ArrayLike | None = None,
     constraint: str | None = None,
     projection: bool = True,
-    centre: Mixture | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     **options: Unpack[RunOptions],
 ) -> SolveResult:
     r"""Learn the weights of a mixture of dissimilarities.
 
-    .. math:: \min_{\alpha \in C} \; \sum_t p_t \, g_t(d(\alpha)) + \rho \lVert\alpha\rVert^2,
+    .. math:: \min_{\alpha \in C} \; \sum_t p_t \, g_t(d(\alpha)) + \rho \lVert\alpha - c\rVert^2,
               \qquad d = P\Big(\mathrm{link}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
 
     Parameters
     ----------
     objective : Objective
-        What to minimise: see :mod:`metricmix.objectives`.
+        What to minimise: see :mod:`metricmix.objectives`. The centre c of its ridge is 0, or that
+        of :meth:`Objective.centred <metricmix.objectives.Objective.centred>`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
     method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"} or solver
@@ -87,9 +88,6 @@ def minimize(
         Whether the objective is that of the metric d = P(w). If False it is that of the edge
         lengths w: only the pairs that it looks at are needed, so that a few hundred labels among
         many thousands of items take milliseconds; see :mod:`metricmix.solvers.problem`.
-    centre : Mixture or array of R weights, optional
-        Centre of the ridge, :math:`\rho \lVert\alpha - c\rVert^2`; default 0, as in the paper.
-        Equal weights are a good centre where there is little to learn from.
     random_state : int or Generator, optional
         Seed; the same seed gives the same result, bit for bit, on one machine.
     n_jobs : int, optional
@@ -133,40 +131,41 @@ def minimize(
         solver = METHODS[check_choice(method, tuple(METHODS), name="method")]()
     refuse_settings(solver, options)
     check_run_options(options)
-    check_objective(objective)
-    rng, seed = check_random_state(random_state)
-    if not isinstance(stack, DissimilarityStack):
-        stack = DissimilarityStack(stack)
-    objective.check(stack.n_items)
-    like = start if isinstance(start, Mixture) else Mixture([1.0])
-    if solver.linear:
-        asked = like.link if link is None and like is start else link
-        if asked not in (None, "identity"):
+    with stop_after(options.get("time_limit")):
+        check_objective(objective)
+        rng, seed = check_random_state(random_state)
+        if not isinstance(stack, DissimilarityStack):
+            stack = DissimilarityStack(stack)
+        objective.check(stack.n_items)
+        like = start if isinstance(start, Mixture) else Mixture([1.0])
+        if solver.linear:
+            asked = like.link if link is None and like is start else link
+            if asked not in (None, "identity"):
+                raise InputError(
+                    f"method={solver.method!r} takes the mixture itself for the metric, "
+                    f"link='identity', got {asked!r}",
+                    argument="link",
+                    remedy="methods 'full' and 'stochastic' take it",
+                )
+            link = "identity"
+        if start is not None and not solver.takes_start:
             raise InputError(
-                f"method={solver.method!r} takes the mixture itself for the metric, "
-                f"link='identity', got {asked!r}",
-                argument="link",
-                remedy="methods 'full' and 'stochastic' take it",
+                f"not an argument of method={solver.method!r}, which is one call to a solver",
+                argument="start",
             )
-        link = "identity"
-    if start is not None and not solver.takes_start:
-        raise InputError(
-            f"not an argument of method={solver.method!r}, which is one call to a solver",
-            argument="start",
+        model = LinearModel if solver.linear else Problem if projection else UnprojectedProblem
+        problem = model(
+            objective,
+            stack,
+            check_choice(link or like.link, LINKS, name="link"),
+            check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
+            check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
+            n_jobs,
+            None if objective.centre is None else weights_on(stack, objective.centre),
         )
-    model = LinearModel if solver.linear else Problem if projection else UnprojectedProblem
-    problem = model(
-        objective,
-        stack,
-        check_choice(link or like.link, LINKS, name="link"),
-        check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
-        check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
-        n_jobs,
-        None if centre is None else weights_on(stack, centre),
-    )
-    equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
-    bound = solver.bind(problem, equal if start is None else weights_on(stack, start))
-    return bound.solve(rng, seed, **options)
+        equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
+        bound = solver.bind(problem, equal if start is None else weights_on(stack, start))
+        return bound.solve(rng, seed, **options)
 
 
 def solver_from_options(

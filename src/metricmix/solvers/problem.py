@@ -23,7 +23,7 @@ import numpy as np
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
 from metricmix.mixture.linear import Mixture, link, link_derivative
 from metricmix.objectives.base import Objective
@@ -217,6 +217,7 @@ class Problem:
         pairs_per_term = self.objective.pairs(np.arange(1), self.n)[0].shape[1]
         step = max(1, PAIRS_AT_ONCE // pairs_per_term)
         for start in range(0, self.n_terms, step):
+            check_time()
             yield np.arange(start, min(self.n_terms, start + step))
 
     @cached_property
@@ -359,6 +360,7 @@ class UnprojectedProblem(Problem):
             )
         value, gradient = self.ridge(weights), self.ridge_gradient(weights)
         for terms, sources in self.stored_sources or self._with_sources():
+            check_time()
             p = self.objective.probabilities(terms, self.n)
             part, slope = self._evaluate(weights, terms, sources, p)
             value, gradient = value + part, gradient + slope
@@ -383,7 +385,9 @@ class UnprojectedProblem(Problem):
     def _values(self, terms: Indices) -> AnyArray:
         """Return the scaled sources at the pairs of the terms, (R, pairs)."""
         i, j = self.objective.pairs(terms, self.n)
+        check_time()
         raw = self.stack.raw_pairs(i.ravel(), j.ravel())
+        check_time()
         return np.asarray(raw / self.stack.scales[:, None])
 
     @cached_property

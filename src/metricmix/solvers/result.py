@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["SolveResult", "Status", "Trace", "relative_gap"]
 
 
-def relative_gap(objective: float, lower_bound: float, rounding: float = 0.0) -> float:
-    """Return (objective - lower_bound) / objective, and 0 if objective <= rounding."""
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """Return (objective - lower_bound) / objective, and 0 if the objective is 0."""
     room = max(0.0, objective - lower_bound)
-    return 0.0 if room == 0.0 or objective <= rounding else room / objective
+    return 0.0 if room == 0.0 or objective <= 0.0 else room / objective
 
 
 class Status(Enum):
@@ -113,8 +113,9 @@ class SolveResult:
         Value at the result.
     objective_kind : str
         ``"exact"`` (over all terms), ``"soft"`` (the same, over soft distances), ``"unprojected"``
-        (over edge lengths), ``"held-out"`` (over the validation terms) or ``"running mean"`` (of
-        the terms drawn since the last check).
+        (over edge lengths), ``"held-out"`` (over the validation terms), ``"running mean"`` (of
+        the terms drawn since the last check) or ``"sampled"`` (of a few terms at the start: the
+        time was up before all could be evaluated).
     status, message : Status, str
         Why the solver stopped, and the same in words, with what to try next.
     n_iter : int
@@ -130,7 +131,7 @@ class SolveResult:
         Whether some weights satisfy all triangle inequalities strictly, where a solver tests it.
     violation : float
         Where the mixture itself is the metric: the largest violation of the metric axioms, as a
-        share of its largest entry.
+        share of its largest entry; None if the time was up before it could be computed.
     seconds : dict
         Time by part, where a solver reports it: "assembly" of the constraints, "solve".
     advice : class variable, mapping of Status to str

@@ -21,7 +21,7 @@ from metricmix.exceptions import InputError
 from metricmix.solvers.loop import Outcome
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import IterativeSolver
+from metricmix.solvers.weight_solver import FEW_TERMS, IterativeSolver
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
@@ -260,7 +260,7 @@ class Stochastic(IterativeSolver[StochasticState]):
         weights = self.weights(state)
         if self.n_validation == 0:
             if state.count == 0:  # nothing drawn yet: look at a few terms, the same ones every time
-                few = np.random.default_rng(0).integers(self.problem.n_terms, size=64)
+                few = np.random.default_rng(0).integers(self.problem.n_terms, size=FEW_TERMS)
                 return state, self.problem.estimate(weights, few)
             objective = state.seen / state.count + self.problem.ridge(weights)
             return replace(state, seen=0.0, count=0), objective

@@ -5,19 +5,23 @@ from __future__ import annotations
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 
-from metricmix.solvers.loop import Outcome, RunOptions, Solver, run
-from metricmix.solvers.problem import Problem
+from metricmix.kernels.threads import TimeUp
+from metricmix.solvers.loop import Outcome, RunOptions, Solver, finish, run
+from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
 
 __all__ = ["IterativeSolver", "WeightSolver"]
 
 State = TypeVar("State")
+
+FEW_TERMS = 64
+"""Terms of an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,9 @@ class IterativeSolver(WeightSolver, Solver[State]):
         self, rng: np.random.Generator, seed: int | None = None, **options: Unpack[RunOptions]
     ) -> SolveResult:
         """Run the loop."""
-        return self.result(run(self, rng, seed=seed, **options)).warn_unless_converged()
+        outcome = run(self, rng, seed=seed, **options)
+        found = finish(outcome, lambda: self.result(outcome), lambda: self.quick_result(outcome))
+        return replace(found, status=outcome.status).warn_unless_converged()
 
     @abstractmethod
     def weights(self, state: State) -> Floats:
@@ -77,7 +83,15 @@ class IterativeSolver(WeightSolver, Solver[State]):
         return self.problem.kind
 
     def result(self, outcome: Outcome) -> SolveResult:
-        """Return what the loop found."""
+        """Return what the loop found.
+
+        Raises
+        ------
+        TimeUp
+            If nothing has been evaluated.
+        """
+        if not outcome.evaluated:
+            raise TimeUp
         return SolveResult(
             objective=outcome.objective,
             objective_kind=self.objective_kind,
@@ -85,6 +99,25 @@ class IterativeSolver(WeightSolver, Solver[State]):
             n_iter=outcome.n_iter,
             trace=outcome.trace,
             mixture=self.problem.mixture(self.weights(outcome.state)),
+        )
+
+    def quick_result(self, outcome: Outcome) -> SolveResult:
+        """Return what the loop found, where there is no time to evaluate it.
+
+        If not even the start was evaluated, its objective is the mean of a few terms.
+        """
+        if outcome.evaluated:
+            return IterativeSolver.result(self, outcome)
+        problem = self.problem
+        few = np.random.default_rng(0).integers(problem.n_terms, size=FEW_TERMS)
+        weights = project_weights(self.start, problem.constraint)
+        return SolveResult(
+            objective=problem.estimate(weights, few),
+            objective_kind="sampled",
+            status=outcome.status,
+            n_iter=outcome.n_iter,
+            trace=outcome.trace,
+            mixture=problem.mixture(weights),
         )
 
     def fingerprint(self) -> str:

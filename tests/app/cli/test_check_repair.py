@@ -44,6 +44,7 @@ CHECK_KEYS = {
     "blame",
 }
 REPAIR_KEYS = {
+    "filled_entries",
     "file",
     "out",
     "norm",
@@ -444,6 +445,17 @@ def test_repair_leaves_a_metric_alone(good: Path, tmp_path: Path) -> None:
     )
 
 
+def test_repair_counts_changes_of_small_entries(tmp_path: Path) -> None:
+    """An entry that is halved has changed, however large others are."""
+    b = 1e9
+    d = np.array([[0, 2, 0.5, b], [2, 0, 0.5, b], [0.5, 0.5, 0, b], [b, b, b, 0]])
+    np.save(tmp_path / "wide.npy", d)
+    out = tmp_path / "out.npy"
+    result = call("repair", tmp_path / "wide.npy", "-o", out, "--norm", "decrease")
+    assert "1 of 6 entries changed, by 1 on average: 1 lowered, 0 raised" in result.output
+    assert "from 2 to 1" in result.output
+
+
 def test_repair_json(bad: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     result = call("repair", bad, "-o", out, "--json")
@@ -471,7 +483,37 @@ def test_repair_fills_what_is_missing(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "none of 188 entries changed" in result.output
     assert "unknown entries filled: 2" in result.output
-    assert is_metric(read_matrix(tmp_path / "out.csv").values)
+    metric = read_matrix(tmp_path / "out.csv").values
+    assert is_metric(metric)
+    for i, j in ((3, 5), (0, 19)):
+        listed = rf"{NAMES[i]} – {NAMES[j]}: (\S+), allowed from (\S+) to (\S+)"
+        found = re.search(listed, result.output)
+        assert found is not None
+        value, low, high = map(float, found.groups())
+        assert low < value < high
+        assert value == pytest.approx(metric[i, j], rel=1e-5)
+        assert value == pytest.approx((low + high) / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf", "decrease", "increase"])
+def test_repair_of_one_empty_cell(norm: str, tmp_path: Path) -> None:
+    """Two items that nobody compared do not become identical."""
+    (tmp_path / "cell.csv").write_text(",a,b,c\na,0,1,\nb,1,0,1\nc,,1,0\n")
+    out = tmp_path / "out.csv"
+    result = call("repair", tmp_path / "cell.csv", "-o", out, "--norm", norm, "--json")
+    assert result.exit_code == 0
+    assert read_matrix(out).values[0].tolist() == [0, 1, 1]
+    (entry,) = json.loads(result.output)["filled_entries"]
+    assert entry == {"items": ["a", "c"], "value": 1.0, "allowed": [0.0, 2.0]}
+
+
+def test_repair_lists_few_filled_entries(tmp_path: Path) -> None:
+    d = points(20)
+    d[0, 2:9] = d[2:9, 0] = np.nan
+    write_matrix(tmp_path / "holes.npy", d)
+    result = call("repair", tmp_path / "holes.npy", "-o", tmp_path / "out.npy")
+    assert result.output.count("allowed from") == 5
+    assert "these have the widest range of 7; --json lists all" in result.output
 
 
 @pytest.mark.parametrize(
@@ -709,7 +751,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("later", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize(
+    "later",
+    [pytest.param(0.5, marks=pytest.mark.slow), 1.5, pytest.param(3.0, marks=pytest.mark.slow)],
+)
 def test_interrupted_at_any_time(later: float, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", random_matrix(400))
     out = tmp_path / "out.npy"
@@ -742,36 +787,37 @@ def test_interrupted_at_any_time(later: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_progress_on_a_terminal(quiet: bool, hard: Path, tmp_path: Path) -> None:
+def test_progress_on_a_terminal(
+    quiet: bool,
+    hard: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ours, theirs = pty.openpty()
     more = ("--quiet",) if quiet else ()
-    done = subprocess.run(
-        [sys.executable, "-m", "metricmix", "repair", hard, "-o", tmp_path / "out.npy", *more],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm"},
-    )
-    os.set_blocking(ours, False)
-    try:
-        shown = os.read(ours, 100_000)
-    except BlockingIOError:
-        shown = b""
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with pytest.raises(SystemExit) as left:
+            main(["repair", str(hard), "-o", str(tmp_path / "out.npy"), *more])
+        os.set_blocking(ours, False)
+        try:
+            shown = os.read(ours, 100_000)
+        except BlockingIOError:
+            shown = b""
     os.close(ours)
-    os.close(theirs)
-    assert done.returncode == 0
+    printed = capsys.readouterr().out
+    assert left.value.code == 0
     assert (b"gap" in shown) == (not quiet)
-    assert (done.stdout == b"") == quiet
-    assert b"round" not in done.stdout
+    assert (printed == "") == quiet
+    assert "round" not in printed
 
 
-def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "metricmix", "repair", hard, "-o", tmp_path / "out.npy", "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "FORCE_COLOR": "1"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = call("repair", hard, "-o", tmp_path / "out.npy", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert set(json.loads(done.stdout)) == REPAIR_KEYS
 
 

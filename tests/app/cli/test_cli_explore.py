@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -33,80 +34,101 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture
-def started() -> Iterator[Callable[..., tuple[Any, str]]]:
-    running = []
-
-    def start(*arguments: str) -> tuple[Any, str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "metricmix", "explore", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        running.append(process)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
 def fetched(address: str) -> str:
     with urllib.request.urlopen(address, timeout=30) as answer:
         return str(answer.read().decode())
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_serves_until_it_is_asked_to_end(
-    started: Callable[..., tuple[Any, str]], folder: Path, how: signal.Signals
-) -> None:
-    process, address = started(str(folder))
-    assert address.startswith("http://127.0.0.1:")
-    assert "The page of the fit" in fetched(address)
-    assert '"nodes"' in fetched(f"{address}path/0/1")
-    process.send_signal(how)
-    out, err = process.communicate(timeout=60)
+def test_serves_until_it_is_asked_to_end(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "metricmix", "explore", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        assert "The page of the fit" in fetched(address)
+        assert '"nodes"' in fetched(f"{address}path/0/1")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 0
     assert out == ""
     assert err.splitlines() == ["serving until Ctrl-C", "stopped"]
 
 
+@dataclass
+class Served:
+    """What a command served, printed to both streams, until Ctrl-C."""
+
+    address: str
+    page: str
+    out: str
+    err: str
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Served]:
+    """Run the command with a browser that reads the page and sends a signal."""
+
+    def serve(*arguments: str, how: signal.Signals = signal.SIGINT) -> Served:
+        seen = []
+
+        def browse(address: str) -> None:
+            seen.append((address, fetched(address)))
+            signal.raise_signal(how)
+
+        monkeypatch.setattr(click, "launch", browse)
+        monkeypatch.setattr(os, "_exit", sys.exit)  # the command ends its process at once
+        done = CliRunner().invoke(main, ["explore", "--open", *arguments])
+        assert done.exit_code == 0, done.output
+        return Served(*seen[0], done.stdout, done.stderr)
+
+    return serve
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_address_is_printed_and_opened(
+    served: Callable[..., Served], folder: Path, how: signal.Signals
+) -> None:
+    done = served(str(folder), how=how)
+    assert done.out == f"{done.address}\n"
+    assert "The page of the fit" in done.page
+    assert done.err.splitlines() == ["serving until Ctrl-C", "stopped"]
+
+
 def test_a_model_without_a_page_gets_one(
-    started: Callable[..., tuple[Any, str]], folder: Path, tmp_path: Path
+    served: Callable[..., Served], folder: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "flowers.mm"
     os.link(folder / "model.mm", file)
-    process, address = started(str(file), "--quiet")
-    assert "<title>flowers</title>" in fetched(address)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "", "")
+    done = served(str(file), "--quiet")
+    assert "<title>flowers</title>" in done.page
+    assert done.err == ""
 
 
 @pytest.mark.parametrize("page", ["<html>No page of the fit</html>", ""])
 def test_the_page_of_another_model_is_not_served(
-    started: Callable[..., tuple[Any, str]], folder: Path, tmp_path: Path, page: str
+    served: Callable[..., Served], folder: Path, tmp_path: Path, page: str
 ) -> None:
     os.link(folder / "model.mm", tmp_path / "model.mm")
     deep = (folder / "report.html").read_text(encoding="utf-8")
     deep = deep.replace('"ids":', "[" * 10**6 + '"ids":', 1).replace("The page", "No page")
     (tmp_path / "report.html").write_text(page or deep, encoding="utf-8")
-    process, address = started(str(tmp_path))
-    assert "No page of the fit" not in fetched(address)
-    process.send_signal(signal.SIGTERM)
-    assert "not the page of this model" in process.communicate(timeout=60)[1]
+    done = served(str(tmp_path))
+    assert "No page of the fit" not in done.page
+    assert "not the page of this model" in done.err
 
 
-def test_a_network_address_is_warned_of(
-    started: Callable[..., tuple[Any, str]], folder: Path
-) -> None:
-    process, address = started(str(folder), "--host", "0.0.0.0", "-q")
-    assert address.startswith("http://0.0.0.0:")
-    process.send_signal(signal.SIGTERM)
-    assert "anybody on the network can read" in process.communicate(timeout=60)[1]
+def test_a_network_address_is_warned_of(served: Callable[..., Served], folder: Path) -> None:
+    done = served(str(folder), "--host", "0.0.0.0", "-q")
+    assert done.address.startswith("http://0.0.0.0:")
+    assert "anybody on the network can read" in done.err
 
 
 def refused(*arguments: str) -> str:

@@ -572,7 +572,9 @@ def start(folder: Path, **options) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "metricmix", *words], cwd=folder, **options)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_an_interruption_leaves_nothing(folder, number) -> None:
     before = sorted(os.listdir(folder))
     process = start(folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -111,8 +111,11 @@ def test_graph_files_say_their_direction(tmp_path: Path, kind, directed) -> None
     assert read_edge_file(file, weight="ignore", directed=True).directed is directed
 
 
+UNKNOWN = "<?xml version='1.0' encoding='nonsense'?>\n<graphml></graphml>"
+
+
 @pytest.mark.parametrize("kind", ["graphml", "gexf"])
-@pytest.mark.parametrize("content", ["", "a,b\n", "<html></html>", "<graphml><graph>"])
+@pytest.mark.parametrize("content", ["", "a,b\n", "<html></html>", "<graphml><graph>", UNKNOWN])
 def test_graph_files_that_are_none(write, kind, content) -> None:
     with pytest.raises(TableFileError, match=f"expected a {kind} file, but"):
         read_edge_file(write(f"graph.{kind}", content))

@@ -221,6 +221,7 @@ def test_arrays_that_are_none(tmp_path):
     (tmp_path / "cut.npy").write_bytes(whole[:-8])
     (tmp_path / "header_only.npy").write_bytes(whole[:40])
     (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "no_header.npy").write_bytes(whole[:60] + bytes(60) + whole[120:])
     np.savez(tmp_path / "several.npz", x=D, y=D)
     np.savez(tmp_path / "none.npz", items=np.array(NAMES))
     np.savez(tmp_path / "names.npz", matrix=D, items=np.array(["a", "b"]))
@@ -246,6 +247,7 @@ def test_arrays_that_are_none(tmp_path):
         "infinite.npy": "found inf for 1, 2; NaN stands for an unknown entry",
         "cut.npy": "expected an npy file, found none, or a damaged one",
         "header_only.npy": "damaged",
+        "no_header.npy": "damaged",
         "empty.npy": "damaged",
         "several.npy": "damaged",
         "several.npz": "expected one array, or one called 'matrix', found 'x', 'y'",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
-import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -321,24 +322,28 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
                     title = run.source.resolve().stem
                     html = page_html(page_content(run.model, title=title, on_progress=on_progress))
-        with (
-            open_server(run.model, html, host, port) as server,
-            suppress(KeyboardInterrupt),  # which is how it ends
-        ):
-            if not is_loopback(host):
-                click.echo(
-                    f"warning: on {host}, anybody on the network can read the items of this model",
-                    err=True,
-                )
-            click.echo(server.address)
-            sys.stdout.flush()
+        with open_server(run.model, html, host, port) as server:
+            with suppress(KeyboardInterrupt):  # which is how it ends
+                if not is_loopback(host):
+                    click.echo(
+                        f"warning: on {host}, anybody on the network can read the items of this "
+                        "model",
+                        err=True,
+                    )
+                click.echo(server.address)
+                sys.stdout.flush()
+                if not quiet:
+                    click.echo("serving until Ctrl-C", err=True)
+                if browse:
+                    click.launch(server.address)
+                while True:  # a signal may reach another thread, which does not wake this one
+                    time.sleep(0.2)
             if not quiet:
-                click.echo("serving until Ctrl-C", err=True)
-            if browse:
-                click.launch(server.address)
-            threading.Event().wait()
-    if not quiet:
-        click.echo("stopped", err=True)
+                click.echo("stopped", err=True)
+            sys.stderr.flush()
+            # Nothing was written that could be incomplete. An orderly end of a thousand connections
+            # and of the interpreter takes seconds on a busy machine.
+            os._exit(0)
 
 
 def open_server(model: MetricMixtureClassifier, html: str, host: str, port: int) -> PageServer:

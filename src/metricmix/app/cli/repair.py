@@ -103,7 +103,8 @@ def repair(
     """Write the metric nearest to the matrix in FILE, with a proof of how near it is.
 
     FILE is npy, npz, csv, tsv (with or without names) or a PHYLIP distance file. Unknown entries
-    (empty cells, NA) are filled. Ctrl-C writes the best metric reached so far.
+    (empty cells, NA) get a value near the middle of what the triangle inequality allows. Ctrl-C
+    writes the best metric reached so far.
 
     Exit code 0: as near as asked; 1: a metric was written, but not proven to be so near; 2: nothing
     was written; 3: interrupted, the best metric so far was written; 130: interrupted before there
@@ -258,8 +259,11 @@ def gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[Progress], None] | No
 
 # -- output ------------------------------------------------------------------------------------
 
+MOST_FILLED = 5
+"""Filled entries that are listed; JSON lists all."""
+
 SEEN = 1e-6
-"""Changes up to this share of the largest entry are not counted."""
+"""Changes up to this share of the entry itself are not counted."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +325,17 @@ def print_repair(done: Repair) -> None:
         click.echo(f"  none of {changes['known']:,} entries changed")
     if changes["filled"]:
         click.echo(f"  unknown entries filled: {changes['filled']:,}")
+        widths = result.allowed[:, 1] - result.allowed[:, 0]
+        for f in widths.argsort(kind="stable")[::-1][:MOST_FILLED].tolist():
+            (i, j), (low, high) = result.filled[f], result.allowed[f]
+            click.echo(
+                f"    {name(i)} – {name(j)}: {result.metric[i, j]:.6g}, "
+                f"allowed from {low:.6g} to {high:.6g}"
+            )
+        if changes["filled"] > MOST_FILLED:
+            click.echo(
+                f"    these have the widest range of {changes['filled']:,}; --json lists all"
+            )
     click.echo(
         f"  {done.norm}: {result.objective:.6g}, and no metric has less than "
         f"{result.lower_bound:.6g} (gap {result.gap:.1g})"
@@ -342,7 +357,7 @@ def _changes(done: Repair) -> dict[str, Any]:
     known = upper & ~np.isnan(values)
     change = np.where(known, metric - np.nan_to_num(values), 0.0)
     apart = np.abs(change)
-    moved = apart > SEEN * float(np.nanmax(np.abs(values), initial=0.0))
+    moved = apart > SEEN * np.where(known, np.abs(values), 0.0)
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     total = float(apart.sum())
     by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)
@@ -366,6 +381,12 @@ def as_record(done: Repair) -> dict[str, Any]:
     pair = changes["most_changed"]
     changes["most_changed"] = None if pair is None else [name(k) for k in pair]
     changes["by_item"] = [{"item": name(k), "share": share} for k, share in changes["by_item"]]
+    values = result.metric[tuple(result.filled.T)]
+    columns = (result.filled.tolist(), values.tolist(), result.allowed.tolist())
+    filled = [
+        {"items": [name(i), name(j)], "value": value, "allowed": allowed}
+        for (i, j), value, allowed in zip(*columns, strict=True)
+    ]
     return {
         "file": str(done.file),
         "out": str(done.out),
@@ -378,4 +399,5 @@ def as_record(done: Repair) -> dict[str, Any]:
         "rounds": result.n_iter,
         "seconds": round(done.seconds, 3),
         **changes,
+        "filled_entries": filled,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.ingest.delimited_text import TextTable, file_errors, quoted, read_delimited
-from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.exceptions import (
+    InputError,
+    MissingPackageError,
+    TableFileError,
+    array_file_errors,
+)
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice
 
@@ -30,6 +34,8 @@ __all__ = [
 END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
 WEIGHT_COLUMNS = ("length", "similarity", "weight")
+MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What networkx may raise for malformed files, besides its own errors."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +241,7 @@ def read_networkx_file(
             graph = (
                 networkx.read_graphml(source) if kind == "graphml" else networkx.read_gexf(source)
             )
-        except (ParseError, networkx.NetworkXException, KeyError, ValueError, TypeError) as error:
+        except (ParseError, networkx.NetworkXException, *MALFORMED) as error:
             raise TableFileError(f"{source}: expected a {kind} file, but {error}") from None
     edges = list(graph.edges(data=True))
     name = weight_column or _weight_name({name for *_, data in edges for name in data}, weight)
@@ -272,7 +278,7 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
             if np.iscomplexobj(loaded):
                 raise ValueError("its numbers are complex")
             matrix = loaded.tocoo()
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        except array_file_errors() as error:
             raise TableFileError(
                 f"{source}: expected a sparse matrix, as scipy.sparse.save_npz writes it, "
                 f"but {error}"

@@ -18,12 +18,10 @@ missing entry on the diagonal is 0. Nothing is ever unpickled.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -47,7 +45,12 @@ from metricmix.app.ingest.phylip import (
     write_phylip,
 )
 from metricmix.atomic import replacing
-from metricmix.exceptions import MatrixFileError, TableFileError, TooLargeError
+from metricmix.exceptions import (
+    MatrixFileError,
+    TableFileError,
+    TooLargeError,
+    array_file_errors,
+)
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats
 
@@ -177,10 +180,8 @@ def read_cross_matrix(
         with file_errors(file):
             try:
                 values = np.load(file, allow_pickle=False).astype(np.float64)
-            except (ValueError, EOFError) as error:
-                raise MatrixFileError(
-                    f"{file}: expected an array of numbers, but {error}"
-                ) from None
+            except array_file_errors() as error:
+                raise _damaged(file, "npy", error) from None
         if values.shape != shape:
             raise MatrixFileError(
                 f"{file}: expected shape {shape}, a row per new item and a column per item of the "
@@ -225,7 +226,7 @@ def _read_npy(source: Path) -> MatrixFile:
     """Read the one array; its shape is checked before its content is read."""
     try:
         array = np.lib.format.open_memmap(source, mode="r")
-    except (ValueError, EOFError, OverflowError) as error:
+    except array_file_errors() as error:
         raise _damaged(source, "npy", error) from None
     return _matrix_of_array(source, array)
 
@@ -262,7 +263,7 @@ def _read_npz(source: Path) -> MatrixFile:
                 return _matrix_of_array(source, content[arrays[0]], items, arrays[0])
     except (MatrixFileError, TooLargeError):
         raise
-    except (ValueError, EOFError, OverflowError, BadZipFile, zlib.error, KeyError) as error:
+    except array_file_errors() as error:
         raise _damaged(source, "npz", error) from None
 
 

@@ -1,0 +1,102 @@
+"""NaN, None and pandas' NA mark unlabelled items, as -1 does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_val_score
+
+import metricmix as mm
+from metricmix.estimators.bootstrap import bootstrap_weights
+
+X, TRUTH = load_iris(return_X_y=True)
+X, TRUTH = X[::3], TRUTH[::3]
+HIDDEN = np.arange(len(X)) % 4 == 1
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+
+
+def hidden(labels, marker):
+    """Return labels as a list, some of them replaced by a marker."""
+    return [marker if hide else label for label, hide in zip(labels, HIDDEN, strict=True)]
+
+
+NUMBERS = {
+    "float array": np.array(hidden(TRUTH.tolist(), np.nan), dtype=float),
+    "list with None": hidden(TRUTH.tolist(), None),
+    "list with NaN": hidden(TRUTH.tolist(), np.nan),
+    "list with NA": hidden(TRUTH.tolist(), pd.NA),
+    "object array with NaT": np.array(hidden(TRUTH.tolist(), pd.NaT), dtype=object),
+    "Int64": pd.Series(hidden(TRUTH.tolist(), None), dtype="Int64"),
+    "category of numbers": pd.Series(hidden(TRUTH.tolist(), None), dtype="category"),
+    "column": np.array(hidden(TRUTH.tolist(), None), dtype=object),
+}
+TEXTS = {
+    "list of texts with NaN": hidden(NAMES[TRUTH].tolist(), np.nan),
+    "object array with None": np.array(hidden(NAMES[TRUTH].tolist(), None), dtype=object),
+    "object Series with NaN": pd.Series(hidden(NAMES[TRUTH].tolist(), np.nan), dtype=object),
+    "string": pd.Series(hidden(NAMES[TRUTH].tolist(), None), dtype="string"),
+    "category": pd.Series(hidden(NAMES[TRUTH].tolist(), None), dtype="category"),
+    "Categorical": pd.Categorical(hidden(NAMES[TRUTH].tolist(), None)),
+}
+ALL = {**NUMBERS, **TEXTS}
+SOURCES = ["euclidean", "cosine"]
+
+
+def usual(name):
+    """Return the same labels in the documented form."""
+    return np.array(hidden(TRUTH.tolist(), -1) if name in NUMBERS else hidden(NAMES[TRUTH], ""))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_estimators_take_them_for_unlabelled(name):
+    model = mm.MetricMixtureClassifier(SOURCES).fit(X, ALL[name])
+    expected = mm.MetricMixtureClassifier(SOURCES).fit(X, usual(name))
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    assert model.transduction_.tolist() == expected.transduction_.tolist()
+    np.testing.assert_array_equal(model.weights_, expected.weights_)
+    assert model.score(X, ALL[name]) == expected.score(X, usual(name))
+    mixture = mm.MetricMixture(SOURCES).fit(X, ALL[name])
+    np.testing.assert_array_equal(mixture.weights_, model.weights_)
+    bootstrap = bootstrap_weights(model, n_bootstrap=3, random_state=0)
+    np.testing.assert_array_equal(
+        bootstrap, bootstrap_weights(expected, n_bootstrap=3, random_state=0)
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_cross_validation_keeps_them_in_training(name):
+    folds = list(mm.LabelledKFold(4, random_state=0).split(X, ALL[name]))
+    expected = list(mm.LabelledKFold(4, random_state=0).split(X, usual(name)))
+    for (train, test), (same_train, same_test) in zip(folds, expected, strict=True):
+        np.testing.assert_array_equal(train, same_train)
+        np.testing.assert_array_equal(test, same_test)
+        assert not HIDDEN[test].any()
+    model = mm.MetricMixtureClassifier(SOURCES)
+    folds = mm.LabelledKFold(3, random_state=0)
+    if isinstance(ALL[name], pd.Categorical):  # which scikit-learn cannot slice
+        return
+    np.testing.assert_array_equal(
+        cross_val_score(model, X, ALL[name], cv=folds),
+        cross_val_score(model, X, usual(name), cv=folds),
+    )
+
+
+@pytest.mark.parametrize("name", ["Int64", "list of texts with NaN"])
+def test_choosing_settings_and_comparing(name):
+    options = {"rhos": (1e-3,), "rules": ("class-mean", "nearest"), "random_state": 0}
+    model = mm.MetricMixtureClassifierCV(SOURCES, **options).fit(X, ALL[name])
+    expected = mm.MetricMixtureClassifierCV(SOURCES, **options).fit(X, usual(name))
+    assert model.best_params_ == expected.best_params_
+    assert model.best_score_ == expected.best_score_
+    found = model.best_estimator_.compare(n_splits=3, random_state=0)
+    assert str(found) == str(expected.best_estimator_.compare(n_splits=3, random_state=0))
+
+
+def test_saved_models_know_which_items_were_labelled(tmp_path):
+    model = mm.MetricMixtureClassifier(SOURCES).fit(X, ALL["string"])
+    mm.save(model, tmp_path / "model.mm")
+    loaded = mm.load(tmp_path / "model.mm")
+    assert loaded.transduction_.tolist() == model.transduction_.tolist()
+    assert loaded.explain(1).given is False
