@@ -1,26 +1,36 @@
 r"""A default set of sources: for a table, for a graph with attributes, with or without labels.
 
-Every one is a metric (up to items at distance 0), so that a mixture with weights >= 0 is one too.
-
 **A graph.** With F the attributes by tf-idf, each row at length 1, A the graph,
 :math:`B(A) = D^{-1/2} (A + I) D^{-1/2}`, PageRank smoothing
 :math:`P_r(A) = r\,(I - (1 - r) B(A))^{-1}` and S the attributes as shares of their row:
 
 ====================  ============================================================================
-``attributes``        angle between the rows of F: the attributes of the items
+``attributes``        cosine distance of the rows of F: the attributes of the items
 ``diffusion_2``       of :math:`B(A)^2 F`: attributes averaged over two steps
 ``pagerank_0.2``      of :math:`P_{0.2}(A) F`: attributes averaged over about five steps
 ``pagerank_0.1``      of :math:`P_{0.1}(A) F`: attributes averaged over about ten steps
 ``log_pagerank``      :math:`-\log(P_{0.1}(A) + 10^{-6})`: the graph alone
-``joint_attributes``  angle in :math:`P_{0.1}(10 A + K) F`, K joining each item to the 5 most
-                      similar in F
+``joint_attributes``  of :math:`P_{0.1}(10 A + K) F`, K joining each item to the 5 most similar F
 ``joint_pagerank``    the same, K joining each item to the 10 most similar :math:`P_{0.2}(A) F`
-``shares_pagerank``   Euclidean distance of :math:`P_{0.1}(A) S`: unlike angles, it sees how far
+====================  ============================================================================
+
+The joint ones bring similar but unlinked items close together, which helps where links are missing.
+The set was chosen on validation items of citation networks (docs/accuracy.md).
+
+**A graph and labels.** The same, but with the angle in place of the cosine distance: then every
+source is a metric (up to items at distance 0), and so is every mixture with weights >= 0. Beside
+them
+
+====================  ============================================================================
+``shares_pagerank``   Euclidean distance of :math:`P_{0.1}(A) S`: unlike an angle, it sees how far
                       the words of an item are spread
 ``shares_walks``      of :math:`0.05\,S + \frac{0.95}{16} \sum_{t \le 16} B(A)^t S`
 ====================  ============================================================================
 
-The joint ones bring similar but unlinked items close together, which helps where links are missing.
+and supervised sources (:mod:`metricmix.dissimilarity.supervised`), the Hellinger distance of what
+classifiers say: logistic regressions on these tables (``learned_...``) and on the attributes beside
+the mean of the neighbours' (``learned_neighbours``), and labels spread over the graph
+(``spread_links``).
 
 **A table.** With the columns centred at their median, divided by their spread, and cut off at 3, so
 that one far value stretches nothing:
@@ -34,12 +44,9 @@ that one far value stretches nothing:
 ``near_direction``    the same for ``direction``
 ====================  ============================================================================
 
-**With labels** follow supervised sources (:mod:`metricmix.dissimilarity.supervised`), the Hellinger
-distance of what classifiers say: logistic regressions on the tables above (``learned_...``), on the
-attributes beside the mean of the neighbours' (``learned_neighbours``), in the feature space of a
-Gaussian kernel (``kernel_...``), and labels spread over a graph (``spread_...``).
-
-The set was chosen on validation items of citation networks (docs/accuracy.md).
+With labels follow supervised sources: logistic regressions on these tables (``learned_...``) and in
+the feature space of a Gaussian kernel (``kernel_...``), and labels spread over the graphs of near
+items (``spread_...``).
 """
 
 from __future__ import annotations
@@ -75,13 +82,13 @@ from metricmix.dissimilarity.supervised import (
     regularisation_path,
 )
 from metricmix.exceptions import InputError
+from metricmix.kernels.minplus import fold, mirror
 from metricmix.typing import Floats, Indices
 from metricmix.validation import (
     check_choice,
     check_labels,
     check_square_fits,
     check_table,
-    symmetrized,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +107,8 @@ WALKS, STAY = 16, 0.05
 """Steps that ``shares_walks`` averages over, and the share of the item itself."""
 CUT = 3.0
 """Standard deviations at which a scaled column is cut off."""
+DENSE_UP_TO = 8000
+"""Largest n for which the matrices are computed beforehand; else rows are computed on demand."""
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
 
@@ -133,9 +142,9 @@ def sources_for(
         ``1 + log((1 + n) / (1 + number of items that have it))``. Attributes with negative values
         are no counts, and are taken as they are.
     dense : bool, optional
-        Whether to compute the matrices of the unsupervised sources beforehand (float64), or rows as
-        they are asked for (the default). Learning and predicting with weights >= 0 need the rows of
-        the labelled items only.
+        Whether to compute the matrices of the unsupervised sources beforehand, or rows as they are
+        asked for. Default: for a graph without labels up to 8000 items, otherwise not: learning and
+        predicting with metrics and weights >= 0 need the rows of the labelled items only.
 
     Returns
     -------
@@ -149,7 +158,7 @@ def sources_for(
     >>> words = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]])
     >>> stack = mm.sources_for(words, [(0, 1), (1, 2)], nodes=4)
     >>> stack.n_sources, stack.names[0], stack.names[-1]
-    (9, 'attributes', 'shares_walks')
+    (7, 'attributes', 'joint_pagerank')
     >>> mm.sources_for(words, [(0, 1), (1, 2)], nodes=4, labels=[0, 1, -1, 1]).supervised[:2]
     ('learned_attributes', 'learned_diffusion_2')
     >>> mm.sources_for(np.arange(12.0).reshape(6, 2)).names
@@ -163,21 +172,33 @@ def sources_for(
         items = ids
     else:
         table, lengths, items = aligned(X, graph, nodes, weight, ids)
-        sources, predictors = graph_sources(table, lengths, weighting)
+        sources, predictors = graph_sources(table, lengths, weighting, labels is not None)
+        if dense is None:
+            dense = labels is None and lengths.n <= DENSE_UP_TO
     if dense:
-        n, instead = table.shape[0], "take fewer items, or dense=False"
-        check_square_fits(n, 8 * len(sources), what="the stack", argument="X", instead=instead)
-        every = np.arange(table.shape[0])
-        sources = {
-            name: as_dissimilarity(symmetrized(source.rows(every)), name, facts=source.facts)
-            for name, source in sources.items()
-        }
+        sources = computed(sources, table.shape[0])
     if labels is not None:
         codes = check_labels(labels, n=table.shape[0], name="labels")
         n_classes = int(codes.max()) + 1
         for name, predictor in predictors.items():
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
     return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+
+
+def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
+    """Return the sources as matrices (float32), exactly symmetric."""
+    instead = "take fewer items, or dense=False"
+    check_square_fits(n, 4 * len(sources), what="the stack", argument="X", instead=instead)
+    matrices = {}
+    for name, source in sources.items():
+        layer = np.empty((n, n), np.float32)
+        for start in range(0, n, 512):
+            stop = min(n, start + 512)
+            layer[start:stop] = source.rows(np.arange(start, stop))
+        fold(layer, 0, n)  # rows and columns may differ by rounding
+        mirror(layer, 0, n)
+        matrices[name] = as_dissimilarity(layer, name, facts=source.facts)
+    return matrices
 
 
 def aligned(X: Any, graph: Any, nodes: Any, weight: Any, ids: Any) -> tuple[Any, Graph, Any]:
@@ -212,43 +233,46 @@ def aligned(X: Any, graph: Any, nodes: Any, weight: Any, ids: Any) -> tuple[Any,
 
 
 def graph_sources(
-    table: Any, lengths: Graph, weighting: str
+    table: Any, lengths: Graph, weighting: str, labelled: bool
 ) -> tuple[dict[str, Any], dict[str, Predictor]]:
     """Return the sources of an attributed graph, and the predictors of the supervised ones."""
+    angle, precision = ("angular", PRECISION) if labelled else ("cosine", 1e-14)
     B = smoothing_operator(lengths)
     links = strengths_of(lengths)
     counts = (table.data if not isinstance(table, np.ndarray) else table).min(initial=0.0) >= 0
     F = unit_rows(table, weighting if counts else "plain")
-    shares = table / np.maximum(np.abs(table).sum(axis=1), 1e-300).reshape(-1, 1)
-    S = np.asarray(shares if isinstance(shares, np.ndarray) else shares.toarray())
-    near = pagerank_smoothed(B, F, NEAR_RESTART, PRECISION)
+    near = pagerank_smoothed(B, F, NEAR_RESTART, precision)
     tables = {
         "attributes": F,
         "diffusion_2": B @ (B @ F),
         f"pagerank_{NEAR_RESTART}": near,
-        f"pagerank_{RESTART}": pagerank_smoothed(B, F, RESTART, PRECISION),
+        f"pagerank_{RESTART}": pagerank_smoothed(B, F, RESTART, precision),
     }
     joint = {
         f"joint_{name}": pagerank_smoothed(
-            normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, PRECISION
+            normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, precision
         )
         for name, Z, k in (("attributes", F, 5), ("pagerank", near, 10))
     }
+    rank = LogPageRank(B)
+    sources: dict[str, Any] = {
+        **{name: FeatureSource(Z, angle, name=name) for name, Z in tables.items()},
+        "log_pagerank": ComputedSource(
+            lengths.n, rank, columns=rank, name="log_pagerank", facts=facts("log_pagerank")
+        ),
+        **{name: FeatureSource(Z, angle, name=name) for name, Z in joint.items()},
+    }
+    if not labelled:
+        return sources, {}
+    shares = table / np.maximum(np.abs(table).sum(axis=1), 1e-300).reshape(-1, 1)
+    S = np.asarray(shares if isinstance(shares, np.ndarray) else shares.toarray())
     walks, stage = STAY * S, S
     for _ in range(WALKS):
         stage = B @ stage
         walks += (1 - STAY) / WALKS * stage
     lengthwise = {"shares_pagerank": pagerank_smoothed(B, S, RESTART, PRECISION)}
     lengthwise["shares_walks"] = walks
-    rank = LogPageRank(B)
-    sources: dict[str, Any] = {
-        **{name: FeatureSource(Z, "angular", name=name) for name, Z in tables.items()},
-        "log_pagerank": ComputedSource(
-            lengths.n, rank, columns=rank, name="log_pagerank", facts=facts("log_pagerank")
-        ),
-        **{name: FeatureSource(Z, "angular", name=name) for name, Z in joint.items()},
-        **{name: FeatureSource(Z, name=name) for name, Z in lengthwise.items()},
-    }
+    sources |= {name: FeatureSource(Z, name=name) for name, Z in lengthwise.items()}
     degrees = np.asarray(links.sum(axis=1)).ravel()
     around = normalize(links.multiply(1 / np.maximum(degrees, 1e-300)[:, None]).tocsr() @ F)
     views = {
@@ -312,7 +336,8 @@ def scaled_columns(X: Floats) -> Floats:
         for _ in range(3):  # a single far value must not set the spread of the others
             part = X[:, flat]
             far = np.abs(part - middle[flat]) > CUT * spread[flat]
-            spread[flat] = np.where(far, middle[flat], part).std(axis=0)
+            rest = np.where(far, middle[flat], part).std(axis=0)
+            spread[flat] = np.where(rest > 0, rest, spread[flat])
     spread[spread == 0] = 1.0
     return np.asarray(np.clip((X - middle) / spread, -CUT, CUT))
 

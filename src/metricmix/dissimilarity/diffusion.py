@@ -189,7 +189,7 @@ def pagerank_smoothed(
         dense = np.eye(n) - damped.toarray()
         return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
     solution = np.empty_like(right)
-    edges = SparseRows(damped.indptr, damped.indices, damped.data)
+    edges = CompressedRows(damped.indptr, damped.indices, damped.data)
 
     def solve_columns(start: int) -> None:
         columns = np.ascontiguousarray(right[:, start : start + COLUMNS])
@@ -199,7 +199,7 @@ def pagerank_smoothed(
     return solution
 
 
-class SparseRows(NamedTuple):
+class CompressedRows(NamedTuple):
     """The rows of a sparse matrix, in the order of scipy's CSR format."""
 
     indptr: Indices
@@ -208,7 +208,7 @@ class SparseRows(NamedTuple):
 
 
 @kernel
-def chebyshev_iteration(edges: SparseRows, right: Floats, spread: float, n_iter: int) -> Floats:
+def chebyshev_iteration(edges: CompressedRows, right: Floats, spread: float, n_iter: int) -> Floats:
     """Return x with ``(I - damped) x = right``, the spectrum of damped within +- spread.
 
     `edges` are the rows of damped, (n, n); `right` has shape (n, columns).

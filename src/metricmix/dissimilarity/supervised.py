@@ -17,15 +17,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.features import FeatureRows
-from metricmix.dissimilarity.matrix import SourceFacts, states
+from metricmix.dissimilarity.matrix import SourceFacts, facts, states
 from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
@@ -140,10 +138,12 @@ class CrossFittedClassifier(Predictor):
         """Return a classifier fitted to the labelled items of `train`; None for a single class."""
         if len(np.unique(y[train])) < 2:
             return int(y[train][0])
-        model = clone(classifier)
         rows = table[labelled[train]]
-        if isinstance(model, KernelLogisticRegression):
-            return model.fit_gram(rows[:, train], y[train])
+        if isinstance(classifier, KernelLogisticRegression):
+            return copy(classifier).fit_gram(rows[:, train], y[train])
+        from sklearn.base import clone
+
+        model = clone(classifier)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return model.fit(rows, y[train])
@@ -219,7 +219,7 @@ class SupervisedSource(Source):
     def __init__(self, predictor: Predictor, name: str, codes: Indices, n_classes: int) -> None:
         self.predictor, self.name, self.n = predictor, name, predictor.n
         self.codes, self.n_classes = codes.copy(), n_classes
-        self.facts = HELLINGER
+        self.facts = facts("hellinger")
         self.probabilities = predictor.probabilities(codes, n_classes)
         self._distances = FeatureRows(
             np.sqrt(np.maximum(self.probabilities, 0.0) / 2.0), "euclidean", {}
@@ -252,7 +252,7 @@ class SupervisedSource(Source):
         return hellinger(self.probabilities[i], self.probabilities[j])
 
 
-@states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n C)"), "supervised")
+@states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n C)"))
 def hellinger(p: Floats, q: Floats) -> Floats:
     """Return the Hellinger distances of the rows of `p` and `q`.
 
@@ -263,10 +263,7 @@ def hellinger(p: Floats, q: Floats) -> Floats:
     return np.asarray(np.sqrt((difference * difference).sum(axis=-1) / 2.0))
 
 
-HELLINGER = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n C)")
-
-
-class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
+class KernelLogisticRegression:
     r"""Multinomial logistic regression in the feature space of a kernel.
 
     .. math:: \min_W \; C \sum_i -\log p_{y_i}(x_i) + \tfrac12 \lVert W \rVert^2, \qquad
@@ -298,7 +295,6 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities (n, C) of the rows X."""
-        check_is_fitted(self, "rows_")
         return self.gram_probabilities(self.kernel_rows(X, self.rows_))
 
     def predict(self, X: Any) -> AnyArray:
@@ -324,6 +320,8 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def fit_gram(self, gram: Floats, y: Indices) -> KernelLogisticRegression:
         """Fit to classes y, given the kernel values of the rows with each other, (L, L)."""
+        from sklearn.linear_model import LogisticRegression
+
         values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300)
         self.basis_ = vectors[:, kept] / np.sqrt(values[kept])
