@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from metricmix.dissimilarity.diffusion import diffusion, smoothing_operator
+from metricmix.dissimilarity.diffusion import (
+    CompressedRows,
+    chebyshev_iteration,
+    diffusion,
+    smoothing_operator,
+)
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.exceptions import InputError
@@ -59,6 +64,14 @@ def test_chebyshev_iteration_and_factorisation_agree(restart, monkeypatch):
         monkeypatch.setattr(module, "SPARSE_COST", cost)
         found = module.pagerank_smoothed(operator, table, restart)
         np.testing.assert_allclose(found, exact, atol=1e-13)
+
+
+def test_the_kernel_solves_the_system():
+    damped = 0.8 * smoothing_operator(as_graph(nx.random_regular_graph(3, 60, seed=0)))
+    right = RNG.normal(size=(60, 5))
+    rows = CompressedRows(damped.indptr, damped.indices, damped.data)
+    found = chebyshev_iteration(rows, right, 0.8, 60)
+    np.testing.assert_allclose(found, np.linalg.solve(np.eye(60) - damped.toarray(), right))
 
 
 def test_without_features_rows_of_the_walk_are_compared():

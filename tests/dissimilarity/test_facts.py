@@ -82,6 +82,14 @@ def log_pagerank(seed):
     return stack.source("log_pagerank") * stack.scales[stack.names.index("log_pagerank")]
 
 
+def supervised(seed):
+    labels = np.where(np.arange(21) % 3, np.arange(21) % 2, -1)
+    stack = mm.sources_for(words(seed), random_graph(seed), nodes=21, labels=labels)
+    return (
+        stack.source("learned_attributes") * stack.scales[stack.names.index("learned_attributes")]
+    )
+
+
 EXAMPLES = {
     "path_length": lambda seed: [
         path_length(random_graph(seed), unreachable="bridge"),
@@ -108,6 +116,7 @@ EXAMPLES = {
     ],
     "mahalanobis": lambda seed: [mahalanobis(random_table(seed, ""), metric_matrix(seed))],
     "log_pagerank": lambda seed: [log_pagerank(seed)],
+    "hellinger": lambda seed: [supervised(seed)],
 }
 RECIPES = {
     "features": lambda metric, seed: features(metric=metric),

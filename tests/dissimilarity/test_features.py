@@ -50,11 +50,13 @@ def test_every_scipy_metric(metric):
         params = {"V": X.var(axis=0, ddof=1)}
     if name == "mahalanobis":
         params = {"VI": np.linalg.inv(np.cov(X, rowvar=False))}
-    expected = (
-        normalized(X) if name == "normalized-euclidean" else cdist(table, table, name, **params)
-    )
+    expected = normalized(X)
+    if name == "angular":
+        expected = np.arccos(np.clip(1 - cdist(X, X, "cosine"), -1, 1)) / np.pi
+    elif name != "normalized-euclidean":
+        expected = cdist(table, table, name, **params)
     expected[(table[:, None] == table).all(-1)] = 0  # "russellrao" is not 0 there
-    np.testing.assert_allclose(M, expected, atol=1e-12)
+    np.testing.assert_allclose(M, expected, atol=1e-7 if name == "angular" else 1e-12)
     np.testing.assert_allclose(
         feature_rows(table, metric).rows(np.array([3, 29, 3])), M[[3, 29, 3]]
     )
@@ -155,6 +157,15 @@ def test_whole_numbers_give_exact_distances():
     exact = ((table[:, None] - table[None]) ** 2).sum(-1)
     np.testing.assert_array_equal(features(table, "sqeuclidean"), exact)
     np.testing.assert_array_equal(features(table), np.sqrt(exact))
+
+
+def test_angles_are_accurate_where_the_cosine_is_not():
+    for angle in (1e-9, 1e-5, 1.0, np.pi - 1e-5):
+        table = np.array([[1.0, 0.0], [3 * np.cos(angle), 3 * np.sin(angle)], [0.0, 0.0]])
+        for form in (np.asarray, sp.csr_array):
+            M = features(form(table), "angular")
+            assert M[0, 1] == pytest.approx(angle / np.pi, rel=1e-9)
+            assert M[2].tolist() == [0.5, 0.5, 0.0]
 
 
 def test_cosine_of_zero_and_equal_rows():

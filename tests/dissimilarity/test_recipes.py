@@ -71,6 +71,9 @@ def expected_cross(old, new, metric):
     if metric == "normalized-euclidean":
         norms = np.outer(np.linalg.norm(new, axis=1), np.linalg.norm(old, axis=1))
         return cdist(new, old) / np.sqrt(norms)
+    if metric == "angular":  # half the chord is the sine of half the angle
+        units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (new, old)]
+        return 2 / np.pi * np.arcsin(cdist(*units) / 2)
     if metric in BY_SKLEARN:
         return pairwise_distances(new, old, metric=metric)
     if metric == "seuclidean":

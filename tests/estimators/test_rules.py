@@ -16,7 +16,15 @@ from sklearn.neighbors import KNeighborsClassifier
 import metricmix as mm
 from metricmix.dissimilarity import knn_path_length
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier
-from metricmix.estimators.rules import NEAREST_CLASSES, RULES, KNearest, Rule, Spreading, as_rule
+from metricmix.estimators.rules import (
+    NEAREST_CLASSES,
+    RULES,
+    KNearest,
+    Logistic,
+    Rule,
+    Spreading,
+    as_rule,
+)
 from reference import prediction_rules as slow
 from reference.instances import random_sources
 
@@ -33,6 +41,8 @@ CLASSES = [0, 1, 2]
 
 def with_neighbours(name: str, k: int) -> Rule:
     rule: Any = as_rule(name)
+    if isinstance(rule, Logistic):
+        return Logistic(C=100.0)  # as certain as the few labels of a test are
     return replace(rule, n_neighbors=k) if hasattr(rule, "n_neighbors") else rule
 
 
@@ -364,3 +374,22 @@ def test_a_solver_object_reaches_minimize(monkeypatch: pytest.MonkeyPatch) -> No
     model.fit(CASES["symmetric"].stack, Y)
     assert seen == [Settings(1e-3)]
     assert model.get_params()["method__tol"] == 1e-3
+
+
+def test_logistic_is_a_regression_on_centred_distances() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    within, d = rng.random((12, 12)), rng.random((5, 12))
+    within += within.T
+    codes = np.arange(12) % 3
+    centring = np.eye(12) - 1 / 12
+    g = -0.5 * centring @ within @ centring
+    new = -0.5 * (d - within.mean(axis=0)) @ centring
+    scale = np.sqrt((g**2).sum(axis=1).mean())
+    model = LogisticRegression(C=2.0, max_iter=1000).fit(g / scale, codes)
+    p = Logistic(C=2.0).from_distances(d, codes, 4, within)
+    assert p[:, :3] == pytest.approx(model.predict_proba(new / scale), abs=1e-3)
+    assert not p[:, 3].any()
+    with pytest.raises(mm.InputError, match="C: expected"):
+        Logistic(C=0.0)

@@ -39,6 +39,7 @@ FACTS = {
     "euclidean": SourceFacts("metric", new_items=True),
     "sqeuclidean": SourceFacts("no", new_items=True),
     "cosine": SourceFacts("no", bound=2.0, new_items=True),
+    "angular": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
     "normalized-euclidean": SourceFacts("no", new_items=True),
     "cityblock": SourceFacts("metric", new_items=True),
     "chebyshev": SourceFacts("metric", new_items=True),
@@ -62,7 +63,8 @@ FACTS = {
 }
 """The named metrics, and what holds for each of them whatever the table."""
 ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
-BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "normalized-euclidean")
+BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "angular", "normalized-euclidean")
+OF_DIRECTIONS = ("cosine", "angular")
 BY_SKLEARN = ("haversine", "nan_euclidean")
 ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 CHUNK = 1 << 22
@@ -92,6 +94,8 @@ def features(
     ``"cosine"``                 ``1 - x.y / (||x|| ||y||)``; a row of zeros, which has no
                                  direction, is at 1 from every other row, and at 0 from another
                                  row of zeros, since equal rows are at 0
+    ``"angular"``                the angle between x and y, divided by pi: a metric between
+                                 directions; a row of zeros is at 1/2 from every other row
     ``"normalized-euclidean"``   ``||x - y|| / sqrt(||x|| ||y||)``, the paper's; not a metric in
                                  general, and not defined for a row of zeros
     other names                  those of :func:`scipy.spatial.distance.cdist` and of
@@ -106,7 +110,7 @@ def features(
     Parameters
     ----------
     X : array, scipy sparse or pandas DataFrame (n, d)
-        One row per item. Sparse tables stay sparse for the first three lines above and are made
+        One row per item. Sparse tables stay sparse for the first four lines above and are made
         dense for the other metrics. Without X the function returns a
         :class:`~metricmix.dissimilarity.recipes.Recipe`, to be applied to a table later.
     metric : str or callable
@@ -118,7 +122,7 @@ def features(
     -------
     DissimilarityMatrix (n, n)
         float64, exactly symmetric with zero diagonal, named after the metric. Takes n^2 d / 2
-        operations, at the speed of a matrix product for the first three lines, which are accurate
+        operations, at the speed of a matrix product for the first four lines, which are accurate
         nevertheless: equal rows are at exactly 0 (:class:`SquaredDistances`).
 
     Raises
@@ -339,10 +343,10 @@ class FeatureRows:
 
     def _ready(self, X: Any, *, name: str) -> tuple[Any, Floats]:
         """Return the rows whose squared distances are needed, and their norms if those are."""
-        if self.metric not in ("cosine", "normalized-euclidean"):
+        if self.metric not in (*OF_DIRECTIONS, "normalized-euclidean"):
             return X, np.zeros(X.shape[0])
         directions, norms = unit_rows(X)
-        if self.metric == "cosine":
+        if self.metric in OF_DIRECTIONS:
             return directions, norms
         if not norms.all():
             i = int(np.argmin(norms))
@@ -368,6 +372,14 @@ class FeatureRows:
             squared *= scale * scale / 2
             np.minimum(squared, 2.0, out=squared)
             squared[(left == 0)[:, None] != (right == 0)] = 1.0
+            return squared
+        if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
+            np.sqrt(squared, out=squared)
+            squared *= scale / 2
+            np.minimum(squared, 1.0, out=squared)
+            np.arcsin(squared, out=squared)
+            squared *= 2 / np.pi
+            squared[(left == 0)[:, None] != (right == 0)] = 0.5
             return squared
         if self.metric == "sqeuclidean":
             squared *= scale

@@ -58,6 +58,8 @@ class Source(ABC):
         Whether it may be asymmetric; an undirected stack refuses it then.
     facts : SourceFacts or None
         What holds for this kind of dissimilarity, if known.
+    supervised : bool
+        Whether it is computed from labels (:mod:`metricmix.dissimilarity.supervised`).
     """
 
     n: int
@@ -65,6 +67,7 @@ class Source(ABC):
     n_unreachable: int = 0
     directed: bool = False
     facts: SourceFacts | None = None
+    supervised: bool = False
 
     @abstractmethod
     def rows(self, indices: Indices) -> AnyArray:
@@ -92,6 +95,10 @@ class Source(ABC):
     def block(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
         return self.rows(i)[:, j]
+
+    def relabelled(self, codes: Indices, n_classes: int, *, keep_choice: bool = False) -> Source:
+        """Return the source for other labels: itself, unless it is supervised."""
+        return self
 
 
 class DenseSource(Source):
@@ -343,7 +350,7 @@ def is_mapped(array: Any) -> bool:
 # -- scaling ---------------------------------------------------------------------------------------
 
 SCALINGS = ("none", "norm", "mean", "max")
-ROWS_FOR_SCALE = 2048
+ROWS_FOR_SCALE = 256
 """Computed sources with more items than this are scaled by a random sample of as many rows."""
 
 

@@ -64,7 +64,7 @@ class DissimilarityStack:
     a smaller stack with its ids and the *same* scales, so that weights keep their meaning; with
     other columns, ``stack[np.ix_(a, b)]`` gives :class:`CrossDissimilarities`.
 
-    Computed sources of more than 2048 items are scaled by a random sample of 2048 rows.
+    Computed sources of more than 256 items are scaled by a random sample of 256 rows.
 
     Examples
     --------
@@ -311,6 +311,46 @@ class DissimilarityStack:
         stack = self._derived([self._sources[r] for r in chosen], chosen)
         stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
         stack._items = self._items
+        return stack
+
+    @property
+    def supervised(self) -> tuple[str, ...]:
+        """The names of the sources that are computed from labels."""
+        return tuple(
+            name
+            for name, source in zip(self._names, self._sources, strict=True)
+            if source.supervised
+        )
+
+    def relabelled(
+        self, codes: Indices, n_classes: int, *, keep_choice: bool = False
+    ) -> DissimilarityStack:
+        """Return the stack with its supervised sources computed from other labels.
+
+        Parameters
+        ----------
+        codes : (n,) array
+            Class numbers 0 .. C - 1; -1 for unlabelled items.
+        n_classes : int
+        keep_choice : bool
+            Whether each keeps the classifier that it chose before among several. That is cheaper,
+            and lets labels that are held out have a say in that choice.
+
+        The others are shared, not copied, and so is everything where no source is supervised.
+        """
+        if not self.supervised:
+            return self
+        stack = copy.copy(self)
+        stack._sources = tuple(
+            source.relabelled(codes, n_classes, keep_choice=keep_choice) for source in self._sources
+        )
+        scales = self._scales.copy()
+        if self._scaling in SCALINGS and self._scaling != "none":
+            for r, source in enumerate(stack._sources):
+                if source is not self._sources[r]:
+                    scales[r] = scale_of(source, self._scaling)
+        scales.flags.writeable = False
+        stack._scales = scales
         return stack
 
     def rescaled(self, scaling: str | ArrayLike | None) -> DissimilarityStack:

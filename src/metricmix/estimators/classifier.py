@@ -16,6 +16,7 @@ from metricmix.estimators.inputs import FeatureInput, Input, encode_labels
 from metricmix.estimators.rules import FittedRule, Rule, as_rule
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.all_pairs import path_metric
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_labels, check_choice, is_unlabelled, plain_labels
@@ -111,6 +112,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         self.classes_ = classes
         self._codes = np.full(opened.stack.n_items, -1)
         self._codes[opened.samples] = given
+        opened.stack = opened.stack.relabelled(self._codes, len(classes))
         own = result is not None and not isinstance(self.objective, str)  # and was not stored
         objective = None if own else make_objective(self, self._codes, classes)
         self._learn(opened, objective, result)
@@ -153,6 +155,14 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         """Return the labels of the items X."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def compute_metric(self) -> Floats:
+        """Return the metric between all items of `stack_`, (n, n).
+
+        One all-pairs computation, O(n³), unless the mixture is a metric already: then O(n² R).
+        """
+        check_is_fitted(self)
+        return np.asarray(path_metric(self.stack_, self.mixture_, n_jobs=self.n_jobs))
 
     def explain(self, i: Any = None, *, X: Any = None, k: int = 3) -> Explanation:
         """Return why item `i` of the stack, or one new row X, has its label.

@@ -352,6 +352,7 @@ def fold_scores(
         )
     codes = np.full(opened.stack.n_items, -1)
     codes[opened.samples[train]] = given[train]
+    stack = opened.stack.relabelled(codes, len(search.classes_))
     items = np.concatenate([opened.samples[test], np.flatnonzero(codes >= 0)])
     own_start = "start" in (search.solver_options or {})
     answers, learned, weights = [], (None, None), None
@@ -363,7 +364,7 @@ def fold_scores(
             trial = search._classifier(**setting)
             try:
                 objective = make_objective(trial, codes, search.classes_)
-                result = trial._solve(objective, opened.stack, refit=True, **options)
+                result = trial._solve(objective, stack, refit=True, **options)
             except InputError as error:
                 raise InputError(
                     "one of the training sets will not do", argument="cv", remedy=error
@@ -372,7 +373,7 @@ def fold_scores(
                 raise KeyboardInterrupt
             assert result.mixture is not None
             weights = result.weights
-            lengths = EdgeLengths(opened.stack, result.mixture)
+            lengths = EdgeLengths(stack, result.mixture)
             metric = FoldPredictor(lengths, items, len(search.classes_), search.n_jobs)
         rule = as_rule(setting["rule"])
         answers.append(metric.probabilities(rule, np.arange(len(test)), codes[items]))

@@ -109,6 +109,13 @@ class PrecomputedInput(Input):
                     wrap = "wrap it, DissimilarityStack(X, directed=True)"
                     error = error.replace(remedy=f"{wrap}, or symmetrise it, e.g. (X + X.T) / 2")
                 raise error from None
+        if X.supervised:
+            raise InputError(
+                f"source {X.supervised[0]!r} is computed from labels, and each fit computes it "
+                "from its own",
+                argument="X",
+                remedy="pass the stack as sources=, and ids of its items as X",
+            )
         if len(X) < 2:
             raise InputError(
                 argument="X", expected="two items at least", found="n_samples=1 (1 sample)"

@@ -6,6 +6,8 @@ name              object              class probabilities of an item x
 ``"class-mean"``  :class:`ClassMean`  :math:`p_c \propto e^{-s_c}`, with the distance to the mean of
                                       a class :math:`s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i)
                                       - \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j)`
+``"logistic"``    :class:`Logistic`   multinomial logistic regression on the distances to the
+                                      labelled items, double-centred
 ``"nearest"``     :class:`Nearest`    the class of the nearest labelled item (the paper);
                                       :math:`p_c \propto e^{-d_c}`, :math:`d_c` the distance to
                                       class c
@@ -21,12 +23,14 @@ shortest-path tree per labelled item: never one search per unlabelled item.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
@@ -43,6 +47,7 @@ __all__ = [
     "ClassMean",
     "FittedRule",
     "KNearest",
+    "Logistic",
     "Nearest",
     "Rule",
     "Spreading",
@@ -180,6 +185,66 @@ class ClassMean(Rule):
     def scores(self, fit: FittedRule, d: Floats) -> Floats:
         """Return the scores (M, C) of items at distances `d` (M, L) from the labelled ones."""
         return class_mean_scores(d, fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
+
+
+@dataclass(frozen=True)
+class Logistic(ClassMean):
+    r"""Predict by a multinomial logistic regression on the double-centred distances.
+
+    .. math:: g_s(x) = -\tfrac12 \big( d(x, s) - \bar d(x) - \bar d(s) + \bar d \big), \qquad
+              p_c \propto e^{w_c \cdot g(x) + b_c}
+
+    over the labelled items s, bars being means over them. Were d a squared Euclidean distance, g
+    would be the products with the labelled items. Unlike the class mean it follows classes that are
+    wide or have several parts.
+
+    Parameters
+    ----------
+    C : float
+        Inverse strength of the penalty; g is scaled to unit mean square length.
+    """
+
+    name = "logistic"
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.C, name="C", low=0.0, open_low=True)
+
+    def item_probabilities(self, fit: FittedRule) -> Floats:
+        """Return the class probabilities of all items."""
+        return self.predict(fit, fit.distances[0])
+
+    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
+        """Return the class probabilities of new items."""
+        return self.predict(fit, new.distances(fit.distances[0]))
+
+    def predict(self, fit: FittedRule, d: Floats) -> Floats:
+        """Return the class probabilities of items at distances `d` (M, L) from the labelled."""
+        within = fit.distances[0][fit.labelled]
+        return self.from_distances(d, fit.codes[fit.labelled], fit.n_classes, within)
+
+    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+        """Return the class probabilities of items from their distances to labelled items."""
+        from sklearn.linear_model import LogisticRegression
+
+        to_items, overall = within.mean(axis=0), float(within.mean())
+
+        def centred(d: Floats) -> Floats:
+            return np.asarray(-0.5 * (d - d.mean(axis=1, keepdims=True) - to_items + overall))
+
+        g = centred(within)
+        scale = float(np.sqrt(np.square(g).sum(axis=1).mean())) or 1.0
+        p = np.zeros((len(d), n_classes))
+        known = np.unique(codes)
+        if len(known) < 2:
+            p[:, known] = 1.0
+            return p
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = LogisticRegression(C=self.C, max_iter=1000, tol=1e-4).fit(g / scale, codes)
+        p[:, model.classes_] = model.predict_proba(centred(d) / scale)
+        return p
 
 
 @dataclass(frozen=True)
@@ -360,7 +425,7 @@ class Spreading(Rule):
 
 
 RULES: dict[str, type[Rule]] = {
-    rule.name: rule for rule in (ClassMean, KNearest, Nearest, Spreading)
+    rule.name: rule for rule in (ClassMean, KNearest, Logistic, Nearest, Spreading)
 }
 
 

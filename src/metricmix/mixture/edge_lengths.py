@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 128
 
 
 class EdgeLengths:
-    """Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
+    r"""Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
 
     Attributes
     ----------
@@ -49,6 +49,11 @@ class EdgeLengths:
         The raw sources, where kernels can mix rows themselves.
     dense : DenseLengths or None
         What such kernels need: `block`, `raw_weights`, `beta` and `link`.
+    is_metric : bool
+        Whether the lengths are known to be a metric already, so that every shortest path is the
+        edge itself: no weight is negative, and every source obeys the triangle inequality. Both
+        links are increasing and subadditive, :math:`\mathrm{link}(a + b) \le \mathrm{link}(a)
+        + \mathrm{link}(b)`, and so keep it.
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
@@ -64,6 +69,9 @@ class EdgeLengths:
             None
             if self.block is None
             else DenseLengths(self.block, self.raw_weights, self.beta, self.link)
+        )
+        self.is_metric = bool((self.raw_weights >= 0).all()) and all(
+            known is not None and known.triangle_inequality for known in stack.facts
         )
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
 

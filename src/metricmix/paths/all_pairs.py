@@ -139,6 +139,8 @@ def path_metric(
     """
     lengths = edge_lengths(stack, mixture, directed=directed)
     w = lengths.matrix(n_jobs=n_jobs)
+    if lengths.is_metric and (lengths.block is None or lengths.block.dtype == np.float64):
+        return w  # nothing to project but the rounding of single precision
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 
 

@@ -11,7 +11,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths
 from metricmix.paths.dijkstra import CHUNK, any_below, dijkstra, pop_nearest, refresh_chunk
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_indices, check_integer
@@ -88,6 +88,12 @@ def kneighbors(
     def fill(share: Indices) -> None:
         for position in share:
             item = chosen[position : position + 1]
+            if lengths.is_metric:
+                row = lengths.rows(item)[0]
+                row[item] = np.inf
+                nearest = np.argsort(row, kind="stable")[:k]
+                neighbours[position], distances[position] = nearest, row[nearest]
+                continue
             search = dijkstra(lengths, item, limit=k + 1)
             found = np.sort(search.settled[search.settled != item])
             nearest = found[np.argsort(search.distances[found], kind="stable")[:k]]
@@ -205,7 +211,7 @@ def nearest_labelled(
         raise InputError(
             argument="k", expected=f"1 .. {len(roots)}, the number of labelled items", found=k
         )
-    if k == 1:
+    if k == 1 and not lengths.is_metric:
         found = dijkstra(lengths, roots, reverse=lengths.directed)
         return found.distances[:, None], found.roots[:, None].astype(np.int64)
     return nearest_labels(lengths, roots, roots, k)
@@ -221,6 +227,8 @@ def nearest_labels(
     follows. One search settles every item at most k times, once per label.
     """
     n = lengths.n
+    if lengths.is_metric:
+        return nearest_by_rows(lengths, items, labels, k)
     lengths = lengths.formed()  # an item needs its row every time it is settled
     dist = np.full((n, k), np.inf)
     label = np.full((n, k), -1, np.int32)
@@ -236,6 +244,27 @@ def nearest_labels(
             m = lengths.mixed_rows(np.array([u]), reverse=lengths.directed)[0]
             relax_label(u, m, lengths.beta, lengths.link, state)
     return dist, label.astype(np.int64)
+
+
+def nearest_by_rows(
+    lengths: EdgeLengths, items: Indices, labels: Indices, k: int
+) -> tuple[Floats, Indices]:
+    """Return what :func:`nearest_labels` does, where the lengths are a metric: no path is searched.
+
+    The rows of the labelled items, grouped by label, are all that is needed: O(L R n).
+    """
+    unique, group = np.unique(labels, return_inverse=True)
+    nearest = np.full((len(unique), lengths.n), np.inf)
+    for start in range(0, len(items), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        rows = lengths.rows(items[some], reverse=lengths.directed)
+        np.minimum.at(nearest, group[some], rows)
+    order = np.argsort(nearest, axis=0, kind="stable")[:k]
+    dist = np.full((lengths.n, k), np.inf)
+    label = np.full((lengths.n, k), -1, np.int64)
+    dist[:, : len(order)] = np.take_along_axis(nearest, order, axis=0).T
+    label[:, : len(order)] = unique[order].T
+    return dist, label
 
 
 class LabelSearch(NamedTuple):

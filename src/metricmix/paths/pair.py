@@ -185,6 +185,12 @@ def bundle_paths(
     found, so it must not depend on earlier calls.
     """
     dense = lengths.dense
+    if lengths.is_metric:  # every shortest path is the edge
+        ends = np.stack([i, j], axis=1).astype(np.int32)
+        moves = np.stack([np.ones(len(i), bool), i != j], axis=1)
+        ends_at = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves.sum(axis=1))])
+        none = np.zeros(len(i), np.int32)
+        return PathBundle(lengths.pairs(i, j), ends_at, ends[moves], none)
     if dense is None:
         return search_computed(lengths, i, j)
     threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))

@@ -157,6 +157,10 @@ def shortest_path_trees(
 
 def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> PathTrees:
     """Return the trees of valid roots, by the cheapest algorithm."""
+    if lengths.is_metric:
+        star = np.repeat(roots[:, None], lengths.n, axis=1).astype(np.int32)
+        star[np.arange(len(roots)), roots] = -1
+        return PathTrees(roots, lengths.rows(roots), star)
     if len(roots) * ROOTS_PER_CLOSURE >= lengths.n:
         w = lengths.matrix(n_jobs=n_jobs)
         return trees_from_closure(w, roots, directed=lengths.directed, n_jobs=n_jobs)
@@ -167,6 +171,8 @@ def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = Non
 
 def distances_from(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> Floats:
     """Return the (S, n) distances from valid roots, by the cheapest algorithm, without trees."""
+    if lengths.is_metric:
+        return lengths.rows(roots)
     formed = lengths.plain or lengths.n <= FORMED_UP_TO
     if len(roots) > FEW_ROOTS and (lengths.block is None or not formed):
         return bellman_ford_in_blocks(lengths, roots, n_jobs=n_jobs)
