@@ -131,6 +131,9 @@ def test_with_shuffled_labels_accuracy_is_at_chance():
         stack, constraint="nonnegative", rhos=(1e-3,), rules=("class-mean",), cv=cv
     ).fit(np.arange(120), y)
     assert abs(search.best_score_ - 0.5) < 0.14
+    found = model.fit(np.arange(120), y).compare(random_state=0)
+    assert abs(found["learned"].mean - 0.5) < 0.14
+    assert all(abs(source.mean - 0.5) < 0.2 for source in found.sources)
 
 
 def test_any_classifier_with_probabilities():

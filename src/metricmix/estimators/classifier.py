@@ -41,7 +41,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     ----------
     {parameters}
     {ridge}
-    rule : {"class-mean", "nearest", "k-nearest", "spreading"} or rule
+    rule : {"class-mean", "nearest", "k-nearest", "logistic", "spreading"} or rule
         How labels follow from distances: the name of a rule, or a rule object with its settings,
         such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.estimators.rules`.
     new_items : {"attached", "augmented"}

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import check_refittable, make_objective, seed_of, total_weight
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import FEWEST_LABELS, FoldPredictor, LabelledKFold
@@ -65,8 +66,8 @@ def compare(
     """Return how a fitted model's way of learning does on held-out labels, beside simpler ones.
 
     :mod:`metricmix.estimators.comparison` says what is compared. The sources stay those of the fit,
-    made without labels, and so do all parameters; if these were chosen by the same labels, that
-    choice is not tested.
+    but for supervised ones, which each fold computes from its own labels. All parameters stay, too;
+    if they were chosen by the same labels, that choice is not tested.
 
     Parameters
     ----------
@@ -152,14 +153,23 @@ class Trials:
         self.codes, self.splitter = model._codes[labelled], splitter
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
         self.on_fold = on_fold or (lambda done, total: None)
+        # Supervised sources are computed from the training labels of each fold.
+        self.stacks = [
+            self.stack.relabelled(self.known(train), len(model.classes_)) for train, _ in self.folds
+        ]
+
+    def known(self, train: Indices) -> Indices:
+        """Return the class numbers of all items of the stack, -1 but for those of `train`."""
+        known = np.full(self.stack.n_items, -1)
+        known[self.labelled[train]] = self.codes[train]
+        return known
 
     def run(self) -> Comparison:
         """Compare all methods."""
         R, names, classes = self.stack.n_sources, self.stack.names, self.model.classes_
         total = R + 1 + len(self.folds)
         equal = self.model._equal_weights(self.stack)
-        metric = self.metric(equal)
-        found = {"equal": [self.predict(metric, fold) for fold in self.folds]}
+        found = {"equal": self.predictions(self.metrics(equal))}
         self.on_fold(1, total)
         # The training items of each fold are split again, to choose the best single source.
         inner: list[list[Fold]] = []
@@ -171,9 +181,10 @@ class Trials:
             inner.append([(train[a], train[b]) for a, b in split])
         singles, losses = [], []
         for r in range(R):
-            metric = self.metric(total_weight(self.model.constraint) * np.eye(R)[r])
-            singles.append([self.predict(metric, fold) for fold in self.folds])
-            losses.append([self.losses(metric, folds) for folds in inner])
+            metrics = self.metrics(total_weight(self.model.constraint) * np.eye(R)[r])
+            singles.append(self.predictions(metrics))
+            pairs = zip(metrics, inner, strict=True)
+            losses.append([self.losses(metric, folds) for metric, folds in pairs])
             self.on_fold(r + 2, total)
         best = [of_fold.index(min(of_fold)) for of_fold in zip(*losses, strict=True)]
         found["best-single"] = [singles[r][f] for f, r in enumerate(best)]
@@ -181,8 +192,9 @@ class Trials:
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []
         for f, fold in enumerate(self.folds):
-            results.append(self.learn(fold[0]))
-            found["learned"].append(self.predict(self.metric(results[f].weights), fold))
+            results.append(self.learn(fold[0], self.stacks[f]))
+            metric = self.metric(results[f].weights, self.stacks[f])
+            found["learned"].append(self.predict(metric, fold))
             self.on_fold(R + 2 + f, total)
         not_converged = sum(not result.status.is_success for result in results)
         if not_converged:
@@ -212,10 +224,16 @@ class Trials:
             n_repeats=self.splitter.n_repeats,
         )
 
-    def metric(self, weights: Floats | None) -> FoldPredictor:
+    def metrics(self, weights: Floats) -> list[FoldPredictor]:
+        """Return the metric of some weights in each fold: the same, unless some are supervised."""
+        if self.stack.supervised:
+            return [self.metric(weights, stack) for stack in self.stacks]
+        return [self.metric(weights, self.stack)] * len(self.folds)
+
+    def metric(self, weights: Floats | None, stack: DissimilarityStack) -> FoldPredictor:
         """Return the metric of some weights."""
         assert weights is not None
-        model, stack = self.model, self.stack
+        model = self.model
         mixture = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
         lengths = EdgeLengths(stack, mixture)
         return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
@@ -226,6 +244,11 @@ class Trials:
         known = np.full(len(self.codes), -1)
         known[train] = self.codes[train]
         return metric.probabilities(as_rule(self.model.rule), test, known)
+
+    def predictions(self, metrics: list[FoldPredictor]) -> list[Indices]:
+        """Return the class numbers of the items held out in each fold."""
+        pairs = zip(metrics, self.folds, strict=True)
+        return [self.predict(metric, fold) for metric, fold in pairs]
 
     def predict(self, metric: FoldPredictor, fold: Fold) -> Indices:
         """Return the class numbers of the items held out in a fold."""
@@ -238,7 +261,7 @@ class Trials:
         chance = np.maximum(p[np.arange(len(p)), right], 1e-15)
         return float((p.argmax(axis=1) != right).mean()), float(-np.log(chance).mean().round(12))
 
-    def learn(self, train: Indices) -> SolveResult:
+    def learn(self, train: Indices, stack: DissimilarityStack) -> SolveResult:
         """Learn the weights from the labels of the training items, as the model does from all.
 
         Weights stay equal where these are too few for a named objective.
@@ -247,18 +270,16 @@ class Trials:
         trial.random_state = deepcopy(self.model.random_state)
         sizes = np.bincount(self.codes[train])
         if isinstance(trial.objective, str) and (sizes.max() < 2 or (sizes > 0).sum() < 2):
-            return trial._solve(None, self.stack)
-        known = np.full(self.stack.n_items, -1)
-        known[self.labelled[train]] = self.codes[train]
+            return trial._solve(None, stack)
         try:
-            objective = make_objective(trial, known, self.model.classes_)
+            objective = make_objective(trial, self.known(train), self.model.classes_)
         except InputError as error:
             raise InputError(
                 "one of the training sets will not do", argument="model", remedy=error
             ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
-            result = trial._solve(objective, self.stack, refit=True, verbose=False)
+            result = trial._solve(objective, stack, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result

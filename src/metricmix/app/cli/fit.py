@@ -106,7 +106,7 @@ No data at hand? metricmix example citations""",
 @click.option("--dry-run", is_flag=True, help="Say what would be joined, and what it would take.")
 @click.option(
     "--rule",
-    type=click.Choice(["class-mean", "nearest", "k-nearest", "spreading"]),
+    type=click.Choice(["class-mean", "nearest", "k-nearest", "logistic", "spreading"]),
     help="How labels follow from distances.  [default: class-mean]",
 )
 @click.option(
