@@ -121,3 +121,15 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+def test_a_task_may_run_tasks() -> None:
+    """Of a pool with two threads, both wait within their tasks for threads that are not there."""
+    both = threading.Barrier(2)
+    with ThreadPool(2) as pool:
+
+        def task(k: int) -> list[int]:
+            both.wait(10)
+            return pool.run(lambda part: k + part, [1, 2, 3])
+
+        assert pool.run(task, [10, 20]) == [[11, 12, 13], [21, 22, 23]]

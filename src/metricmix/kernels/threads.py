@@ -90,6 +90,8 @@ class Deadline:
 
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+_in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
+"""Whether this thread works on a task of a pool."""
 
 
 @contextmanager
@@ -255,7 +257,7 @@ class ThreadPool:
             If the deadline passes. Then, and after any other error or Ctrl-C, all threads stop at
             their next task or :func:`check_time`, before this returns.
         """
-        if self.threads == 1 or len(tasks) == 1:
+        if self.threads == 1 or len(tasks) == 1 or _in_pool.get():  # within a task, none is free
             results: list[Result] = []
             try:
                 for task in tasks:
@@ -270,6 +272,7 @@ class ThreadPool:
         done: dict[int, Result] = {}
 
         def work() -> None:
+            token = _in_pool.set(True)
             try:
                 with use_deadline(deadline):
                     while left:
@@ -282,6 +285,8 @@ class ThreadPool:
             except BaseException:
                 deadline.stopped = True
                 raise
+            finally:
+                _in_pool.reset(token)
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads - 1)

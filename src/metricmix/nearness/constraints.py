@@ -321,18 +321,21 @@ class TriangleConstraints:
 
     def product(self, x: Floats) -> float:
         r"""Return :math:`z^T A x`."""
-        parts = self.pool.run(lambda part: dual_product(x, self.arrays, *part), self._parts())
+        arrays = self.arrays  # made here: within the threads they would wait for each other
+        parts = self.pool.run(lambda part: dual_product(x, arrays, *part), self._parts())
         return sum(parts, 0.0)
 
     def violation(self, x: Floats) -> float:
         """Return the largest violation at x, or 0."""
-        parts = self.pool.run(lambda part: largest_violation(x, self.arrays, *part), self._parts())
+        arrays = self.arrays
+        parts = self.pool.run(lambda part: largest_violation(x, arrays, *part), self._parts())
         return float(max(parts))
 
     def transposed(self) -> Floats:
         r"""Return :math:`A^T z`, over all pairs."""
         u = np.zeros(self.n * (self.n - 1) // 2)
-        self.sweep(lambda start, stop: add_transposed(u, self.arrays, start, stop))
+        arrays = self.arrays
+        self.sweep(lambda start, stop: add_transposed(u, arrays, start, stop))
         return u
 
     def _parts(self) -> list[tuple[int, int]]:
