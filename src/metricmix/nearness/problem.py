@@ -393,7 +393,9 @@ def read_weights(weights: ArrayLike, n: int) -> Floats:
     given = as_float_array(weights, name="weights")
     if given.shape != (n, n):
         raise InputError(argument="weights", expected=f"shape {(n, n)}, like D", found=given.shape)
-    w = pairs_of(check_square(given, name="weights", require_zero_diagonal=False))
+    w = pairs_of(
+        check_square(given, name="weights", require_zero_diagonal=False, offer_directed=False)
+    )
     if w.max(initial=0.0) > LARGEST:
         raise InputError(
             argument="weights", expected=f"numbers up to {LARGEST:g}, found {w.max():.6g}"
