@@ -7,12 +7,12 @@ over the sources, usually O(R n); the metric is never computed.
 Pages of other sites must not read it. The Host header of a request has to name the address that the
 server is bound to, which prevents DNS rebinding, and answers are for the same origin only.
 
-One thread moves the bytes of all connections (asyncio), :mod:`http.server` parses the requests, and
+One thread moves the bytes of all connections (asyncio), ``http.server`` parses the requests, and
 another thread computes paths. Slow clients cost a socket, not a thread: a request has to arrive
 within a fixed time, however many bytes trickle in, and when there are no more sockets the client
 that has kept the server waiting for the longest time is disconnected. WSGI servers fall short of
 this: waitress restarts its timeout with every byte, and
-:class:`http.server.ThreadingHTTPServer` needs a thread per connection, all of which have to end
+``http.server.ThreadingHTTPServer`` needs a thread per connection, all of which have to end
 before the process does.
 """
 
