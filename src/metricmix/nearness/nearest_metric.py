@@ -79,9 +79,10 @@ class NearnessResult(SolveResult):
     .. math:: \min_{L \le x \le U} \; f(x) + \sum_t z_t (x_{ij} - x_{ik} - x_{kj}) \;\ge\; b
 
     with b the `lower_bound` (to rounding of the entries), however the run ended; the left-hand side
-    is never above the optimum. L and U are the bounds on the entries: `lower` or 0 (D for "increase"), and the
-    shortest-path closure of `upper` (of D for "decrease"), at most the largest entry of D and
-    `lower`. For "decrease" the closure is the solution, so that there are no multipliers.
+    is never above the optimum. L and U are the bounds on the entries: `lower` or 0 (D for
+    "increase"), and the shortest-path closure of `upper` (of D for "decrease"), at most the largest
+    entry of D and `lower`. For "decrease" the closure is the solution, so that there are no
+    multipliers.
 
     At the optimum, with :math:`u = A^T z` the sum of the multipliers over the constraints where a
     pair is the long side, less that over those where it is a short one:
