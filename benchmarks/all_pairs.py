@@ -125,7 +125,7 @@ def left_out() -> str:
         minplus.update(*before, np.full_like(highs, np.inf), *args[6:])
 
     def share(order: np.ndarray) -> str:
-        return f"{100 * all_pairs._share_done(W, order):.0f} %"
+        return f"{100 * all_pairs.fraction_computed(W, order):.0f} %"
 
     def in_leaf_order() -> np.ndarray:
         order = leaf_order(W)
@@ -134,7 +134,7 @@ def left_out() -> str:
         back = np.argsort(order)
         return d[np.ix_(back, back)]
 
-    given, walk = np.arange(n), all_pairs._walk(W)
+    given, walk = np.arange(n), all_pairs.nearest_neighbour_tour(W)
     started = time.perf_counter()
     leaves = leaf_order(W)
     linking = time.perf_counter() - started
