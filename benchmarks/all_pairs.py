@@ -141,7 +141,7 @@ def left_out() -> str:
     close = closing(W)
     expected = close().copy()
     rows = []
-    with mock.patch.object(all_pairs, "WORTHWHILE", np.inf):  # the order stays as it is
+    with mock.patch.object(all_pairs, "TOUR_COST", np.inf):  # the order stays as it is
         with mock.patch.object(all_pairs, "update", unbounded):
             everything = best_time(close)
         rows.append(["everything computed", "100 %", everything])
@@ -149,7 +149,7 @@ def left_out() -> str:
         rows.append(
             ["bounds, leaf order of average linkage", share(leaves), best_time(in_leaf_order)]
         )
-    with mock.patch.object(all_pairs, "WORTHWHILE", -np.inf):
+    with mock.patch.object(all_pairs, "TOUR_COST", -np.inf):
         rows.append(["bounds, walk to the nearest item", share(walk), best_time(close)])
     rows.append(["`close_in_place` as it decides", "", best_time(close)])
     if not np.allclose(in_leaf_order(), expected, rtol=1e-5):
