@@ -9,6 +9,7 @@ import pickle
 import tempfile
 import zipfile
 import zlib
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def damage(data: bytes, instance: Instance, mark: Path) -> tuple[bytes, bool]:
     if kind == "manifest":
         for place, number in edits:
             places = list(paths_of(manifest))
-            put(manifest, places[int(place * len(places))], VALUES[number])
+            put(manifest, places[int(place * len(places))], deepcopy(VALUES[number]))
         if instance["sealed"] and isinstance(manifest, dict):
             manifest["sha256"] = seal(manifest)
         members["manifest.json"] = as_text(manifest)
