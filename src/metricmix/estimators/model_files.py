@@ -272,6 +272,7 @@ ROWS = 256
 """Rows asked of a source at a time."""
 HASHED = 1 << 27
 """Entries of a stack up to which all of them count in its fingerprint; else evenly spaced rows."""
+SUPERVISED = "source {!r} is computed from labels, and such models cannot be saved yet"
 CHANGED = "{}: expected the parameters of the fit, found others; fit again to save"
 
 
@@ -392,6 +393,8 @@ def dtype_code(value: Any, name: str) -> str:
 
 def check_unchanged(estimator: Any) -> None:
     """Raise if `sources` or `rule` are not those of the fit, or cannot be found again by name."""
+    supervised = estimator.stack_.supervised
+    require(not supervised, SUPERVISED.format(*supervised[:1] or [""]))
     opened, sources = estimator._input, estimator.sources
     changed = input_kind(sources) is not type(opened)
     if isinstance(opened, IdInput):
