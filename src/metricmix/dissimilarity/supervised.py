@@ -42,8 +42,6 @@ __all__ = [
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Inverse strengths C that a default classifier is chosen from."""
 N_FOLDS = 10
-FLOOR = 1e-12
-"""Smallest probability, so that no class is ruled out altogether."""
 
 
 class Predictor(ABC):

@@ -97,6 +97,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         if classes is not None and given is not None:
             self.classes_, self._codes = classes, np.full(opened.stack.n_items, -1)
             self._codes[opened.samples] = given
+            opened.stack = opened.stack.relabelled(self._codes, len(classes))
             objective = None if own else make_objective(self, self._codes, classes)
         self._learn(opened, objective, result)
         self._cache, self._n_features_out = {}, len(opened.samples)
