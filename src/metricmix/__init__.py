@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from metricmix.dissimilarity.default_sources import sources_for
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
-    from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
+    from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
     from metricmix.estimators.metric_mixture import MetricMixture
     from metricmix.estimators.metric_repair import MetricRepair
     from metricmix.estimators.model_files import load, save
+    from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
         CheckpointError,
         ConvergenceWarning,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         MissingPackageError,
         ModelFileError,
         NotAMetricError,
+        ProjectionWarning,
         ResultsError,
         TableFileError,
         TooLargeError,
@@ -92,7 +94,7 @@ _HOME = {
     "DatasetNotFoundError": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
     "InputError": "exceptions",
-    "LabelledKFold": "estimators.cross_validation",
+    "LabelledKFold": "estimators.selection",
     "MatrixFileError": "exceptions",
     "MetricMixError": "exceptions",
     "MetricMixture": "estimators.metric_mixture",
@@ -104,6 +106,7 @@ _HOME = {
     "ModelFileError": "exceptions",
     "NearnessResult": "nearness.nearest_metric",
     "NotAMetricError": "exceptions",
+    "ProjectionWarning": "exceptions",
     "Path": "paths.pair",
     "ResultsError": "exceptions",
     "SolveResult": "solvers.result",
@@ -148,6 +151,7 @@ __all__ = [
     "NearnessResult",
     "NotAMetricError",
     "Path",
+    "ProjectionWarning",
     "ResultsError",
     "SolveResult",
     "Status",

@@ -19,6 +19,7 @@
 
     UserWarning
     ├── ConvergenceWarning                  a solver stopped before it was done
+    ├── ProjectionWarning                   the projection moves what weights were learned on
     └── UnreachableWarning                  pairs of nodes without a path were given a length
 
 Every message is one sentence: whose argument, what was expected, what was found, the remedy.
@@ -46,6 +47,7 @@ __all__ = [
     "MissingPackageError",
     "ModelFileError",
     "NotAMetricError",
+    "ProjectionWarning",
     "ResultsError",
     "TableFileError",
     "TemperatureError",
@@ -189,6 +191,10 @@ class ResultsError(MetricMixError):
 
 class ConvergenceWarning(UserWarning):
     """A solver stopped before it converged; the message says what to try."""
+
+
+class ProjectionWarning(UserWarning):
+    """Weights were learned on edge lengths, and shortest paths make many of them shorter."""
 
 
 class UnreachableWarning(UserWarning):

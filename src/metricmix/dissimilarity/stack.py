@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -352,6 +353,30 @@ class DissimilarityStack:
         scales.flags.writeable = False
         stack._scales = scales
         return stack
+
+    def part(
+        self,
+        items: Indices,
+        same_as: tuple[DissimilarityStack, DissimilarityStack] | None = None,
+    ) -> DissimilarityStack:
+        """Return the stack of some items with its matrices in memory, at the same scales.
+
+        `same_as` is another stack and its part: sources that both stacks share are taken from it.
+        """
+        layers = []
+        for r, source in enumerate(self._sources):
+            if same_as is not None and source is same_as[0]._sources[r]:
+                assert same_as[1].block is not None
+                layers.append(same_as[1].block[r])
+            else:
+                layers.append(source.block(items, items))
+        block = np.stack(layers)
+        if not self._directed:
+            block = np.minimum(block, block.swapaxes(1, 2))  # computed rows differ by rounding
+        known = [None if fact is None else replace(fact, new_items=False) for fact in self._facts]
+        return DissimilarityStack.from_block(
+            block, self._names, self._directed, scaling=self._scales, facts=known
+        )
 
     def rescaled(self, scaling: str | ArrayLike | None) -> DissimilarityStack:
         """Return a stack of the same sources, not copied, divided by other scales.

@@ -4,12 +4,13 @@ from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison, Method, compare
-from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
-from metricmix.estimators.rules import ClassMean, KNearest, Nearest, Spreading
+from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
+from metricmix.estimators.selection import LabelledKFold, Selection
 
 __all__ = [
     "ClassMean",
@@ -18,12 +19,14 @@ __all__ = [
     "Explanation",
     "KNearest",
     "LabelledKFold",
+    "Logistic",
     "Method",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
     "MetricRepair",
     "Nearest",
+    "Selection",
     "Spreading",
     "compare",
     "contributions",

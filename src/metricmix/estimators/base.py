@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,13 +24,14 @@ from metricmix.estimators.inputs import (
     check_label_order,
     input_kind,
 )
-from metricmix.exceptions import InputError
+from metricmix.exceptions import InputError, ProjectionWarning, warn_caller
 from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.paths.trees import distances_from
 from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
@@ -51,9 +53,13 @@ __all__ = [
     "make_objective",
 ]
 
-RHO = {"class-means": 1e-3, "label-contrast": 1e-1, "neighbourhood": 1e-3}
+RHO = {"class-means": 1e-5, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
+MOVED_AT_MOST = 0.02
+"""Share of distances that the projection may move before weights are learned through paths."""
+ROOTS = 32
+"""Items from which that share is measured."""
 OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
 START = 4.0
@@ -80,14 +86,17 @@ DOCUMENTATION = {
         The centre c of the ridge :math:`\\rho \\lVert\\alpha - c\\rVert^2`: equal weights, which
         few labels can hardly improve on, or 0 as in the paper. (An objective of your own brings
         its own rho.)
-    constraint : {None, "nonnegative", "simplex"}
+    constraint : {"nonnegative", "simplex", None}; of classifiers also "auto"
+        With weights >= 0, a mixture of metrics is a metric already, and there is nothing to
+        project. None allows weights of any sign, as in the paper. "auto": see `selection_`.
     scaling : {"mean", "norm", "max", None} or array
         What the sources are divided by before they are mixed. A stack that has been scaled already
         is left as it is.
-    projection : bool
-        Whether weights are learned on the metric itself, or (the default) on edge lengths: that
-        needs the pairs of labelled items only, and the projection moves few of them. The metric is
-        projected either way.
+    projection : {"auto", True, False}
+        Whether weights are learned on the metric itself, through shortest paths, or on edge
+        lengths, which needs the pairs of labelled items only. The metric is projected either way.
+        "auto": on edge lengths, unless the projection then moves more than 2 % of the distances.
+        False warns in that case.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
     max_iter : int, optional
@@ -100,7 +109,8 @@ DOCUMENTATION = {
 """,
     "ridge": """\
     rho : float, optional
-        Weight of the ridge; default 0.001, and 0.1 for "label-contrast".
+        Weight of the ridge. Default: 0.1 for "label-contrast", 0.001 for "neighbourhood"; for
+        "class-means" 0.00001, unless a classifier has reason to choose another.
     beta : float
         Sharpness of the softplus.
 """,
@@ -109,6 +119,9 @@ DOCUMENTATION = {
         What was learned.
     weights_ : (R,) array
     result_ : SolveResult
+    moved_share_ : float
+        Share of the distances that the projection made shorter: 0 where the mixture is a metric
+        already, else measured from up to 32 (labelled) items.
     n_iter_ : int
     stack_ : DissimilarityStack
         The sources.
@@ -127,12 +140,14 @@ class MixtureEstimator(BaseEstimator):
     ``rule__n_neighbors``.
     """
 
+    _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
+
     sources: Any = field(default="precomputed", kw_only=False)
     objective: Any = "class-means"
     shrink_to: str = "equal"
-    constraint: str | None = None
+    constraint: str | None = "nonnegative"
     scaling: Any = "mean"
-    projection: bool = False
+    projection: bool | str = "auto"
     method: Any = "full"
     max_iter: int | None = None
     solver_options: Mapping[str, Any] | None = None
@@ -143,6 +158,7 @@ class MixtureEstimator(BaseEstimator):
     stack_: DissimilarityStack = field(init=False)
     mixture_: Mixture = field(init=False)
     result_: SolveResult = field(init=False)
+    moved_share_: float = field(init=False)
     n_iter_: int = field(init=False)
     classes_: AnyArray = field(init=False)
     n_features_in_: int = field(init=False)
@@ -215,7 +231,13 @@ class MixtureEstimator(BaseEstimator):
         check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
         if isinstance(self.method, str):
             check_choice(self.method, tuple(METHODS), name="method")
-        check_choice(self.constraint or "none", CONSTRAINTS, name="constraint")
+        check_choice(self.constraint or "none", self._constraints, name="constraint")
+        if self.projection not in (True, False, "auto"):
+            raise InputError(
+                argument="projection",
+                expected="'auto', True or False",
+                found=f"{self.projection!r}",
+            )
         for name in self.solver_options or {}:
             if name in (*OWN, "link"):
                 problem = f"{name!r} is a parameter of the estimator itself"
@@ -291,15 +313,59 @@ class MixtureLearner(MixtureEstimator):
 
     _input: Input = field(init=False)
     _objective: Objective | None = field(init=False)
+    _single: str | None = field(init=False, default=None)  # the source with the whole weight
 
     def _learn(
-        self, opened: Input, objective: Objective | None, result: SolveResult | None = None
+        self,
+        opened: Input,
+        objective: Objective | None,
+        result: SolveResult | None = None,
+        moved_share: float = 0.0,
     ) -> None:
         """Learn the weights, unless `result` has them, and set what was learned."""
         self._input, self._objective, self.stack_ = opened, objective, opened.stack
-        self.result_ = self._solve(objective, self.stack_) if result is None else result
-        assert self.result_.mixture is not None
-        self.mixture_, self.n_iter_ = self.result_.mixture, self.result_.n_iter
+        if result is None:
+            result, moved_share = self._solve_as_used(objective, opened.stack)
+        self.result_, self.moved_share_ = result, moved_share
+        assert result.mixture is not None
+        self.mixture_, self.n_iter_ = result.mixture, result.n_iter
+
+    def _solve_as_used(
+        self, objective: Objective | None, stack: DissimilarityStack
+    ) -> tuple[SolveResult, float]:
+        """Learn on edge lengths, and again through paths if the projection moves too many of them.
+
+        Return the result, and the share of the distances that the projection moves.
+        """
+        result = self._solve(objective, stack)
+        known = getattr(objective, "y", np.zeros(stack.n_items)) >= 0
+        share = self._moved_share(stack, result, np.flatnonzero(known))
+        if share <= MOVED_AT_MOST or objective is None or self.projection is True:
+            return result, share
+        if self.projection is False:
+            warn_caller(
+                f"weights were learned on edge lengths, and the projection moves {share:.0%} of "
+                "the distances; use projection='auto' or True to learn through paths",
+                ProjectionWarning,
+            )
+            return result, share
+        through_paths = copy(self)
+        through_paths.projection = True
+        result = through_paths._solve(objective, stack)
+        return result, self._moved_share(stack, result, np.flatnonzero(known))
+
+    def _moved_share(self, stack: DissimilarityStack, result: SolveResult, items: Indices) -> float:
+        """Return the share of distances, from at most 32 of the items, that paths make shorter."""
+        assert result.mixture is not None
+        lengths = EdgeLengths(stack, result.mixture)
+        if lengths.is_metric:
+            return 0.0
+        roots = items
+        if len(items) > ROOTS:
+            roots = np.sort(np.random.default_rng(0).choice(items, ROOTS, replace=False))
+        edges = lengths.rows(roots)
+        moved = distances_from(lengths, roots, n_jobs=self.n_jobs) < edges * (1.0 - 1e-6)
+        return float(moved.sum() / max(1, moved.size - len(roots)))
 
     def _solve(
         self,
@@ -316,7 +382,10 @@ class MixtureLearner(MixtureEstimator):
         """
         equal = self._equal_weights(stack)
         if objective is None:
-            mixture = Mixture(equal, stack.names, beta=self.beta, scaling=stack.scales)
+            weights = equal
+            if self._single is not None:
+                weights = np.where(np.array(stack.names) == self._single, equal.sum(), 0.0)
+            mixture = Mixture(weights, stack.names, beta=self.beta, scaling=stack.scales)
             return SolveResult(
                 objective=np.nan,
                 objective_kind="none",
@@ -341,18 +410,26 @@ class MixtureLearner(MixtureEstimator):
             method, options = solver_from_options(method, options)
         # Products of some ten thousand numbers: waking threads for them takes longer than they do,
         # and the last digits would depend on how many there are.
-        with threadpool_limits(None if self.projection else 1, user_api="blas"):
+        projected = self.projection is True
+        with threadpool_limits(None if projected else 1, user_api="blas"):
             return minimize(
                 objective,
                 stack,
                 method,
                 beta=self.beta,
                 constraint=self.constraint,
-                projection=self.projection,
+                projection=projected,
                 max_iter=self.max_iter,
                 n_jobs=self.n_jobs,
                 **options,
             )
+
+    def _as_fitted(self) -> Self:
+        """Return a copy whose parameters say what the fit did, for refits on other labels."""
+        copied = copy(self)
+        if self.result_.objective_kind != "none":
+            copied.projection = self.result_.objective_kind != "unprojected"
+        return copied
 
     def _equal_weights(self, stack: DissimilarityStack) -> Floats:
         """Return the initial weights, and the centre of the ridge: the same for all sources."""

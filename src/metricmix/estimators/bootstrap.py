@@ -112,7 +112,7 @@ def weight_columns(
     if n_bootstrap != 0:
         resamples = bootstrap_weights(learner, n_bootstrap, random_state, on_resample)
         resamples = weights + resamples - resamples.mean(axis=0)
-        if learner.constraint is not None:
+        if learner._as_fitted().constraint is not None:
             resamples = np.maximum(resamples, 0.0)
         lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         same_sign = (np.sign(resamples) == np.sign(weights)).mean(axis=0)
@@ -148,6 +148,9 @@ def bootstrap_weights(
             argument="objective",
         )
     rng, _ = check_random_state(seed_of(random_state))
+    model = model._as_fitted()
+    if model.objective is None:  # equal weights were chosen, or one source
+        return np.tile(model.weights_, (n_bootstrap, 1))
     stack, codes = labelled_part(model)
     classes = np.unique(codes[codes >= 0])
     labelled = np.flatnonzero(codes >= 0)
@@ -199,8 +202,4 @@ def labelled_part(model: MixtureLearner) -> tuple[DissimilarityStack, Indices]:
     labelled = np.flatnonzero(codes >= 0)
     if model.projection or len(labelled) > LABELS_AT_ONCE:
         return stack, codes
-    L = len(labelled)
-    pairs = stack.raw_pairs(np.repeat(labelled, L), np.tile(labelled, L))
-    block = np.ascontiguousarray(pairs.reshape(stack.n_sources, L, L))
-    part = DissimilarityStack.from_block(block, stack.names, stack.directed, scaling=stack.scales)
-    return part, codes[labelled]
+    return stack.part(labelled), codes[labelled]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
 from metricmix.estimators.inputs import FeatureInput, Input, encode_labels
 from metricmix.estimators.rules import FittedRule, Rule, as_rule
+from metricmix.estimators.selection import Candidate, Selection, select
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.all_pairs import path_metric
-from metricmix.solvers.result import SolveResult
+from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_labels, check_choice, is_unlabelled, plain_labels
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricMixtureClassifier"]
 
 NEW_ITEMS = ("attached", "augmented")
+LEARNED = ("result_", "mixture_", "n_iter_", "moved_share_")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -41,9 +44,10 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     ----------
     {parameters}
     {ridge}
-    rule : {"class-mean", "nearest", "k-nearest", "logistic", "spreading"} or rule
+    rule : {"auto", "class-mean", "nearest", "k-nearest", "logistic", "spreading"} or rule
         How labels follow from distances: the name of a rule, or a rule object with its settings,
-        such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.estimators.rules`.
+        such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.estimators.rules`. "auto": see
+        `selection_`.
     new_items : {"attached", "augmented"}
         How items that were not in the fit are labelled. "attached": joined to the items of the fit,
         which stay as they are. "augmented", as in the paper, for feature tables: all sources are
@@ -56,6 +60,14 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     classes_ : array
     transduction_ : (n,) array
         The label of every item of `stack_`: its own, or that of the rule.
+    selection_ : Selection
+        What was chosen where parameters leave it open, what it was compared with on held-out
+        labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
+        weights >= 0, rho = 0.00001 and class means, unless other weights (signed ones, equal ones,
+        a single source), another rho or another rule are clearly better. With fewer than five
+        labels a class weights stay equal.
+    rule_ : Rule
+        The rule that was chosen.
     {attributes}
 
     Examples
@@ -74,10 +86,15 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     True
     """
 
-    rule: str | Rule = "class-mean"
+    _constraints: ClassVar[tuple[str, ...]] = ("auto", *CONSTRAINTS)
+
+    constraint: str | None = "auto"
+    rule: str | Rule = "auto"
     new_items: str = "attached"
 
     transduction_: AnyArray = field(init=False)
+    selection_: Selection = field(init=False)
+    rule_: Rule = field(init=False)
     _codes: Indices = field(init=False)
     _rule: FittedRule = field(init=False)
 
@@ -91,7 +108,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
             -1, NaN, None or pandas' NA (among texts also "" or "-1") marks items without a label.
         """
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
-        as_rule(self.rule)
+        if self.rule != "auto":
+            as_rule(self.rule)
         with discard_previous_fit(self):
             opened = self._open(X, y)
             self._fit_input(opened, *encode_labels(y, type(self).__name__))
@@ -102,29 +120,57 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         opened: Input,
         classes: AnyArray,
         given: Indices,
-        result: SolveResult | None = None,
-        labels: Indices | None = None,
+        loaded: Mapping[str, Any] | None = None,
     ) -> None:
         """Fit to items that were read before, `given` being the class numbers of X.
 
-        `result` and `labels`, the class numbers of all items, are those of a model that is loaded.
+        `loaded` is what the fit of a stored model left: "result", "moved_share", "selection", and
+        "labels", the class numbers of all items.
         """
         self.classes_ = classes
         self._codes = np.full(opened.stack.n_items, -1)
         self._codes[opened.samples] = given
         opened.stack = opened.stack.relabelled(self._codes, len(classes))
-        own = result is not None and not isinstance(self.objective, str)  # and was not stored
-        objective = None if own else make_objective(self, self._codes, classes)
-        self._learn(opened, objective, result)
+        if loaded is not None:
+            self._settle(loaded["selection"])
+            own = not isinstance(self.objective, str)  # and was not stored
+            settled = self._settled(self.selection_.best)
+            objective = None if own else make_objective(settled, self._codes, classes)
+            self._learn(opened, objective, loaded["result"], loaded["moved_share"])
+            labels = loaded["labels"]
+        else:
+            self._settle(select(self, opened.stack, self._codes, len(classes)))
+            settled = self._settled(self.selection_.best)
+            settled._learn(opened, make_objective(settled, self._codes, classes))
+            for name in ("_input", "_objective", "stack_", *LEARNED):
+                setattr(self, name, getattr(settled, name))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
-        if labels is None:
+        if loaded is None:
             labels, unlabelled = self._codes.copy(), self._codes < 0
             if unlabelled.any():
                 labels[unlabelled] = self._rule.probabilities[unlabelled].argmax(axis=1)
         self.transduction_ = classes[labels]
 
+    def _settle(self, selection: Selection) -> None:
+        """Record what was chosen."""
+        self.selection_, self.rule_ = selection, selection.best.rule
+
+    def _as_fitted(self) -> Self:
+        """Return a copy whose parameters say what the fit chose, for refits on other labels."""
+        return MixtureLearner._as_fitted(self._settled(self.selection_.best))
+
+    def _settled(self, candidate: Candidate) -> Self:
+        """Return a copy with the settings of a candidate as its parameters."""
+        settled = copy(self)
+        settled.rule, settled.rho = candidate.rule, candidate.rho
+        settled.constraint = candidate.constraint
+        if candidate.weights != "learned":
+            settled.objective, settled.constraint = None, "nonnegative"
+            settled._single = None if candidate.weights == "equal" else candidate.weights
+        return settled
+
     def _fitted_rule(self, lengths: EdgeLengths, codes: Indices) -> FittedRule:
-        return FittedRule(as_rule(self.rule), lengths, codes, len(self.classes_), self.n_jobs)
+        return FittedRule(self.rule_, lengths, codes, len(self.classes_), self.n_jobs)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities of the items X, (M, C), in the order of `classes_`."""

@@ -29,8 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import check_refittable, make_objective, seed_of, total_weight
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.cross_validation import FEWEST_LABELS, FoldPredictor, LabelledKFold
-from metricmix.estimators.rules import as_rule
+from metricmix.estimators.cross_validation import FEWEST_LABELS
+from metricmix.estimators.selection import FoldPredictor, LabelledKFold
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
@@ -66,8 +66,8 @@ def compare(
     """Return how a fitted model's way of learning does on held-out labels, beside simpler ones.
 
     :mod:`metricmix.estimators.comparison` says what is compared. The sources stay those of the fit,
-    but for supervised ones, which each fold computes from its own labels. All parameters stay, too;
-    if they were chosen by the same labels, that choice is not tested.
+    but for supervised ones, which each fold computes from its own labels. All parameters stay, too,
+    and what the fit chose (`selection_`); that choice is not tested.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class Trials:
         splitter: LabelledKFold,
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
-        self.model, self.stack, self.labelled = model, model.stack_, labelled
+        self.model, self.stack, self.labelled = model._as_fitted(), model.stack_, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
         self.on_fold = on_fold or (lambda done, total: None)
@@ -243,7 +243,7 @@ class Trials:
         train, test = fold
         known = np.full(len(self.codes), -1)
         known[train] = self.codes[train]
-        return metric.probabilities(as_rule(self.model.rule), test, known)
+        return metric.probabilities(self.model.rule_, test, known)
 
     def predictions(self, metrics: list[FoldPredictor]) -> list[Indices]:
         """Return the class numbers of the items held out in each fold."""

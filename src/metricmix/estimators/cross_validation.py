@@ -1,17 +1,15 @@
-"""Cross-validation when labels are few: folds, held-out predictions, and choosing settings."""
+"""Cross-validation when labels are few: held-out predictions, and choosing settings in a grid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils import check_random_state
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.base import (
@@ -22,148 +20,24 @@ from metricmix.estimators.base import (
 )
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
 from metricmix.estimators.inputs import Input, encode_labels
-from metricmix.estimators.rules import FittedRule, KNearest, Rule, Spreading, as_rule
+from metricmix.estimators.rules import KNearest, Rule, Spreading, as_rule
+from metricmix.estimators.selection import FoldPredictor, LabelledKFold
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import Status
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import (
-    as_labels,
-    check_choice,
-    check_integer,
-    is_unlabelled,
-    plain_labels,
-)
+from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
     from metricmix.estimators.explanation import Explanation
 
-__all__ = [
-    "FoldPredictor",
-    "LabelledKFold",
-    "MetricMixtureClassifierCV",
-    "held_out_probabilities",
-]
+__all__ = ["MetricMixtureClassifierCV", "held_out_probabilities"]
 
 LEAVE_ONE_OUT_UP_TO = 400
 """Labelled items up to which each is held out alone; beyond, and for spreading, in folds."""
 FOLDS = 20
 FEWEST_LABELS = 3
 """Labelled items there must be: one to hold out, and two to learn from."""
-
-
-class LabelledKFold(BaseCrossValidator):
-    """Cross-validation that splits the labelled items only, and keeps the others in training.
-
-    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1, NaN,
-    None or pandas' NA; among texts "" or "-1") is in every training set and in no test set.
-
-    Parameters
-    ----------
-    n_splits : int
-    n_repeats : int
-        Number of repetitions, each with new folds.
-    random_state : int, RandomState or None
-
-    Examples
-    --------
-    >>> from metricmix.estimators import LabelledKFold
-    >>> for train, test in LabelledKFold(2, random_state=0).split(None, [0, 0, 1, 1, -1]):
-    ...     print(train, test)
-    [0 3 4] [1 2]
-    [1 2 4] [0 3]
-    """
-
-    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
-        self.n_splits = check_integer(n_splits, name="n_splits", low=2)
-        self.n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
-        self.random_state = random_state
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training and test items of each fold; only y is looked at."""
-        if y is None:
-            raise InputError(
-                argument="y",
-                expected="labels, of which only the known ones are split",
-                found="None",
-            )
-        labels = as_labels(y)
-        known = np.flatnonzero(~is_unlabelled(labels))
-        if len(known) < self.n_splits:
-            raise InputError(
-                argument="n_splits",
-                expected=f"at most {len(known)}, the number of labelled items",
-                found=self.n_splits,
-            )
-        given = self.random_state
-        rng = given if isinstance(given, np.random.Generator) else check_random_state(given)
-        _, codes = np.unique(plain_labels(labels[known]), return_inverse=True)
-        for _ in range(self.n_repeats):
-            # Shuffle, sort by class, and assign folds in turn: each class is spread evenly.
-            shuffled = rng.permutation(len(known))
-            row = shuffled[np.argsort(codes[shuffled], kind="stable")]
-            fold = np.empty(len(known), dtype=np.int64)
-            fold[row] = np.arange(len(known)) % self.n_splits
-            for number in range(self.n_splits):
-                test = known[fold == number]
-                yield np.setdiff1d(np.arange(len(labels)), test), test
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds, repeats included."""
-        return int(self.n_splits * self.n_repeats)
-
-
-class FoldPredictor:
-    """Predict held-out items in one metric, for many splits of the same labelled items.
-
-    Shortest paths and neighbours do not depend on which labels are held out. They are searched
-    once, when first needed.
-
-    Parameters
-    ----------
-    lengths : EdgeLengths
-        The edge lengths of the metric; held-out items stay in it.
-    items : (A,) array
-        The items of the stack that are in some training or test set.
-    n_classes : int
-    n_jobs : int, optional
-        Threads.
-    """
-
-    def __init__(
-        self, lengths: EdgeLengths, items: Indices, n_classes: int, n_jobs: int | None = None
-    ) -> None:
-        self.lengths, self.items, self.n_classes = lengths, items, n_classes
-        self.n_jobs = n_jobs
-        self._neighbours: dict[int, tuple[Floats, Indices]] = {}
-
-    @cached_property
-    def distances(self) -> Floats:
-        """Distances between the items, (A, A), from row to column."""
-        return distances_from(self.lengths, self.items, n_jobs=self.n_jobs)[:, self.items]
-
-    def probabilities(self, rule: Rule, test: Indices, codes: Indices) -> Floats:
-        """Return the class probabilities (M, C) of held-out items by a rule.
-
-        Parameters
-        ----------
-        rule : Rule
-        test : (M,) array
-            Positions of the held-out items in `items`.
-        codes : (A,) array
-            Class numbers of `items`, -1 where the label is held out.
-        """
-        if isinstance(rule, Spreading):
-            everyone = np.full(self.lengths.n, -1)
-            everyone[self.items] = codes
-            fit = FittedRule(rule, self.lengths, everyone, self.n_classes, self.n_jobs)
-            k = rule.n_neighbors
-            fit.distances = self._neighbours[k] = self._neighbours.get(k) or fit.distances
-            return fit.probabilities[self.items[test]]
-        known = np.flatnonzero(codes >= 0)
-        d, within = (self.distances[np.ix_(rows, known)] for rows in (test, known))
-        return rule.from_distances(d, codes[known], self.n_classes, within)
 
 
 def held_out_probabilities(
@@ -183,7 +57,7 @@ def held_out_probabilities(
     """
     p: Floats = model._rule.probabilities.copy()
     labelled = np.flatnonzero(model._codes >= 0)
-    codes, L, rule = model._codes[labelled], len(labelled), as_rule(model.rule)
+    codes, L, rule = model._codes[labelled], len(labelled), model.rule_
     if L < FEWEST_LABELS:
         return p
     predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs)

@@ -87,10 +87,11 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         classes: AnyArray | None,
         given: Indices | None,
         result: SolveResult | None = None,
+        moved_share: float = 0.0,
     ) -> None:
         """Fit to items that were read before, `given` being the class numbers of X.
 
-        `result` is that of a model that is loaded.
+        `result` and `moved_share` are those of a model that is loaded.
         """
         own = result is not None and not isinstance(self.objective, str)  # and was not stored
         objective, self._codes = None if own else self.objective, None
@@ -99,7 +100,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
             self._codes[opened.samples] = given
             opened.stack = opened.stack.relabelled(self._codes, len(classes))
             objective = None if own else make_objective(self, self._codes, classes)
-        self._learn(opened, objective, result)
+        self._learn(opened, objective, result, moved_share)
         self._cache, self._n_features_out = {}, len(opened.samples)
 
     def compute_metric(self) -> Floats:

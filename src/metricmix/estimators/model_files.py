@@ -47,12 +47,13 @@ from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
-from metricmix.estimators.cross_validation import LabelledKFold, MetricMixtureClassifierCV
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_container import ModelFile, PendingArray, require, write_model
 from metricmix.estimators.rules import RULES, as_rule
+from metricmix.estimators.selection import Candidate, LabelledKFold, Selection
 from metricmix.exceptions import InputError, MetricMixError, ModelFileError
 from metricmix.kernels.threads import effective_threads
 from metricmix.metric import MetricViolations
@@ -195,12 +196,13 @@ COMMON = {"feature_names_in_": AnyArray | None, "_sklearn_output_config": dict |
 LEARNED = {
     "_input": PrecomputedInput | FeatureInput | IdInput,
     "result_": SolveResult,
+    "moved_share_": float,
     "classes_": AnyArray | None,
     "_codes": Indices | None,
 }
 FITTED: dict[type[Any], dict[str, Any]] = {
     MetricMixture: {**COMMON, **LEARNED, "metric_": Matrix | None},
-    MetricMixtureClassifier: {**COMMON, **LEARNED, "_labels": Indices},
+    MetricMixtureClassifier: {**COMMON, **LEARNED, "selection_": Selection, "_labels": Indices},
     MetricMixtureClassifierCV: {
         **COMMON,
         "best_estimator_": MetricMixtureClassifier,
@@ -212,7 +214,16 @@ FITTED: dict[type[Any], dict[str, Any]] = {
 """What a fit leaves, by class. `_labels` are the class numbers of `transduction_`."""
 Index = Ints | Indices
 SPARSE = {"data": AnyArray, "indices": Index, "indptr": Index, "shape": tuple[int, int]}
-OBJECTS = (Mixture, SolveResult, Trace, MetricViolations, LabelledKFold, NotStored)
+OBJECTS = (
+    Mixture,
+    Candidate,
+    Selection,
+    SolveResult,
+    Trace,
+    MetricViolations,
+    LabelledKFold,
+    NotStored,
+)
 PARTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
     FeatureInput: {"X": AnyArray | sparse.csr_array | sparse.csr_matrix, "stack": Any},
@@ -408,7 +419,8 @@ def check_unchanged(estimator: Any) -> None:
             require(known, f"sources: two functions are called {name!r}; rename one")
     require(not changed, CHANGED.format("sources"))
     if hasattr(estimator, "_rule"):
-        require(estimator._rule.rule == as_rule(estimator.rule), CHANGED.format("rule"))
+        same = estimator.rule == "auto" or estimator.rule_ == as_rule(estimator.rule)
+        require(same, CHANGED.format("rule"))
 
 
 def source_rows(source: Source, rows: AnyArray) -> PendingArray:
@@ -534,7 +546,7 @@ class Reader:
         elif kind is MetricMixtureClassifierCV:
             restore_search(estimator, *values.values())
         else:
-            self.restore_learner(estimator, *values.values())
+            self.restore_learner(estimator, values)
         names, output = common.values()
         if names is not None:
             fits = conforms(names.tolist(), list[str]) and len(names) == estimator.n_features_in_
@@ -558,11 +570,11 @@ class Reader:
         sound = sound and bool(((pairs >= 0) & (pairs < n)).all())
         require(sound, "expected an interval for each filled pair of items")
 
-    def restore_learner(
-        self, estimator: Any, opened: Any, result: Any, classes: Any, codes: Any, last: Any
-    ) -> None:
+    def restore_learner(self, estimator: Any, values: dict[str, Any]) -> None:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
+        opened, result, share, classes, codes = (values[name] for name in LEARNED)
         n, given = len(opened.stack), np.empty(0, np.int64)
+        require(0.0 <= share <= 1.0, "expected 'moved_share_' to be from 0 to 1")
         estimator.sources = self.specs
         if opened.n_features is not None:
             estimator.n_features_in_ = opened.n_features
@@ -576,11 +588,20 @@ class Reader:
             given = codes[opened.samples]
         if isinstance(estimator, MetricMixtureClassifier):
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
+            last, selection = values["_labels"], values["selection_"]
+            check_selection(selection, opened.stack.names)
             sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
             require(sound, "expected a label for every item, its own if it has one")
-            estimator._fit_input(opened, classes, given, result, last)
+            loaded = {
+                "result": result,
+                "moved_share": share,
+                "selection": selection,
+                "labels": last,
+            }
+            estimator._fit_input(opened, classes, given, loaded)
             return
-        estimator._fit_input(opened, classes, given, result)
+        estimator._fit_input(opened, classes, given, result, share)
+        last = values["metric_"]
         if last is not None:
             self.check_metric(last, n, opened.stack.directed)
             estimator.metric_ = estimator._cache["metric"] = last
@@ -693,6 +714,19 @@ def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> Diss
     scaled = stack.rescaled(scales)
     scaled._scaling = scaling
     return scaled
+
+
+def check_selection(selection: Selection, names: tuple[str, ...]) -> None:
+    """Raise unless a selection has a row per candidate, and weights that its sources can have."""
+    S = len(selection.candidates)
+    columns = ("log_loss", "accuracy", "gain", "standard_error")
+    sound = 0 <= selection.chosen < S
+    sound = sound and all(getattr(selection, name).shape == (S,) for name in columns)
+    require(sound, "expected a row per candidate in 'selection_', and which was chosen")
+    known = ("learned", "equal", *names)
+    kinds = (None, "nonnegative", "simplex")
+    sound = all(c.weights in known and c.constraint in kinds for c in selection.candidates)
+    require(sound, "expected candidates in 'selection_' that its sources allow")
 
 
 def restore_search(

@@ -119,7 +119,11 @@ No data at hand? metricmix example citations""",
     type=click.FloatRange(0),
     help="How strongly weights are drawn to equal ones.  [default: 0.001]",
 )
-@click.option("--constraint", type=click.Choice(["nonnegative", "simplex"]), help="On the weights.")
+@click.option(
+    "--constraint",
+    type=click.Choice(["nonnegative", "simplex", "signed"]),
+    help="On the weights; left out, it is chosen on held-out labels.",
+)
 @click.option("--tune", is_flag=True, help="Choose rule and rho by cross-validation.")
 @click.option(
     "--folds",
@@ -299,12 +303,10 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     """Print the weights, the accuracies, and which files were written."""
-    if outcome.settings.tune:
-        from metricmix.estimators.rules import as_rule
-
-        rho = "default" if outcome.model.rho is None else f"{outcome.model.rho:g}"
-        rule = as_rule(outcome.model.rule).name
-        click.echo(f"chosen by cross-validation: rule {rule}, rho {rho}")
+    chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
+    click.echo(f"{chosen}: {outcome.model.selection_}")
+    if outcome.model.moved_share_ > 0:
+        click.echo(f"the projection moves {outcome.model.moved_share_:.1%} of the distances")
     table = outcome.weights
     rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
     width = max(len(str(name)) for name, *_ in rows)

@@ -183,8 +183,10 @@ class FitOutcome:
                 {"source": name, "weight": weight, "lower": lower, "upper": upper}
                 for name, weight, lower, upper in rows
             ],
-            "rule": as_rule(self.model.rule).name,
-            "rho": self.model.rho,
+            "rule": self.model.rule_.name,
+            "rho": self.model.selection_.best.rho,
+            "selection": self.model.selection_.to_record(),
+            "moved_share": self.model.moved_share_,
             "status": self.model.result_.status.value,
             "accuracy": None
             if comparison is None
@@ -410,6 +412,8 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     else:
         options["rule"], options["rho"] = settings.rule, settings.rho
     stated = {name: value for name, value in options.items() if value is not None}
+    if settings.constraint == "signed":
+        stated["constraint"] = None
     labels = np.array(gathered.items.labels)
     if settings.tune:
         return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_
@@ -447,10 +451,10 @@ def run_page(
     if ignored:
         more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
         facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
-    chosen = ", chosen by cross-validation" if settings.tune else ""
-    rho = "the default" if model.rho is None else f"{model.rho:g}"
-    rule = as_rule(model.rule).name
-    facts.append(("Settings", f"rule {rule}, rho {rho}{chosen}, seed {settings.seed}"))
+    why = "chosen by cross-validation" if settings.tune else model.selection_.reason
+    facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
+    facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
         model,
         title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",

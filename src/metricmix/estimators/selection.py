@@ -1,0 +1,528 @@
+r"""What a classifier chooses by itself: weights, ridge and rule, on labels that are held out.
+
+Labelled items are held out in turn, and stay in the metric as unlabelled ones; supervised sources
+are computed anew from the labels that are left. Every candidate, a way to weigh the sources and a
+rule, gives the held-out items class probabilities. Their temperature is fitted first, one number
+per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule that is right but too sure of itself is
+not taken for a bad one. Then candidates are compared by log loss, item by item.
+
+The first candidate, non-negative weights with a small ridge towards equal ones and class means, is
+kept unless another one is better by more than three standard errors of the paired difference: with
+few labels, the best of many candidates is mostly the luckiest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.estimators.base import MOVED_AT_MOST, make_objective
+from metricmix.estimators.rules import (
+    ClassMean,
+    FittedRule,
+    KNearest,
+    Logistic,
+    Rule,
+    Spreading,
+    as_rule,
+)
+from metricmix.exceptions import InputError
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.linear import Mixture
+from metricmix.objectives.base import Objective
+from metricmix.paths.trees import distances_from
+from metricmix.solvers.result import Status
+from metricmix.typing import Floats, Indices
+from metricmix.validation import as_labels, check_integer, is_unlabelled, plain_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from metricmix.estimators.classifier import MetricMixtureClassifier
+
+__all__ = ["Candidate", "FoldPredictor", "LabelledKFold", "Selection", "candidates_of", "select"]
+
+RHOS = (1e-5, 1e-3)
+"""Ridges to choose from, the default one first."""
+CANDIDATE_RULES: tuple[Rule, ...] = (ClassMean(), Logistic(), KNearest())
+"""Rules to choose from, the default one first."""
+FEW_LABELS = 5
+"""Labels per class, on average, below which nothing is chosen, and weights stay equal."""
+CLEAR = 3.0
+"""Standard errors by which another candidate must be better than the default one."""
+FOLDS = 5
+LABELS_AT_MOST = 1000
+"""Labelled items that candidates are compared on; of more, as many of each class in turn."""
+SEARCHED_UP_TO, COMPUTED_UP_TO = 2000, 500
+"""Items up to which candidates that need shortest paths through all of them are compared: with
+matrices in memory, and with sources computed on demand."""
+SMALLEST = 1e-12
+"""Probability below which a log loss grows no further."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to weigh the sources, and a rule.
+
+    Attributes
+    ----------
+    weights : str
+        ``"learned"`` with the constraint, ``"equal"``, or the name of a single source.
+    constraint : str or None
+        Of learned weights: None for any sign.
+    rho : float or None
+        Weight of the ridge; None where nothing is learned, or the objective has its own.
+    rule : Rule
+    """
+
+    weights: str
+    constraint: str | None
+    rho: float | None
+    rule: Rule
+
+    @property
+    def way(self) -> tuple[str, str | None, float | None]:
+        """All but the rule: candidates with the same have the same metric."""
+        return self.weights, self.constraint, self.rho
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether weights may be negative."""
+        return self.weights == "learned" and self.constraint is None
+
+    @property
+    def name(self) -> str:
+        """The weights in words."""
+        if self.weights == "equal":
+            return "equal weights"
+        if self.weights != "learned":
+            return f"{self.weights} alone"
+        words = {"nonnegative": "weights >= 0", "simplex": "weights >= 0 of sum 1"}
+        return words.get(self.constraint or "", "signed weights")
+
+    def __str__(self) -> str:
+        ridge = "" if self.rho is None else f", rho {self.rho:g}"
+        return f"{self.name}{ridge}, rule {self.rule.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What was compared, and what was chosen.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        The default one first.
+    log_loss, accuracy : (S,) arrays
+        Means over the held-out items, the log loss with its temperature fitted; NaN if there was
+        nothing to compare.
+    gain : (S,) array
+        How much smaller the log loss is than that of the first candidate.
+    standard_error : (S,) array
+        Of `gain`, over the held-out items.
+    chosen : int
+    reason : str
+        Why, in a sentence.
+    skipped : tuple of str
+        What was not compared, and why.
+    """
+
+    candidates: tuple[Candidate, ...]
+    log_loss: Floats
+    accuracy: Floats
+    gain: Floats
+    standard_error: Floats
+    chosen: int
+    reason: str
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that was chosen."""
+        return self.candidates[self.chosen]
+
+    def to_record(self) -> list[dict[str, Any]]:
+        """Return a dictionary per candidate, the smallest log loss first."""
+        return [
+            {
+                "weights": self.candidates[s].name,
+                "rho": self.candidates[s].rho,
+                "rule": self.candidates[s].rule.name,
+                "log_loss": float(self.log_loss[s]),
+                "accuracy": float(self.accuracy[s]),
+                "gain": float(self.gain[s]),
+                "standard_error": float(self.standard_error[s]),
+                "chosen": bool(s == self.chosen),
+            }
+            for s in np.argsort(self.log_loss, kind="stable")
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per candidate, the smallest log loss first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_record())
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.best}: {self.reason}", *(f"({why})" for why in self.skipped)])
+
+
+def candidates_of(
+    model: MetricMixtureClassifier, names: Sequence[str], sizes: Indices
+) -> list[Candidate]:
+    """Return what a classifier may choose from, the default first: what its parameters leave open.
+
+    `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
+    "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
+    rule. Equal weights and single sources are compared with the default rule only. An objective of
+    your own is taken as it is.
+    """
+    rules = CANDIDATE_RULES if model.rule == "auto" else (as_rule(model.rule),)
+    if model.objective is None:
+        return [Candidate("equal", None, None, rule) for rule in rules]
+    constraint = "nonnegative" if model.constraint == "auto" else model.constraint
+    if not isinstance(model.objective, str):
+        return [Candidate("learned", constraint, None, rules[0])]
+    if model.constraint == "auto" and sizes.mean() < FEW_LABELS:
+        return [Candidate("equal", None, None, rules[0])]
+    rhos: tuple[float | None, ...] = (model.rho,)
+    if model.rho is None and model.objective == "class-means":
+        rhos = RHOS
+    found = [Candidate("learned", constraint, rho, rule) for rho in rhos for rule in rules]
+    if model.constraint == "auto":
+        found.append(Candidate("learned", None, rhos[-1], rules[0]))
+        found.append(Candidate("equal", None, None, rules[0]))
+        found += [Candidate(name, None, None, rules[0]) for name in names if len(names) > 1]
+    return found
+
+
+def select(
+    model: MetricMixtureClassifier, stack: DissimilarityStack, codes: Indices, n_classes: int
+) -> Selection:
+    """Return the choice of weights, ridge and rule for a classifier.
+
+    Parameters
+    ----------
+    model : MetricMixtureClassifier
+        Its parameters hold for everything that is not chosen.
+    stack : DissimilarityStack
+    codes : (n,) array
+        Class numbers; -1 for unlabelled items.
+    n_classes : int
+
+    Notes
+    -----
+    Where sources are metrics, weights >= 0 need the distances between the labelled items only: in
+    each fold the supervised sources, L² R numbers, and the weights once per ridge. Everything else
+    needs shortest paths through all items, and is compared up to 2000 items (500 where sources are
+    computed on demand).
+    """
+    labelled = np.flatnonzero(codes >= 0)
+    candidates = candidates_of(model, stack.names, np.bincount(codes[labelled]))
+    first = candidates[0]
+    if len(candidates) == 1 or len(labelled) < FOLDS:
+        reason = "as the parameters say"
+        if len(candidates) > 1:
+            reason = f"{len(labelled)} labels are too few to hold some out"
+        elif first.weights == "equal" and model.objective is not None:
+            reason = (
+                f"{len(labelled)} labels for {n_classes} classes are too few to learn from "
+                f"(fewer than {FEW_LABELS} a class)"
+            )
+        unknown = np.array([np.nan])
+        return Selection((first,), unknown, unknown, unknown, unknown, 0, reason)
+    if len(labelled) > LABELS_AT_MOST:
+        labelled = some_of_each_class(labelled, codes[labelled], LABELS_AT_MOST)
+    trials = Trials(model, stack, codes, labelled, n_classes)
+    compared, p = trials.run(candidates)
+    right = codes[labelled]
+    losses = np.array([tempered_losses(of_candidate, right) for of_candidate in p])
+    gains = losses[0] - losses
+    gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / np.sqrt(len(right))
+    accuracy = (p.argmax(axis=2) == right).mean(axis=1)
+    clear = (gain > CLEAR * error) & (accuracy >= accuracy[0])
+    chosen = int(np.where(clear, gain, -np.inf).argmax()) if clear.any() else 0
+    reason = f"none of {len(compared) - 1} others was clearly better on held-out labels"
+    if chosen:
+        reason = (
+            f"its log loss on held-out labels is smaller by {gain[chosen]:.3f} ± "
+            f"{error[chosen]:.3f} than with {first}"
+        )
+    return Selection(
+        tuple(compared),
+        losses.mean(axis=1),
+        accuracy,
+        gain,
+        error,
+        chosen,
+        reason,
+        tuple(trials.skipped),
+    )
+
+
+class Trials:
+    """The candidates on each fold of the labelled items.
+
+    Attributes
+    ----------
+    skipped : list of str
+        Which candidates were left out, and why.
+    """
+
+    def __init__(
+        self,
+        model: MetricMixtureClassifier,
+        stack: DissimilarityStack,
+        codes: Indices,
+        labelled: Indices,
+        n_classes: int,
+    ) -> None:
+        self.model, self.stack, self.n_classes = model, stack, n_classes
+        self.labelled, self.y = labelled, codes[labelled]
+        self.part = stack.part(labelled)
+        self.skipped: list[str] = []
+
+    def run(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Floats]:
+        """Return the candidates that were compared, and their probabilities (S, L, C)."""
+        compared = self.affordable(candidates)
+        L = len(self.y)
+        p = np.full((len(compared), L, self.n_classes), 1.0 / self.n_classes)
+        predictors: dict[Any, FoldPredictor] = {}
+        for _, test in LabelledKFold(min(FOLDS, L), random_state=0).split(None, self.y):
+            known = self.y.copy()
+            known[test] = -1
+            if len(np.unique(known[known >= 0])) < 2:
+                continue
+            stack, part = self.of_fold(known)
+            fixed = {} if self.stack.supervised else predictors
+            predictors = {way: fixed[way] for way in fixed if way[0] != "learned"}
+            for s, candidate in enumerate(compared):
+                if candidate.way not in predictors:
+                    predictors[candidate.way] = self.predictor(candidate, stack, part, known)
+                p[s, test] = predictors[candidate.way].probabilities(candidate.rule, test, known)
+        return compared, p
+
+    def affordable(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates that can be compared soon; `skipped` then names the others."""
+        dense = self.stack.block is not None
+        searchable = self.stack.n_items <= (SEARCHED_UP_TO if dense else COMPUTED_UP_TO)
+        first, kept, left = candidates[0], [], {}
+        for candidate in candidates:
+            if candidate.way == first.way or self.is_direct(candidate):
+                kept.append(candidate)
+            elif not searchable:
+                left[candidate.name] = "shortest paths through all items"
+            elif self.model.constraint == "auto" and candidate.is_signed:
+                trial = self.model._settled(candidate)
+                result = trial._solve(self.objective(trial, self.y), self.part, refit=True)
+                share = trial._moved_share(self.stack, result, self.labelled)
+                if share <= MOVED_AT_MOST:
+                    kept.append(candidate)
+                    continue
+                left[candidate.name] = (
+                    f"learning through paths (the projection would move {share:.0%} of the "
+                    "distances), constraint=None"
+                )
+            else:
+                kept.append(candidate)
+        for why in dict.fromkeys(left.values()):
+            names = [name for name in left if left[name] == why]
+            self.skipped.append(f"not compared: {', '.join(names)}, which takes {why}")
+        return kept
+
+    def is_direct(self, candidate: Candidate) -> bool:
+        """Return whether the edge lengths of a candidate are a metric: no path is needed."""
+        return not candidate.is_signed and all(
+            known is not None and known.triangle_inequality for known in self.stack.facts
+        )
+
+    def of_fold(self, known: Indices) -> tuple[DissimilarityStack, DissimilarityStack]:
+        """Return the stack, and its part of labelled items, as computed from the known labels."""
+        if not self.stack.supervised:
+            return self.stack, self.part
+        codes = np.full(self.stack.n_items, -1)
+        codes[self.labelled] = known
+        stack = self.stack.relabelled(codes, self.n_classes, keep_choice=True)
+        return stack, stack.part(self.labelled, same_as=(self.stack, self.part))
+
+    def predictor(
+        self,
+        candidate: Candidate,
+        stack: DissimilarityStack,
+        part: DissimilarityStack,
+        known: Indices,
+    ) -> FoldPredictor:
+        """Return the metric of a candidate, its weights learned from the known labels if at all."""
+        model, direct = self.model._settled(candidate), self.is_direct(candidate)
+        result = None
+        if model.projection is not True:
+            result = model._solve(self.objective(model, known), part, refit=True, verbose=False)
+            if model.projection == "auto" and candidate.weights == "learned" and not direct:
+                share = model._moved_share(stack, result, self.labelled[known >= 0])
+                result = None if share > MOVED_AT_MOST else result
+        if result is None:
+            model.projection = True
+            codes = np.full(stack.n_items, -1)
+            codes[self.labelled] = known
+            result = model._solve(self.objective(model, codes), stack, refit=True, verbose=False)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        weights = np.asarray(result.weights)
+        whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
+        mixture = Mixture(weights, whole.names, beta=model.beta, scaling=whole.scales)
+        return FoldPredictor(EdgeLengths(whole, mixture), items, self.n_classes, model.n_jobs)
+
+    def objective(self, model: MetricMixtureClassifier, codes: Indices) -> Objective | None:
+        """Return what the weights of a candidate minimise."""
+        return make_objective(model, codes, np.arange(self.n_classes))
+
+
+def some_of_each_class(labelled: Indices, codes: Indices, n: int) -> Indices:
+    """Return n of the labelled items, drawn at random, the classes in turn."""
+    shuffled = np.random.default_rng(0).permutation(len(labelled))
+    rank = np.empty(len(labelled), dtype=np.int64)
+    for c in np.unique(codes):
+        own = shuffled[codes[shuffled] == c]
+        rank[own] = np.arange(len(own))
+    return np.sort(labelled[np.argsort(rank, kind="stable")[:n]])
+
+
+def tempered_losses(p: Floats, right: Indices) -> Floats:
+    """Return the log loss of each item, (L,), at the temperature with the smallest mean.
+
+    >>> tempered_losses(np.array([[0.6, 0.4], [0.4, 0.6]]), np.array([0, 1])).round(3)
+    array([0., 0.])
+    """
+    logs = np.log(np.maximum(p, SMALLEST))
+    logs -= logs.max(axis=1, keepdims=True)
+
+    def losses(log_sharpness: float) -> Floats:
+        scaled = np.exp(log_sharpness) * logs
+        total = np.log(np.exp(scaled).sum(axis=1))
+        return np.asarray(total - scaled[np.arange(len(right)), right])
+
+    found = minimize_scalar(lambda t: losses(t).mean(), bounds=(-4.0, 4.0), method="bounded")
+    return losses(float(found.x))
+
+
+class LabelledKFold(BaseCrossValidator):
+    """Cross-validation that splits the labelled items only, and keeps the others in training.
+
+    Each class is spread evenly over the folds, at random; an item that is unlabelled (-1, NaN,
+    None or pandas' NA; among texts "" or "-1") is in every training set and in no test set.
+
+    Parameters
+    ----------
+    n_splits : int
+    n_repeats : int
+        Number of repetitions, each with new folds.
+    random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> from metricmix.estimators import LabelledKFold
+    >>> for train, test in LabelledKFold(2, random_state=0).split(None, [0, 0, 1, 1, -1]):
+    ...     print(train, test)
+    [0 3 4] [1 2]
+    [1 2 4] [0 3]
+    """
+
+    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
+        self.n_splits = check_integer(n_splits, name="n_splits", low=2)
+        self.n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
+        self.random_state = random_state
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the training and test items of each fold; only y is looked at."""
+        if y is None:
+            raise InputError(
+                argument="y",
+                expected="labels, of which only the known ones are split",
+                found="None",
+            )
+        labels = as_labels(y)
+        known = np.flatnonzero(~is_unlabelled(labels))
+        if len(known) < self.n_splits:
+            raise InputError(
+                argument="n_splits",
+                expected=f"at most {len(known)}, the number of labelled items",
+                found=self.n_splits,
+            )
+        given = self.random_state
+        rng = given if isinstance(given, np.random.Generator) else check_random_state(given)
+        _, codes = np.unique(plain_labels(labels[known]), return_inverse=True)
+        for _ in range(self.n_repeats):
+            # Shuffle, sort by class, and assign folds in turn: each class is spread evenly.
+            shuffled = rng.permutation(len(known))
+            row = shuffled[np.argsort(codes[shuffled], kind="stable")]
+            fold = np.empty(len(known), dtype=np.int64)
+            fold[row] = np.arange(len(known)) % self.n_splits
+            for number in range(self.n_splits):
+                test = known[fold == number]
+                yield np.setdiff1d(np.arange(len(labels)), test), test
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds, repeats included."""
+        return int(self.n_splits * self.n_repeats)
+
+
+class FoldPredictor:
+    """Predict held-out items in one metric, for many splits of the same labelled items.
+
+    Shortest paths and neighbours do not depend on which labels are held out. They are searched
+    once, when first needed.
+
+    Parameters
+    ----------
+    lengths : EdgeLengths
+        The edge lengths of the metric; held-out items stay in it.
+    items : (A,) array
+        The items of the stack that are in some training or test set.
+    n_classes : int
+    n_jobs : int, optional
+        Threads.
+    """
+
+    def __init__(
+        self, lengths: EdgeLengths, items: Indices, n_classes: int, n_jobs: int | None = None
+    ) -> None:
+        self.lengths, self.items, self.n_classes = lengths, items, n_classes
+        self.n_jobs = n_jobs
+        self._neighbours: dict[int, tuple[Floats, Indices]] = {}
+
+    @cached_property
+    def distances(self) -> Floats:
+        """Distances between the items, (A, A), from row to column."""
+        if self.lengths.is_metric and len(self.items) == self.lengths.n:
+            return self.lengths.matrix(n_jobs=self.n_jobs)[np.ix_(self.items, self.items)]
+        return distances_from(self.lengths, self.items, n_jobs=self.n_jobs)[:, self.items]
+
+    def probabilities(self, rule: Rule, test: Indices, codes: Indices) -> Floats:
+        """Return the class probabilities (M, C) of held-out items by a rule.
+
+        Parameters
+        ----------
+        rule : Rule
+        test : (M,) array
+            Positions of the held-out items in `items`.
+        codes : (A,) array
+            Class numbers of `items`, -1 where the label is held out.
+        """
+        if isinstance(rule, Spreading):
+            everyone = np.full(self.lengths.n, -1)
+            everyone[self.items] = codes
+            fit = FittedRule(rule, self.lengths, everyone, self.n_classes, self.n_jobs)
+            k = rule.n_neighbors
+            fit.distances = self._neighbours[k] = self._neighbours.get(k) or fit.distances
+            return fit.probabilities[self.items[test]]
+        known = np.flatnonzero(codes >= 0)
+        d, within = (self.distances[np.ix_(rows, known)] for rows in (test, known))
+        return rule.from_distances(d, codes[known], self.n_classes, within)
