@@ -11,6 +11,8 @@ from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.supervised import ProbabilitySource
+from metricmix.dissimilarity.supervised_recipes import supervised
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "FeatureSource",
     "Graph",
     "GraphSource",
+    "ProbabilitySource",
     "Recipe",
     "Source",
     "SourceFacts",
@@ -35,5 +38,6 @@ __all__ = [
     "path_length",
     "resource_allocation",
     "sources_for",
+    "supervised",
     "threshold_graphs",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -345,6 +346,8 @@ class DissimilarityStack:
         stack._sources = tuple(
             source.relabelled(codes, n_classes, keep_choice=keep_choice) for source in self._sources
         )
+        if all(map(operator.is_, stack._sources, self._sources)):
+            return self
         scales = self._scales.copy()
         if self._scaling in SCALINGS and self._scaling != "none":
             for r, source in enumerate(stack._sources):

@@ -75,9 +75,9 @@ DOCUMENTATION = {
         What X is. ``"precomputed"``: a stack, an (n, n, R) array, or one square matrix. A list of
         specifications: X is a feature table, and each makes a dissimilarity of it: the name of a
         distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a recipe such as
-        ``knn_path_length(k=10)`` (see :mod:`metricmix.dissimilarity`); or a dict of such, with
-        names. A stack: X holds ids of its items (their numbers, if it has none), and all its items
-        take part in paths.
+        ``knn_path_length(k=10)`` or ``supervised(LogisticRegression())`` (see
+        :mod:`metricmix.dissimilarity`); or a dict of such, with names. A stack: X holds ids of its
+        items (their numbers, if it has none), and all its items take part in paths.
     objective : {"class-means", "neighbourhood", "label-contrast"}, Objective, callable or None
         What to minimise; see :mod:`metricmix.objectives`. An objective of your own is used as it
         is (y may then be None); a function is called with the class numbers of all items. None:
@@ -251,6 +251,7 @@ class MixtureEstimator(BaseEstimator):
             recipes = FeatureInput.recipes_of(self.sources)
             table = self._check_table(X, recipes, ensure_min_samples=2)
             opened = FeatureInput(self.sources, table, scaling, table_items(X))
+            opened.check_labels(y)
         elif kind is IdInput:
             opened = IdInput(self.sources, X, scaling)
         else:
