@@ -12,13 +12,13 @@ from sklearn.svm import LinearSVC
 import metricmix as mm
 from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.hellinger import hellinger
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
     KernelLogisticRegression,
     LabelPropagation,
     SupervisedSource,
     deal_folds,
-    hellinger,
 )
 
 RNG = np.random.default_rng(0)

@@ -90,7 +90,7 @@ class KernelLogisticRegression:
 
         values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        self.basis_ = vectors[:, kept] / np.sqrt(values[kept])
+        self.basis_ = np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))
         model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

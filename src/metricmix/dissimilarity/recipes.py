@@ -301,7 +301,7 @@ def recipe_makers() -> dict[str, Callable[..., Any]]:
     return {kind: getattr(dissimilarity, kind) for kind in kinds}
 
 
-def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
+def as_recipe(spec: Any, *, name: str = "source") -> Recipe:
     """Return a metric's name, a function ``metric(x, y)`` or a recipe as a :class:`Recipe`.
 
     `name` is what an :class:`~metricmix.exceptions.InputError` calls anything else.
@@ -309,7 +309,6 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
     >>> as_recipe("cosine")
     features(metric='cosine')
     """
-    given: Any = spec
     if isinstance(spec, Recipe):
         return spec
     if any(spec is maker for maker in recipe_makers().values()):
@@ -322,15 +321,15 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
         "matrices and graphs go into a DissimilarityStack, which is X "
         "itself, or the whole of sources="
     )
-    if hasattr(given, "fit"):
-        remedy = f"a classifier becomes a source by supervised({type(given).__name__}())"
+    if hasattr(spec, "fit"):
+        remedy = f"a classifier becomes a source by supervised({type(spec).__name__}())"
     raise InputError(
         argument=name,
         expected=(
             "the name of a metric, a function metric(x, y) or a recipe such as "
             "knn_path_length(k=10)"
         ),
-        found=type(given).__name__,
+        found=type(spec).__name__,
         remedy=remedy,
     )
 

@@ -357,6 +357,22 @@ class DissimilarityStack:
         stack._scales = scales
         return stack
 
+    def replaced(self, sources: Mapping[int, Source]) -> DissimilarityStack:
+        """Return the stack with other sources in some places, at the same scales."""
+        if not sources:
+            return self
+        stack = copy.copy(self)
+        if self._block is None:
+            stack._sources = tuple(sources.get(r, old) for r, old in enumerate(self._sources))
+            return stack
+        block, every = self._block.copy(), np.arange(self._n)
+        for r, source in sources.items():
+            rows = source.rows(every)
+            block[r] = rows if self._directed else np.minimum(rows, rows.T)
+        return DissimilarityStack.from_block(
+            block, self._names, self._directed, scaling=self._scales, facts=self._facts
+        )
+
     def part(
         self,
         items: Indices,

@@ -27,15 +27,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression, regularisation_path
-from metricmix.dissimilarity.matrix import SourceFacts, facts, states
-from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import as_float_array
 
 __all__ = [
     "CrossFittedClassifier",
@@ -43,18 +39,13 @@ __all__ = [
     "KernelLogisticRegression",
     "LabelPropagation",
     "Predictor",
-    "ProbabilitySource",
     "SupervisedSource",
     "check_classifier",
-    "check_distributions",
     "deal_folds",
-    "hellinger",
     "regularisation_path",
 ]
 
 N_FOLDS = 10
-SUM_TOLERANCE = 1e-3
-"""How far from 1 the sum of probabilities may be; they are then divided by it."""
 
 
 class Predictor(ABC):
@@ -83,13 +74,34 @@ class Predictor(ABC):
         """Return the probabilities, and the classifier of all labels where new items may follow."""
         return self.probabilities(codes, n_classes, item_weights), None
 
-    @abstractmethod
-    def part(self, items: Indices) -> Predictor:
-        """Return the predictor for some of the items, which have all the labels there are."""
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> Predictor:
+        """Return the predictor for some of the items, which have all the labels there are.
+
+        `n_folds` are at most as many as it cross-fits in now.
+        """
+        return PartOfItems(self, items)
 
     def narrowed(self) -> Predictor:
         """Return the predictor with the choice that it made last, if it has one to make."""
         return self
+
+
+class PartOfItems(Predictor):
+    """A predictor for some of its items, asked for the others as well."""
+
+    def __init__(self, whole: Predictor, items: Indices) -> None:
+        self.whole, self.items, self.n = whole, items, len(items)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
+        """Return the probabilities of these items, the others being unlabelled."""
+        everyone, weights = np.full(self.whole.n, -1), None
+        everyone[self.items] = codes
+        if item_weights is not None:
+            weights = np.zeros(self.whole.n)
+            weights[self.items] = item_weights
+        return self.whole.probabilities(everyone, n_classes, weights)[self.items]
 
 
 @dataclass(frozen=True)
@@ -166,9 +178,10 @@ class CrossFittedClassifier(Predictor):
         """Return the predictor with the classifier that was chosen last, as the only one."""
         return CrossFittedClassifier(self.X, self.chosen, self.n_folds, new_items=self.new_items)
 
-    def part(self, items: Indices) -> CrossFittedClassifier:
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> CrossFittedClassifier:
         """Return the predictor for some rows of the table."""
-        return CrossFittedClassifier(self.X[items], self.classifiers, self.n_folds)
+        folds = min(n_folds, self.n_folds)
+        return CrossFittedClassifier(self.X[items], self.classifiers, folds)
 
     def probabilities(
         self, codes: Indices, n_classes: int, item_weights: Floats | None = None
@@ -304,7 +317,7 @@ class LabelPropagation(Predictor):
         self.operator, self.restart, self.n = operator, restart, operator.shape[0]
         self._known: Floats | None = None  # P between the items of a part
 
-    def part(self, items: Indices) -> LabelPropagation:
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> LabelPropagation:
         """Return the predictor for some nodes of the graph."""
         small = copy(self)
         small.n, small._known = len(items), self.reached(items)[items]
@@ -340,64 +353,6 @@ class LabelPropagation(Predictor):
 
 
 # -- sources ---------------------------------------------------------------------------------------
-
-
-class ProbabilitySource(Source):
-    """Hellinger distances between class probabilities, computed on demand.
-
-    For a classifier that was trained elsewhere. Labelled items need *out-of-fold* probabilities,
-    such as ``sklearn.model_selection.cross_val_predict(classifier, X, y, method="predict_proba")``
-    returns: from models that have not seen their label. The table stays as it is, also where a
-    cross-validation holds labels out that it knows; :func:`~metricmix.dissimilarity.supervised`
-    fits the classifier in every fold.
-
-    Parameters
-    ----------
-    probabilities : (n, C) array
-        A row per item, >= 0 and of sum 1.
-    name : str, optional
-
-    Raises
-    ------
-    InputError
-        If a row is not a distribution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metricmix.dissimilarity import ProbabilitySource
-    >>> ProbabilitySource([[1, 0], [0.5, 0.5], [0, 1]]).rows(np.array([0])).round(3)
-    array([[0.   , 0.541, 1.   ]])
-    """
-
-    def __init__(self, probabilities: ArrayLike, *, name: str | None = "probabilities") -> None:
-        self.name = name
-        self._hold(check_distributions(probabilities, name="probabilities"))
-
-    def _hold(self, probabilities: Floats) -> None:
-        self.probabilities, self.n = probabilities, len(probabilities)
-        self.facts = facts("hellinger")
-        self._distances = FeatureRows(np.sqrt(probabilities / 2.0), "euclidean", {})
-
-    def rows(self, indices: Indices) -> Floats:
-        """Return ``M[indices, :]``."""
-        return self._distances.rows(indices)
-
-    def columns(self, indices: Indices) -> Floats:
-        """Return the same: the distance is symmetric."""
-        return self.rows(indices)
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return ``M[i, j]`` elementwise."""
-        return hellinger(self.probabilities[i], self.probabilities[j])
-
-    def cross(self, probabilities: Floats) -> Floats:
-        """Return the distances from m items with other probabilities (m, C), (m, n)."""
-        return self._distances.cross(np.sqrt(probabilities / 2.0))
-
-    def extended(self, probabilities: Floats) -> ProbabilitySource:
-        """Return the source with more items, of given probabilities (m, C)."""
-        return ProbabilitySource(np.vstack([self.probabilities, probabilities]), name=self.name)
 
 
 class SupervisedSource(ProbabilitySource):
@@ -474,39 +429,6 @@ class SupervisedSource(ProbabilitySource):
                 remedy="make the stack again, and fit to it",
             )
         return SupervisedSource(predictor, str(self.name), codes, n_classes)
-
-
-def check_distributions(probabilities: Any, *, name: str) -> Floats:
-    """Return class probabilities (n, C) as float64, if every row is >= 0 and of sum 1.
-
-    >>> check_distributions([[0.25, 0.75]], name="probabilities")
-    array([[0.25, 0.75]])
-    """
-    table = as_float_array(probabilities, name=name).astype(np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        expected = "a row per item and a column per class"
-        raise InputError(argument=name, expected=expected, found=f"shape {table.shape}")
-    sums = table.sum(axis=1)
-    wrong = ~(np.isfinite(sums) & (table.min(axis=1) >= 0) & (np.abs(sums - 1) <= SUM_TOLERANCE))
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise InputError(
-            argument=name,
-            expected="rows that are distributions, >= 0 and of sum 1",
-            found=f"{np.array2string(table[first], precision=4, threshold=8)} in row {first}",
-        )
-    return np.asarray(table / sums[:, None])
-
-
-@states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n C)"))
-def hellinger(p: Floats, q: Floats) -> Floats:
-    """Return the Hellinger distances of the rows of `p` and `q`.
-
-    >>> hellinger(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [0.5, 0.5]]))
-    array([1., 0.])
-    """
-    difference = np.sqrt(p) - np.sqrt(q)
-    return np.asarray(np.sqrt((difference * difference).sum(axis=-1) / 2.0))
 
 
 def deal_folds(y: Indices, n_folds: int) -> Indices:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.features import row_digests
+from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.dissimilarity.sources import Source
@@ -16,10 +17,8 @@ from metricmix.dissimilarity.supervised import (
     N_FOLDS,
     CrossFittedClassifier,
     FittedClassifier,
-    ProbabilitySource,
     SupervisedSource,
     check_classifier,
-    check_distributions,
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
