@@ -275,7 +275,7 @@ class FeatureRows:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._by_product:
-                squared, scale = self._squared.block(rows, first), self._squared.scale
+                squared, scale = self._squared.block(rows, slice(first, None)), self._squared.scale
                 values = self._finished(squared, scale, self._norms[rows], self._norms[first:])
             else:
                 values = self._elementwise(self._X[rows], self._X[first:])
@@ -286,6 +286,17 @@ class FeatureRows:
                 equal = self.equal_rows[self.digests[i]]
                 values[k, equal[equal >= first] - first] = 0.0
         self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
+        return values
+
+    def between(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances from the items `i` to the items `j`, (len(i), len(j))."""
+        if not self._by_product:
+            return self.rows(i)[:, j]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            squared, scale = self._squared.block(i, j), self._squared.scale
+            values = self._finished(squared, scale, self._norms[i], self._norms[j])
+        values[i[:, None] == j] = 0.0
+        self._check_distances(values, lambda k, m: f"between rows {i[k]} and {j[m]}")
         return values
 
     def cross(self, Y: Any) -> Floats:
@@ -473,11 +484,11 @@ class SquaredDistances:
             self.shifted = self.X - self.middle
         self.norms = _squares(self.shifted)
 
-    def block(self, rows: Indices, first: int = 0) -> Floats:
-        """Return the squared distances from `rows` to the items first, first + 1, ..."""
-        product = self.shifted[rows] @ self.shifted[first:].T
+    def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
+        """Return the squared distances from `rows` to `columns`, all items by default."""
+        product = self.shifted[rows] @ self.shifted[columns].T
         values: Floats = product.toarray() if self.sparse else product
-        sums = self.norms[rows, None] + self.norms[None, first:]
+        sums = self.norms[rows, None] + self.norms[columns]
         values *= -2.0
         values += sums
         sums *= CANCELLATION
@@ -485,11 +496,12 @@ class SquaredDistances:
         if not self.sparse and 4 * len(again_row) > values.size:
             from scipy.spatial.distance import cdist
 
-            return np.asarray(cdist(self.X[rows], self.X[first:], "sqeuclidean"))
+            return np.asarray(cdist(self.X[rows], self.X[columns], "sqeuclidean"))
+        items = np.arange(self.X.shape[0])[columns]
         step = max(1, CHUNK // max(1, self.X.shape[1]))
         for start in range(0, len(again_row), step):
             i, j = again_row[start : start + step], again_column[start : start + step]
-            values[i, j] = _squares(self.X[rows[i]] - self.X[first + j])
+            values[i, j] = _squares(self.X[rows[i]] - self.X[items[j]])
         return values
 
     def cross(self, Y: Any) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from metricmix.dissimilarity.matrix import (
     is_numbering,
 )
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, unmasked
 
 __all__ = [
@@ -84,12 +84,13 @@ class Source(ABC):
 
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
-        unique, where = np.unique(i, return_inverse=True)
+        rows, row = np.unique(i, return_inverse=True)
+        columns, column = np.unique(j, return_inverse=True)
         values = np.empty(len(i))
-        for start in range(0, len(unique), 64):  # a few rows at a time bound the memory
-            rows = self.rows(unique[start : start + 64])
-            here = (where >= start) & (where < start + 64)
-            values[here] = rows[where[here] - start, j[here]]
+        for start in range(0, len(rows), 64):  # a few rows at a time bound the memory
+            block = self.block(rows[start : start + 64], columns)
+            here = (row >= start) & (row < start + 64)
+            values[here] = block[row[here] - start, column[here]]
         return values
 
     def block(self, i: Indices, j: Indices) -> AnyArray:
@@ -227,6 +228,11 @@ class FeatureSource(ComputedSource):
         compute = feature_rows(X, metric)
         rows, known = compute.rows, replace(compute.facts, new_items=False)
         super().__init__(compute.n, rows, columns=rows, name=name or metric, facts=known)
+        self._between = compute.between
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self._between(i, j)
 
 
 class GraphSource(ComputedSource):
