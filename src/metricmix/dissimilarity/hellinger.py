@@ -76,6 +76,10 @@ class ProbabilitySource(Source):
         """Return the same: the distance is symmetric."""
         return self.rows(indices)
 
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self._distances.between(i, j)
+
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise."""
         return hellinger(self.probabilities[i], self.probabilities[j])

@@ -49,12 +49,12 @@ class KernelLogisticRegression:
 
     def fit(self, X: Any, y: Any) -> KernelLogisticRegression:
         """Fit to the rows X (n, d) with classes y."""
-        self.keep_rows(X)
+        self.keep_rows(X, self.gamma_of(X))
         return self.fit_gram(self.kernel_rows(X, X), y)
 
-    def keep_rows(self, X: Any) -> None:
+    def keep_rows(self, X: Any, gamma: float) -> None:
         """Keep the rows of the fit, for those to come."""
-        self.rows_, self.gamma_ = X, self.gamma_of(X)
+        self.rows_, self.gamma_ = X, gamma
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities (n, C) of the rows X."""

@@ -45,7 +45,9 @@ __all__ = [
     "regularisation_path",
 ]
 
-N_FOLDS = 10
+N_FOLDS, FEWER_FOLDS = 10, 5
+KERNEL_VALUES_KEPT = 1 << 23
+"""Kernel values that a predictor keeps: 64 MiB."""
 
 
 class Predictor(ABC):
@@ -173,10 +175,16 @@ class CrossFittedClassifier(Predictor):
         self.X, self.n, self.n_folds = X, X.shape[0], n_folds
         self.new_items = new_items
         self.chosen = self.classifiers[0]
+        self._kernel: tuple[Indices, Floats] | None = None  # values with some items, (n, L)
 
     def narrowed(self) -> CrossFittedClassifier:
-        """Return the predictor with the classifier that was chosen last, as the only one."""
-        return CrossFittedClassifier(self.X, self.chosen, self.n_folds, new_items=self.new_items)
+        """Return the predictor with the classifier that was chosen last, as the only one.
+
+        It has fewer folds: what it is for, choosing settings, asks for less.
+        """
+        narrowed = CrossFittedClassifier(self.X, self.chosen, min(FEWER_FOLDS, self.n_folds))
+        narrowed._kernel = self._kernel
+        return narrowed
 
     def part(self, items: Indices, n_folds: int = N_FOLDS) -> CrossFittedClassifier:
         """Return the predictor for some rows of the table."""
@@ -198,8 +206,7 @@ class CrossFittedClassifier(Predictor):
         weights = None if item_weights is None else item_weights[labelled]
         table = X
         if all(isinstance(c, KernelLogisticRegression) for c in self.classifiers):
-            # Only products with labelled rows count: form them once for all folds.
-            table = self.classifiers[0].kernel_rows(X, X[labelled])
+            table = self.kernel_table(labelled)
         own = table[labelled]
         folds = deal_folds(y, self.n_folds)
         best: tuple[float, Any, Floats] | None = None
@@ -220,10 +227,25 @@ class CrossFittedClassifier(Predictor):
         if self.new_items or len(labelled) < self.n:
             kept = fitted(best[1], own, y, everyone, n_classes, weights)
             p = predicted(kept, table, everyone)
-            if isinstance(kept.model, KernelLogisticRegression):
-                kept.model.keep_rows(X[labelled])
+            if self.new_items and isinstance(kept.model, KernelLogisticRegression):
+                items = labelled if self._kernel is None else self._kernel[0]
+                kept.model.keep_rows(X[labelled], kept.model.gamma_of(X[items]))
         p[labelled] = best[2]
         return p, kept if self.new_items else None
+
+    def kernel_table(self, labelled: Indices) -> Floats:
+        """Return the kernel values of all rows with the labelled ones, (n, L).
+
+        Only these count. They are kept for folds, whose labelled items are some of them.
+        """
+        items, values = self._kernel or (labelled[:0], np.empty((0, 0)))
+        if not np.isin(labelled, items).all():
+            values = self.classifiers[0].kernel_rows(self.X, self.X[labelled])
+            items = labelled
+            self._kernel = (items, values) if values.size <= KERNEL_VALUES_KEPT else None
+        return (
+            values if len(items) == len(labelled) else values[:, np.searchsorted(items, labelled)]
+        )
 
 
 def fitted(
