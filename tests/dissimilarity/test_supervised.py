@@ -152,12 +152,6 @@ def test_few_labels():
     assert np.isfinite(p).all()
 
 
-def test_saving_is_refused(tmp_path):
-    model = mm.MetricMixtureClassifier(mm.sources_for(X, labels=KNOWN)).fit(np.arange(N), KNOWN)
-    with pytest.raises(mm.ModelFileError, match="'learned_columns' is computed from labels"):
-        mm.save(model, tmp_path / "model.mm")
-
-
 def test_bad_input():
     with pytest.raises(mm.InputError, match="labels: expected 60 labels"):
         mm.sources_for(X, labels=KNOWN[:-1])
