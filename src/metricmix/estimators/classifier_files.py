@@ -102,7 +102,7 @@ def storages() -> dict[type[Any], Storage]:
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
-    linear = {"classes_": AnyArray, "coef_": Floats, "intercept_": Floats}
+    linear = {"classes_": AnyArray, "coef_": Floats, "intercept_": Floats, "by_columns": bool}
     kernel = {
         "classes_": AnyArray,
         "rows_": Floats | sparse.csr_array | sparse.csr_matrix,
@@ -131,7 +131,7 @@ def storages() -> dict[type[Any], Storage]:
     }
     scaler = dict.fromkeys(("mean_", "scale_", "var_"), Floats | None)
     listed = [
-        Storage(LogisticRegression, "coef_", linear, attributes(linear), restore_linear),
+        Storage(LogisticRegression, "coef_", linear, linear_state, restore_linear),
         Storage(KernelLogisticRegression, "rows_", kernel, attributes(kernel), restore_kernel),
         Storage(SVC, "support_", machine, machine_state, restore_machine),
         Storage(DecisionTreeClassifier, "tree_", forest, forest_state, restore_tree),
@@ -275,13 +275,26 @@ def check_supervised(stack: DissimilarityStack, codes: Indices) -> None:
 # -- linear models ---------------------------------------------------------------------------------
 
 
-def restore_linear(model: Any, classes_: AnyArray, coef_: Floats, intercept_: Floats) -> None:
+def linear_state(model: Any) -> dict[str, Any]:
+    """Return what a LogisticRegression has learned, and how its coefficients lie in memory.
+
+    Products round differently by rows and by columns.
+    """
+    names = ("classes_", "coef_", "intercept_")
+    by_columns = bool(model.coef_.flags.f_contiguous and not model.coef_.flags.c_contiguous)
+    return {**{name: getattr(model, name) for name in names}, "by_columns": by_columns}
+
+
+def restore_linear(
+    model: Any, classes_: AnyArray, coef_: Floats, intercept_: Floats, by_columns: bool
+) -> None:
     """Set what a LogisticRegression has learned."""
     C = check_classes(classes_)
     rows = 1 if C == 2 else C
     d = coef_.shape[-1] if coef_.ndim else 0
     check_shapes("a linear model", (coef_, (rows, d)), (intercept_, (rows,)))
-    model.classes_, model.coef_, model.intercept_ = classes_, coef_, intercept_
+    model.classes_, model.intercept_ = classes_, intercept_
+    model.coef_ = np.asfortranarray(coef_) if by_columns else coef_
     model.n_features_in_ = d
 
 
