@@ -668,6 +668,8 @@ class Reader:
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
             last, selection = values["_labels"], values["selection_"]
             check_selection(selection, opened.stack.names)
+            same = estimator.rule == "auto" or as_rule(estimator.rule) == selection.best.rule
+            require(same, "expected 'rule' to be that of the fit")
             sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
             require(sound, "expected a label for every item, its own if it has one")
             loaded = {
