@@ -64,7 +64,7 @@ __all__ = [
 RHO = {"class-means": 1e-5, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
-MOVED_AT_MOST = 0.02
+MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
 ROOTS = 32
 """Items from which that share is measured."""
@@ -103,7 +103,7 @@ DOCUMENTATION = {
     projection : {"auto", True, False}
         Whether weights are learned on the metric itself, through shortest paths, or on edge
         lengths, which needs the pairs of labelled items only. The metric is projected either way.
-        "auto": on edge lengths, unless the projection then moves more than 2 % of the distances.
+        "auto": on edge lengths, unless the projection then moves more than 10 % of the distances.
         False warns in that case.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
