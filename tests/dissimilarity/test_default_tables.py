@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 import metricmix as mm
-from metricmix.dissimilarity.default_sources import scaled_columns
+from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
 
 
 def test_every_default_source_of_a_table_is_a_metric():

@@ -1,0 +1,224 @@
+r"""The default sources of a plain table: numbers, categories, texts, or images as rows of pixels.
+
+What the columns are taken for is said in :mod:`metricmix.dissimilarity.encoded_table`. Numbers are
+centred at their median, divided by their spread, and cut off at 3, so that one far value stretches
+nothing.
+
+====================  ============================================================================
+``columns``           Euclidean distance of all columns together: scaled numbers, one 0/1 column per
+                      category, topics
+``numbers``           of the scaled numbers alone, where there are other columns
+``raw``               of the numbers as they are, but for far values
+``direction``         angle between rows of numbers: as they are if none is negative and columns are
+                      of similar size, such as pixels; else scaled
+``categories``        share of the categories that differ
+``texts``             angle between the tf-idf of texts; ``counts`` for a table of counts
+``topics``            angle between texts (or counts) by their 100 leading singular vectors
+``near_...``          :math:`-\log(P_{0.1}(K) + 10^{-6})`, K joining each item to its 10 nearest: how
+                      well chains of near items lead from one to the other
+====================  ============================================================================
+
+With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`):
+
+====================  ============================================================================
+``learned_...``       logistic regressions on these tables; ``learned_smoothed`` on directions
+                      averaged over near items
+``kernel_...``        logistic regressions in the feature space of a Gaussian kernel
+``forest_columns``    a random forest on all columns, which finds interactions
+``spread_...``        labels spread over the graphs of near items
+====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
+from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
+from metricmix.dissimilarity.matrix import facts
+from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
+from metricmix.dissimilarity.supervised import (
+    CrossFittedClassifier,
+    LabelPropagation,
+    Predictor,
+    regularisation_path,
+)
+from metricmix.exceptions import InputError
+from metricmix.typing import Floats
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = [
+    "joint_columns",
+    "neighbour_graph",
+    "scaled_columns",
+    "table_sources",
+    "unit_mean_square",
+    "unit_rows",
+    "without_far_values",
+]
+
+RESTART, PRECISION = 0.2, 1e-4
+"""Of PageRank smoothing, and to which it is computed."""
+CUT, FAR = 3.0, 13.5
+"""Spreads at which scaled columns are cut off, and others (ten times the quartiles' distance)."""
+MOST_CATEGORIES = 50
+NEIGHBOURS = 10
+"""Nearest items that a table is made a graph by."""
+TREES = 200
+
+
+def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predictor]]:
+    """Return the sources of a plain table, and the predictors of the supervised ones."""
+    if table.is_constant:
+        raise InputError(
+            argument="X", expected="a column with at least two different values, found none"
+        )
+    sources: dict[str, Any] = {}
+    graphs: dict[str, Any] = {}
+    predictors: dict[str, Predictor] = {}
+    numbers = table.numbers[:, (table.numbers != table.numbers[:1]).any(axis=0)]
+    if not table.of_counts:
+        columns = unit_mean_square(joint_columns(table))
+        sources["columns"] = FeatureSource(columns, name="columns")
+        graphs["columns"] = normalised(neighbour_graph(columns, NEIGHBOURS))
+        predictors["learned_columns"] = CrossFittedClassifier(columns)
+        predictors["kernel_columns"] = CrossFittedClassifier(columns, regularisation_path("rbf"))
+        predictors["forest_columns"] = CrossFittedClassifier(columns, random_forest())
+    if numbers.shape[1]:
+        scaled, kept = scaled_columns(numbers), without_far_values(numbers)
+        raw = unit_mean_square(kept - kept.mean(axis=0))
+        if table.n_kinds > 1:
+            sources["numbers"] = FeatureSource(scaled, name="numbers")
+        sources["raw"] = FeatureSource(raw, name="raw")
+        predictors["learned_raw"] = CrossFittedClassifier(raw)
+    if numbers.shape[1] > 1:
+        as_they_are = kept.min() >= 0 and sizes_are_similar(kept)
+        direction = unit_rows(kept if as_they_are else scaled)
+        sources["direction"] = FeatureSource(direction, "angular", name="direction")
+        graphs["direction"] = near = normalised(neighbour_graph(direction, NEIGHBOURS))
+        smoothed = unit_rows(pagerank_smoothed(near, direction, RESTART, PRECISION))
+        predictors["learned_smoothed"] = CrossFittedClassifier(smoothed)
+        kernel = regularisation_path("rbf")
+        predictors["kernel_direction"] = CrossFittedClassifier(direction, kernel)
+    if table.categories.shape[1]:
+        codes = table.categories.astype(np.float64)
+        sources["categories"] = FeatureSource(codes, "hamming", name="categories")
+    if table.texts is not None:
+        name = "counts" if table.of_counts else "texts"
+        topics = unit_rows(table.topics)
+        sources[name] = FeatureSource(table.texts, "angular", name=name)
+        sources["topics"] = FeatureSource(topics, "angular", name="topics")
+        graphs["topics"] = normalised(neighbour_graph(topics, NEIGHBOURS))
+        predictors[f"learned_{name}"] = CrossFittedClassifier(table.texts)
+        kernel = regularisation_path("rbf")
+        predictors["kernel_topics"] = CrossFittedClassifier(topics, kernel)
+    for name, B in graphs.items():
+        rank, title = LogPageRank(B), f"near_{name}"
+        known = facts("log_pagerank")
+        sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
+        predictors[f"spread_{name}"] = LabelPropagation(B)
+    return sources, predictors
+
+
+def random_forest() -> Any:
+    """Return a forest whose labelled items are judged by the trees that have not seen them."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(TREES, oob_score=True, random_state=0)
+
+
+def joint_columns(table: EncodedTable) -> Floats:
+    """Return all columns beside each other, on one scale.
+
+    The expected squared distance of two rows is about 2 in every column of numbers, at most 2 in
+    every column of categories; texts count as much as all other columns together.
+    """
+    parts = [scaled_columns(table.numbers), table.missing]
+    if table.categories.shape[1]:
+        from sklearn.preprocessing import OneHotEncoder
+
+        encoder = OneHotEncoder(max_categories=MOST_CATEGORIES, sparse_output=False)
+        parts.append(encoder.fit_transform(table.categories))
+    if table.texts is not None:
+        n_columns = table.numbers.shape[1] + table.categories.shape[1]
+        parts.append(np.sqrt(max(1, n_columns)) * table.topics)
+    return np.hstack(parts)
+
+
+def centre_and_spread(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the median and spread of each column, and its spread without rare values.
+
+    The spread is the distance between quartiles, as a multiple of that of the normal distribution;
+    where half of the values are equal, the standard deviation of what lies within three of them,
+    and where these are all equal, of all (the last result is then 0).
+    """
+    middle = np.median(X, axis=0)
+    low, high = np.percentile(X, [25, 75], axis=0)
+    spread = (high - low) / 1.349
+    common = spread.copy()
+    flat = np.flatnonzero(spread == 0)
+    if len(flat):
+        off = X[:, flat] - middle[flat]
+        off /= np.maximum(np.abs(off).max(axis=0), 1e-300)
+        size = np.maximum(np.abs(X[:, flat] - middle[flat]).max(axis=0), 0.0)
+        spread[flat] = off.std(axis=0)
+        for _ in range(3):  # a single far value must not set the spread of the others
+            rest = np.where(np.abs(off) > CUT * spread[flat], 0.0, off).std(axis=0)
+            spread[flat] = np.where(rest > 0, rest, spread[flat])
+        common[flat] = rest * size
+        spread[flat] *= size
+    return middle, spread, common
+
+
+def scaled_columns(X: Floats) -> Floats:
+    """Return the columns centred at their median and divided by their spread, cut off at 3."""
+    if not X.shape[1]:
+        return X
+    middle, spread, _ = centre_and_spread(X)
+    return np.asarray(np.clip((X - middle) / np.where(spread > 0, spread, 1.0), -CUT, CUT))
+
+
+def without_far_values(X: Floats) -> Floats:
+    """Return the columns with far values moved in: to ten times the distance between quartiles.
+
+    A column that is constant but for a few rows has no such distance: there a value is far if it
+    would be so in the widest of the other columns.
+    """
+    middle, spread, common = centre_and_spread(X)
+    widest = max(float(common.max(initial=0.0)), float(np.median(spread)))
+    limit = FAR * np.where(common > 0, common, widest)
+    return np.asarray(np.clip(X, middle - limit, middle + limit))
+
+
+def unit_mean_square(Z: Floats) -> Floats:
+    """Return a table divided by the root mean square length of its rows."""
+    largest = np.abs(Z).max(initial=0.0)
+    if not largest > 0:
+        return Z
+    Z = Z / largest  # squares of large numbers are infinite
+    return np.asarray(Z / np.sqrt(np.einsum("ij,ij->", Z, Z) / len(Z)))
+
+
+def unit_rows(Z: Floats) -> Floats:
+    """Return the rows at length 1 (or 0)."""
+    from sklearn.preprocessing import normalize
+
+    return np.asarray(normalize(Z))
+
+
+def neighbour_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
+    """Return the graph that joins each item to its k nearest in Euclidean distance."""
+    from scipy.sparse import csr_array
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(Z)
+    k = min(k, n - 1)
+    neighbours = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
+    joined = csr_array(
+        (np.ones(n * k), (np.repeat(np.arange(n), k), neighbours.ravel())), shape=(n, n)
+    )
+    return csr_array(joined.maximum(joined.T))
