@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_wine
 
 import metricmix as mm
@@ -49,8 +52,6 @@ def test_one_far_value_stretches_nothing():
 
 
 def test_tables_with_negative_values_and_sparse_ones():
-    from scipy.sparse import csr_array
-
     X = np.random.default_rng(0).poisson(1.0, (30, 6)).astype(float)
     dense, sparse = mm.sources_for(X), mm.sources_for(csr_array(X))
     assert np.asarray(dense) == pytest.approx(np.asarray(sparse))
@@ -58,3 +59,164 @@ def test_tables_with_negative_values_and_sparse_ones():
     edges = [(k, k + 1) for k in range(29)]
     signed = mm.sources_for(X - 1, edges, nodes=30, labels=np.arange(30) % 2)
     assert np.isfinite(np.asarray(signed)).all()
+
+
+def mixed_table(n=60, seed=0):
+    """Return a table of all kinds, some values missing, and the classes 0 and 1 of its rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    words = [["oak", "dark", "cherry", "red", "and"], ["fresh", "apple", "pear", "green", "and"]]
+    X = pd.DataFrame(
+        {
+            "sugar": rng.normal(size=n) + y,
+            "year": rng.integers(1990, 2020, n),
+            "colour": np.where(rng.random(n) < 0.8, y, 1 - y) == 1,
+            "shop": rng.choice(["north", "south", "harbour"], n),
+            "note": [" ".join(rng.choice(words[c], 4)) + f" {k}" for k, c in enumerate(y)],
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="D"),
+        }
+    )
+    for k, column in enumerate(("sugar", "shop", "note", "day")):
+        X.loc[X.index[k::17], column] = None
+    return X, y
+
+
+def test_a_table_of_all_kinds():
+    X, y = mixed_table()
+    known = np.where(np.arange(len(y)) % 3, -1, y)
+    stack = mm.sources_for(X, labels=known)
+    assert stack.names == (
+        *("columns", "numbers", "raw", "direction", "categories", "texts", "topics"),
+        *("near_columns", "near_direction", "near_topics"),
+        *("learned_columns", "kernel_columns", "forest_columns", "learned_raw", "learned_smoothed"),
+        *("kernel_direction", "learned_texts"),
+        *("spread_columns", "spread_direction", "spread_topics"),
+    )
+    assert stack.n_sources <= 20
+    for name, known_facts in zip(stack.names, stack.facts, strict=True):
+        assert known_facts.triangle_inequality
+        assert mm.is_metric(stack.source(name)), name
+    categories = stack.source("categories") * stack.scales[stack.names.index("categories")]
+    shops, colours = X["shop"].fillna("?").to_numpy(), X["colour"].to_numpy()
+    differ = (shops[:, None] != shops) + 1.0 * (colours[:, None] != colours)
+    assert categories == pytest.approx(differ / 2)
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
+    assert np.mean(model.transduction_[known < 0] == y[known < 0]) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (["sugar"], {"columns", "raw"}),
+        (["sugar", "year"], {"columns", "raw", "direction"}),
+        (["shop"], {"columns", "categories"}),
+        (["note"], {"texts", "topics"}),
+        (["sugar", "shop"], {"columns", "numbers", "raw", "categories"}),
+    ],
+)
+def test_only_sources_that_the_columns_need(columns, expected):
+    X, y = mixed_table()
+    stack = mm.sources_for(X[columns], labels=y)
+    found = set(stack.names) - set(stack.supervised)
+    assert {name for name in found if not name.startswith("near_")} == expected
+
+
+def test_a_table_of_counts():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    rates = rng.gamma(0.1, size=(2, 50)) * 0.5
+    X = rng.poisson(rates[y])
+    stack = mm.sources_for(csr_array(X), labels=np.where(np.arange(80) < 40, y, -1))
+    assert stack.names[:3] == ("counts", "topics", "near_topics")
+    assert "learned_counts" in stack.supervised
+    assert all(mm.is_metric(stack.source(name)) for name in stack.names)
+
+
+def test_directions_of_columns_of_similar_and_of_different_size():
+    X = np.random.default_rng(0).random((30, 4))
+    as_it_is = mm.sources_for(X).source("direction")
+    angles = np.arccos(np.clip(1 - cdist(X, X, "cosine"), -1, 1))
+    np.fill_diagonal(angles, 0)
+    assert as_it_is == pytest.approx(angles / (angles.sum() / (30 * 29)), abs=1e-6)
+    wide = X * [1, 1, 1, 1e6]
+    assert mm.sources_for(wide).source("direction") == pytest.approx(
+        mm.sources_for(X - 100).source("direction"), abs=1e-6
+    )
+
+
+def test_far_values_are_moved_in():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert np.array_equal(without_far_values(X), X)
+    for size in (1e3, 1e12, 1e300):
+        far = X.copy()
+        far[7, 1] = size
+        others = np.arange(50) != 7
+        kept = without_far_values(far)
+        assert np.array_equal(kept[others], X[others])
+        assert 5 < kept[7, 1] < 30
+        single = np.hstack([X, np.zeros((50, 1))])
+        single[7, 3] = size
+        assert 5 < without_far_values(single)[7, 3] < 30
+        assert np.isfinite(np.asarray(mm.sources_for(far))).all()
+    pixels = np.zeros((50, 4))
+    pixels[:20, 0] = 255.0
+    pixels[3, 1] = 255.0  # rare, but not far
+    assert np.array_equal(without_far_values(pixels), pixels)
+
+
+def test_missing_values_cost_little():
+    X, y = load_wine(return_X_y=True)
+    gaps = X.copy()
+    gaps[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    whole, with_gaps = (mm.sources_for(Z).source("columns") for Z in (X, gaps))
+    upper = np.triu_indices(len(y), 1)
+    assert np.corrcoef(whole[upper], with_gaps[upper])[0, 1] > 0.9
+
+
+def test_attributes_of_a_graph_of_any_kind():
+    X, y = mixed_table()
+    edges = [(k, (k + 2) % 60) for k in range(60)]
+    known = np.where(np.arange(60) % 3, -1, y)
+    stack = mm.sources_for(X, edges, labels=known, nodes=60)
+    assert np.isfinite(np.asarray(stack)).all()
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(60, 3))
+    real[rng.random((60, 3)) < 0.1] = np.nan
+    stretched = mm.sources_for(real * [1, 1e3, 1e-3], edges, nodes=60, labels=known)
+    plain = mm.sources_for(real, edges, nodes=60, labels=known)
+    assert np.asarray(stretched) == pytest.approx(np.asarray(plain), abs=1e-6)
+    counts = rng.poisson(0.5, (60, 8)).astype(float)
+    gaps = counts.copy()
+    gaps[counts == 0] = np.where(rng.random((counts == 0).sum()) < 0.1, np.nan, 0)
+    without = np.asarray(mm.sources_for(counts, edges, nodes=60))
+    for form in (np.asarray, csr_array, pd.DataFrame):
+        filled = mm.sources_for(form(gaps), edges, nodes=60)
+        assert np.asarray(filled) == pytest.approx(without)
+    assert np.isnan(gaps).any()  # what was passed is left alone
+    same = mm.sources_for(np.ones((60, 2)), edges, nodes=60, labels=known)
+    assert np.isfinite(np.asarray(same)).all()  # the graph alone
+
+
+@pytest.mark.parametrize(
+    ("X", "labels", "message"),
+    [
+        (np.empty((0, 2)), None, "X: expected at least one row and column, got shape (0, 2)"),
+        (np.empty((3, 0)), None, "X: expected at least one row and column, got shape (3, 0)"),
+        (np.ones((1, 2)), None, "X: expected at least two rows, got 1"),
+        (np.ones((4, 2)), None, "X: expected a column with at least two different values, found"),
+        (pd.DataFrame({"a": ["x"] * 4}), None, "X: expected a column with at least two different"),
+        (np.eye(4), [0, 1], "labels: expected 4 labels, one per item, got 2"),
+        (np.eye(4), [-1] * 4, "labels: expected at least two different labels, found no labelled"),
+        (
+            np.eye(4),
+            [None, 1, 1, None],
+            "labels: expected at least two different labels, found only",
+        ),
+        (np.eye(4), [[0, 1]] * 4, "labels: expected one label per item, got shape (4, 2)"),
+    ],
+)
+def test_what_is_refused(X, labels, message):
+    with pytest.raises(mm.InputError) as caught:
+        mm.sources_for(X, labels=labels)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1

@@ -86,7 +86,7 @@ class EncodedTable:
     def n_kinds(self) -> int:
         """How many of numbers, categories and texts there are."""
         parts = (self.numbers, self.categories)
-        return sum(part.shape[1] > 0 for part in parts) + (self.texts is not None)
+        return sum(bool(part.shape[1]) for part in parts) + (self.texts is not None)
 
     @cached_property
     def topics(self) -> Floats:
@@ -190,7 +190,7 @@ def of_numbers(table: Any, names: Sequence[str]) -> EncodedTable:
     if not gaps.any():
         return EncodedTable(values, nothing, none)
     empty = gaps.all(axis=0)
-    report_dropped(f"{names[k]} (no value)" for k in np.flatnonzero(empty))
+    report_dropped(f"{names[k]} (no value)" for k in np.flatnonzero(empty).tolist())
     values, gaps = values[:, ~empty], gaps[:, ~empty]
     some = np.flatnonzero(gaps.any(axis=0))
     filled = values.copy()

@@ -14,8 +14,8 @@ nothing.
 ``categories``        share of the categories that differ
 ``texts``             angle between the tf-idf of texts; ``counts`` for a table of counts
 ``topics``            angle between texts (or counts) by their 100 leading singular vectors
-``near_...``          :math:`-\log(P_{0.1}(K) + 10^{-6})`, K joining each item to its 10 nearest: how
-                      well chains of near items lead from one to the other
+``near_...``          :math:`-\log(P_{0.1}(K) + 10^{-6})`, K joining each item to its 10 nearest:
+                      how well chains of near items lead from one to the other
 ====================  ============================================================================
 
 With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`):
@@ -68,7 +68,7 @@ CUT, FAR = 3.0, 13.5
 MOST_CATEGORIES = 50
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
-TREES = 200
+TREES = 100
 
 
 def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predictor]]:
@@ -81,7 +81,7 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
     graphs: dict[str, Any] = {}
     predictors: dict[str, Predictor] = {}
     numbers = table.numbers[:, (table.numbers != table.numbers[:1]).any(axis=0)]
-    if not table.of_counts:
+    if numbers.shape[1] + table.missing.shape[1] + table.categories.shape[1]:
         columns = unit_mean_square(joint_columns(table))
         sources["columns"] = FeatureSource(columns, name="columns")
         graphs["columns"] = normalised(neighbour_graph(columns, NEIGHBOURS))
@@ -114,8 +114,9 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
         sources["topics"] = FeatureSource(topics, "angular", name="topics")
         graphs["topics"] = normalised(neighbour_graph(topics, NEIGHBOURS))
         predictors[f"learned_{name}"] = CrossFittedClassifier(table.texts)
-        kernel = regularisation_path("rbf")
-        predictors["kernel_topics"] = CrossFittedClassifier(topics, kernel)
+        if "columns" not in sources:
+            kernel = regularisation_path("rbf")
+            predictors["kernel_topics"] = CrossFittedClassifier(topics, kernel)
     for name, B in graphs.items():
         rank, title = LogPageRank(B), f"near_{name}"
         known = facts("log_pagerank")
