@@ -79,8 +79,7 @@ class CrossFittedClassifier(Predictor):
 
     Notes
     -----
-    Folds are dealt the same way every time, class by class. A forest with ``oob_score=True`` needs
-    none: its trees judge the items that they were not grown on. A class with one labelled item gets
+    Folds are dealt the same way every time, class by class. A class with one labelled item gets
     probability 0 for that item, which is what the others know of it.
     """
 
@@ -113,27 +112,20 @@ class CrossFittedClassifier(Predictor):
             # Only products with labelled rows count: form them once for all folds.
             table = self.classifiers[0].kernel_rows(X, X[labelled])
         folds = deal_folds(y, self.n_folds)
-        everyone = np.ones(len(y), dtype=bool)
-        best: tuple[float, Any, Floats, Any] | None = None
+        best: tuple[float, Any, Floats] | None = None
         for classifier in self.classifiers:
             held_out = np.zeros((len(y), n_classes))
-            model = None
-            if getattr(classifier, "oob_score", False):
-                model = self._fitted(classifier, table, labelled, y, everyone)
-                held_out = out_of_bag(model, len(y), n_classes)
-            else:
-                for fold in range(int(folds.max()) + 1):
-                    test = folds == fold
-                    part = self._fitted(classifier, table, labelled, y, ~test)
-                    held_out[test] = self._predicted(part, table, labelled[test], n_classes, ~test)
+            for fold in range(int(folds.max()) + 1):
+                test = folds == fold
+                model = self._fitted(classifier, table, labelled, y, ~test)
+                held_out[test] = self._predicted(model, table, labelled[test], n_classes, ~test)
             right = float((held_out.argmax(axis=1) == y).mean())
             if best is None or right > best[0] + 1e-9:
-                best = right, classifier, held_out, model
+                best = right, classifier, held_out
         assert best is not None
         self.chosen = best[1]
-        model = best[3]
-        if model is None:
-            model = self._fitted(best[1], table, labelled, y, everyone)
+        everyone = np.ones(len(y), dtype=bool)
+        model = self._fitted(best[1], table, labelled, y, everyone)
         p = self._predicted(model, table, np.arange(self.n), n_classes, everyone)
         p[labelled] = best[2]
         return p
@@ -166,22 +158,6 @@ class CrossFittedClassifier(Predictor):
         else:
             p[:, model.classes_] = model.predict_proba(table[items])
         return p
-
-
-def out_of_bag(model: Any, n: int, n_classes: int) -> Floats:
-    """Return the probabilities (n, C) of the items of a fit, from the trees that left them out.
-
-    An item that all trees have seen gets the same for every class.
-    """
-    p = np.zeros((n, n_classes))
-    if isinstance(model, int):  # a single class
-        p[:, model] = 1.0
-        return p
-    found = np.asarray(model.oob_decision_function_, dtype=np.float64)
-    seen = ~(found.sum(axis=1) > 0)
-    found[seen] = 1.0 / n_classes
-    p[:, model.classes_] = found
-    return p
 
 
 class LabelPropagation(Predictor):
@@ -346,8 +322,7 @@ class KernelLogisticRegression:
 
         values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        kept[-1] = True  # rows that are all 0 have no direction, and say the same of every item
-        self.basis_ = vectors[:, kept] / np.sqrt(np.where(values > 0, values, 1.0)[kept])
+        self.basis_ = vectors[:, kept] / np.sqrt(values[kept])
         model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
