@@ -31,12 +31,14 @@ With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
+from metricmix.dissimilarity.features import FeatureRows
 from metricmix.dissimilarity.matrix import facts
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.supervised import (
@@ -46,15 +48,17 @@ from metricmix.dissimilarity.supervised import (
     regularisation_path,
 )
 from metricmix.exceptions import InputError
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = [
+    "OutOfBagForest",
     "joint_columns",
     "neighbour_graph",
     "scaled_columns",
+    "table_source",
     "table_sources",
     "unit_mean_square",
     "unit_rows",
@@ -83,22 +87,22 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
     numbers = table.numbers[:, (table.numbers != table.numbers[:1]).any(axis=0)]
     if numbers.shape[1] + table.missing.shape[1] + table.categories.shape[1]:
         columns = unit_mean_square(joint_columns(table))
-        sources["columns"] = FeatureSource(columns, name="columns")
+        sources["columns"] = table_source(columns, "euclidean", "columns")
         graphs["columns"] = normalised(neighbour_graph(columns, NEIGHBOURS))
         predictors["learned_columns"] = CrossFittedClassifier(columns)
         predictors["kernel_columns"] = CrossFittedClassifier(columns, regularisation_path("rbf"))
-        predictors["forest_columns"] = CrossFittedClassifier(columns, random_forest())
+        predictors["forest_columns"] = OutOfBagForest(columns)
     if numbers.shape[1]:
         scaled, kept = scaled_columns(numbers), without_far_values(numbers)
         raw = unit_mean_square(kept - kept.mean(axis=0))
         if table.n_kinds > 1:
-            sources["numbers"] = FeatureSource(scaled, name="numbers")
-        sources["raw"] = FeatureSource(raw, name="raw")
+            sources["numbers"] = table_source(scaled, "euclidean", "numbers")
+        sources["raw"] = table_source(raw, "euclidean", "raw")
         predictors["learned_raw"] = CrossFittedClassifier(raw)
     if numbers.shape[1] > 1:
         as_they_are = kept.min() >= 0 and sizes_are_similar(kept)
         direction = unit_rows(kept if as_they_are else scaled)
-        sources["direction"] = FeatureSource(direction, "angular", name="direction")
+        sources["direction"] = table_source(direction, "angular", "direction")
         graphs["direction"] = near = normalised(neighbour_graph(direction, NEIGHBOURS))
         smoothed = unit_rows(pagerank_smoothed(near, direction, RESTART, PRECISION))
         predictors["learned_smoothed"] = CrossFittedClassifier(smoothed)
@@ -106,12 +110,12 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
         predictors["kernel_direction"] = CrossFittedClassifier(direction, kernel)
     if table.categories.shape[1]:
         codes = table.categories.astype(np.float64)
-        sources["categories"] = FeatureSource(codes, "hamming", name="categories")
+        sources["categories"] = table_source(codes, "hamming", "categories")
     if table.texts is not None:
         name = "counts" if table.of_counts else "texts"
         topics = unit_rows(table.topics)
-        sources[name] = FeatureSource(table.texts, "angular", name=name)
-        sources["topics"] = FeatureSource(topics, "angular", name="topics")
+        sources[name] = table_source(table.texts, "angular", name)
+        sources["topics"] = table_source(topics, "angular", "topics")
         graphs["topics"] = normalised(neighbour_graph(topics, NEIGHBOURS))
         predictors[f"learned_{name}"] = CrossFittedClassifier(table.texts)
         if "columns" not in sources:
@@ -125,11 +129,42 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
     return sources, predictors
 
 
-def random_forest() -> Any:
-    """Return a forest whose labelled items are judged by the trees that have not seen them."""
-    from sklearn.ensemble import RandomForestClassifier
+class OutOfBagForest(Predictor):
+    """A random forest, in which labelled items are judged by the trees not grown on them.
 
-    return RandomForestClassifier(TREES, oob_score=True, random_state=0)
+    These are cross-fitted probabilities without folds: one forest instead of eleven. An item that
+    all trees have seen, or whose class has no other label, gets equal probabilities.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    """
+
+    def __init__(self, X: Floats) -> None:
+        self.X, self.n = X, len(X)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
+        """Return the probabilities (n, C) of all items."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        labelled = np.flatnonzero(codes >= 0)
+        y = codes[labelled]
+        weights = None if item_weights is None else item_weights[labelled]
+        forest = RandomForestClassifier(TREES, oob_score=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # items that all trees have seen
+            forest.fit(self.X[labelled], y, weights)
+        known = forest.classes_
+        p = np.zeros((self.n, n_classes))
+        p[:, known] = forest.predict_proba(self.X)
+        own = np.zeros((len(y), n_classes))
+        own[:, known] = np.nan_to_num(forest.oob_decision_function_.reshape(len(y), -1))
+        nothing_known = (own.sum(axis=1) == 0) | (np.bincount(y, minlength=n_classes)[y] == 1)
+        own[nothing_known] = 1.0 / n_classes
+        p[labelled] = own
+        return p
 
 
 def joint_columns(table: EncodedTable) -> Floats:
@@ -193,6 +228,11 @@ def without_far_values(X: Floats) -> Floats:
     widest = max(float(common.max(initial=0.0)), float(np.median(spread)))
     limit = FAR * np.where(common > 0, common, widest)
     return np.asarray(np.clip(X, middle - limit, middle + limit))
+
+
+def table_source(Z: Any, metric: str, name: str) -> FeatureSource:
+    """Return the distances between the rows of a table, in its own precision."""
+    return FeatureSource.of(FeatureRows(Z, metric, {}), name)
 
 
 def unit_mean_square(Z: Floats) -> Floats:
