@@ -10,7 +10,11 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_wine
 
 import metricmix as mm
-from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
+from metricmix.dissimilarity.table_sources import (
+    OutOfBagForest,
+    scaled_columns,
+    without_far_values,
+)
 
 
 def test_every_default_source_of_a_table_is_a_metric():
@@ -88,8 +92,8 @@ def test_a_table_of_all_kinds():
     assert stack.names == (
         *("columns", "numbers", "raw", "direction", "categories", "texts", "topics"),
         *("near_columns", "near_direction", "near_topics"),
-        *("learned_columns", "kernel_columns", "forest_columns", "learned_raw", "learned_smoothed"),
-        *("kernel_direction", "learned_texts"),
+        *("learned_columns", "learned_raw", "learned_texts", "learned_smoothed"),
+        *("kernel_columns", "kernel_direction", "forest_columns"),
         *("spread_columns", "spread_direction", "spread_topics"),
     )
     assert stack.n_sources <= 20
@@ -100,7 +104,8 @@ def test_a_table_of_all_kinds():
     shops, colours = X["shop"].fillna("?").to_numpy(), X["colour"].to_numpy()
     differ = (shops[:, None] != shops) + 1.0 * (colours[:, None] != colours)
     assert categories == pytest.approx(differ / 2)
-    model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
+    model = mm.MetricMixtureClassifier(stack, constraint="nonnegative", rho=1e-4)
+    model.fit(np.arange(len(y)), known)
     assert np.mean(model.transduction_[known < 0] == y[known < 0]) > 0.85
 
 
@@ -115,10 +120,8 @@ def test_a_table_of_all_kinds():
     ],
 )
 def test_only_sources_that_the_columns_need(columns, expected):
-    X, y = mixed_table()
-    stack = mm.sources_for(X[columns], labels=y)
-    found = set(stack.names) - set(stack.supervised)
-    assert {name for name in found if not name.startswith("near_")} == expected
+    stack = mm.sources_for(mixed_table()[0][columns])
+    assert {name for name in stack.names if not name.startswith("near_")} == expected
 
 
 def test_a_table_of_counts():
@@ -162,6 +165,74 @@ def test_far_values_are_moved_in():
     pixels[:20, 0] = 255.0
     pixels[3, 1] = 255.0  # rare, but not far
     assert np.array_equal(without_far_values(pixels), pixels)
+
+
+def with_far_value(X, size, added, row):
+    """Return the table with a single far value, in a column of its own if `added`."""
+    far = np.hstack([X, np.zeros((len(X), 1))]) if added else X.copy()
+    far[row, -1 if added else 4] = size
+    return far
+
+
+@pytest.mark.parametrize("size", [1e3, 1e12])
+@pytest.mark.parametrize("added", [True, False])
+def test_one_far_value_changes_no_other_distance_by_much(size, added):
+    X, y = load_wine(return_X_y=True)
+    clean, far = mm.sources_for(X), mm.sources_for(with_far_value(X, size, added, 7))
+    others = np.flatnonzero(np.arange(len(y)) != 7)
+    upper = np.triu_indices(len(others), 1)
+    for name in clean.names:
+        left, right = (stack.source(name)[np.ix_(others, others)][upper] for stack in (clean, far))
+        assert np.corrcoef(left, right)[0, 1] > 0.97, name
+        assert right.mean() == pytest.approx(left.mean(), rel=0.2), name
+
+
+@pytest.mark.slow
+def test_one_far_value_costs_at_most_three_points_against_equal_weights():
+    X, y = load_wine(return_X_y=True)
+    gaps = []
+    for draw in range(6):
+        rng = np.random.default_rng(draw)
+        known = np.full(len(y), -1)
+        labelled = np.concatenate([rng.choice(np.flatnonzero(y == c), 7, False) for c in range(3)])
+        known[labelled] = y[labelled]
+        row = rng.choice(labelled if draw % 2 else len(y))
+        far = with_far_value(X, 10 ** rng.uniform(3, 12), draw % 3 == 0, row)
+        stack, test = mm.sources_for(far, labels=known), known < 0
+        right = [
+            np.mean(model.fit(np.arange(len(y)), known).transduction_[test] == y[test])
+            for model in (
+                mm.MetricMixtureClassifier(stack),
+                mm.MetricMixtureClassifier(stack, objective=None, rule="class-mean"),
+            )
+        ]
+        assert min(right) > 0.8
+        gaps.append(right[0] - right[1])
+    assert np.mean(gaps) > -0.03
+
+
+def test_a_forest_judges_labelled_items_by_trees_that_left_them_out():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
+    known = np.where(np.arange(60) < 40, y, -1)
+    p = OutOfBagForest(X).probabilities(known, 3)
+    assert p.sum(axis=1) == pytest.approx(1.0)
+    assert np.all(p[:, 2] == 0)
+    assert abs(np.mean(p[:40].argmax(axis=1) == y[:40]) - 0.5) < 0.25  # noise is not learned
+    box = ((X[:, 0] > 0) & (X[:, 1] > -0.5)).astype(int)
+    found = OutOfBagForest(X).probabilities(np.where(np.arange(60) < 40, box, -1), 2)
+    assert np.mean(found.argmax(axis=1) == box) > 0.8
+    single = np.where(np.arange(60) < 40, 0, -1)
+    single[3] = 1
+    assert OutOfBagForest(X).probabilities(single, 2)[3].tolist() == [0.5, 0.5]
+
+
+def test_large_tables_are_kept_in_single_precision(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    double = np.asarray(mm.sources_for(X))
+    monkeypatch.setattr("metricmix.dissimilarity.table_sources.SINGLE_FROM", 0)
+    single = mm.sources_for(X)
+    assert np.asarray(single) == pytest.approx(double, abs=1e-4)
 
 
 def test_missing_values_cost_little():

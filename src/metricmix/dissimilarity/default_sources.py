@@ -181,7 +181,7 @@ def sources_for(
     >>> stack.names[:6]
     ('columns', 'numbers', 'raw', 'direction', 'categories', 'texts')
     >>> stack.supervised[:3]
-    ('learned_columns', 'kernel_columns', 'forest_columns')
+    ('learned_columns', 'learned_raw', 'learned_texts')
     """
     check_choice(weighting, ("plain", "tfidf"), name="weighting")
     n = len(X) if is_frame(X) or not hasattr(X, "shape") else X.shape[0] if X.shape else 0

@@ -73,60 +73,70 @@ MOST_CATEGORIES = 50
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
 TREES = 100
+WORDS = ("texts", "counts")
+SINGLE_FROM = 1 << 22
+"""Numbers from which on tables are kept in single precision."""
 
 
 def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predictor]]:
     """Return the sources of a plain table, and the predictors of the supervised ones."""
+    views = views_of(table)
+    sources: dict[str, Any] = {
+        name: table_source(Z, metric, name) for name, (Z, metric) in views.items()
+    }
+    graphs = {
+        name: normalised(neighbour_graph(views[name][0], NEIGHBOURS))
+        for name in ("columns", "direction", "topics")
+        if name in views
+    }
+    for name, B in graphs.items():
+        rank, title, known = LogPageRank(B), f"near_{name}", facts("log_pagerank")
+        sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
+    linear = {name: views[name][0] for name in ("columns", "raw", *WORDS) if name in views}
+    if "direction" in views:
+        Z = views["direction"][0]
+        linear["smoothed"] = unit_rows(
+            pagerank_smoothed(graphs["direction"], Z, RESTART, PRECISION)
+        )
+    predictors: dict[str, Predictor] = {
+        f"learned_{name}": CrossFittedClassifier(Z) for name, Z in linear.items()
+    }
+    for name in ("columns", "direction") if "columns" in views else ("topics",):
+        if name in views:
+            Z, path = views[name][0], regularisation_path("rbf")
+            predictors[f"kernel_{name}"] = CrossFittedClassifier(Z, path)
+    if "columns" in views:
+        predictors["forest_columns"] = OutOfBagForest(views["columns"][0])
+    predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
+    return sources, predictors
+
+
+def views_of(table: EncodedTable) -> dict[str, tuple[Any, str]]:
+    """Return the tables that distances are computed from, and the metric of each."""
     if table.is_constant:
         raise InputError(
             argument="X", expected="a column with at least two different values, found none"
         )
-    sources: dict[str, Any] = {}
-    graphs: dict[str, Any] = {}
-    predictors: dict[str, Predictor] = {}
+    views: dict[str, tuple[Any, str]] = {}
     numbers = table.numbers[:, (table.numbers != table.numbers[:1]).any(axis=0)]
     if numbers.shape[1] + table.missing.shape[1] + table.categories.shape[1]:
-        columns = unit_mean_square(joint_columns(table))
-        sources["columns"] = table_source(columns, "euclidean", "columns")
-        graphs["columns"] = normalised(neighbour_graph(columns, NEIGHBOURS))
-        predictors["learned_columns"] = CrossFittedClassifier(columns)
-        predictors["kernel_columns"] = CrossFittedClassifier(columns, regularisation_path("rbf"))
-        predictors["forest_columns"] = OutOfBagForest(columns)
+        views["columns"] = unit_mean_square(joint_columns(table)), "euclidean"
     if numbers.shape[1]:
         scaled, kept = scaled_columns(numbers), without_far_values(numbers)
-        raw = unit_mean_square(kept - kept.mean(axis=0))
         if table.n_kinds > 1:
-            sources["numbers"] = table_source(scaled, "euclidean", "numbers")
-        sources["raw"] = table_source(raw, "euclidean", "raw")
-        predictors["learned_raw"] = CrossFittedClassifier(raw)
-    if numbers.shape[1] > 1:
-        as_they_are = kept.min() >= 0 and sizes_are_similar(kept)
-        direction = unit_rows(kept if as_they_are else scaled)
-        sources["direction"] = table_source(direction, "angular", "direction")
-        graphs["direction"] = near = normalised(neighbour_graph(direction, NEIGHBOURS))
-        smoothed = unit_rows(pagerank_smoothed(near, direction, RESTART, PRECISION))
-        predictors["learned_smoothed"] = CrossFittedClassifier(smoothed)
-        kernel = regularisation_path("rbf")
-        predictors["kernel_direction"] = CrossFittedClassifier(direction, kernel)
+            views["numbers"] = scaled, "euclidean"
+        views["raw"] = unit_mean_square(kept - kept.mean(axis=0)), "euclidean"
+        if numbers.shape[1] > 1:
+            as_they_are = kept.min() >= 0 and sizes_are_similar(kept)
+            views["direction"] = unit_rows(kept if as_they_are else scaled), "angular"
     if table.categories.shape[1]:
-        codes = table.categories.astype(np.float64)
-        sources["categories"] = table_source(codes, "hamming", "categories")
+        views["categories"] = table.categories.astype(np.float64), "hamming"
     if table.texts is not None:
-        name = "counts" if table.of_counts else "texts"
-        topics = unit_rows(table.topics)
-        sources[name] = table_source(table.texts, "angular", name)
-        sources["topics"] = table_source(topics, "angular", "topics")
-        graphs["topics"] = normalised(neighbour_graph(topics, NEIGHBOURS))
-        predictors[f"learned_{name}"] = CrossFittedClassifier(table.texts)
-        if "columns" not in sources:
-            kernel = regularisation_path("rbf")
-            predictors["kernel_topics"] = CrossFittedClassifier(topics, kernel)
-    for name, B in graphs.items():
-        rank, title = LogPageRank(B), f"near_{name}"
-        known = facts("log_pagerank")
-        sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
-        predictors[f"spread_{name}"] = LabelPropagation(B)
-    return sources, predictors
+        views["counts" if table.of_counts else "texts"] = table.texts, "angular"
+        views["topics"] = unit_rows(table.topics), "angular"
+    if table.numbers.size > SINGLE_FROM:
+        views = {name: (Z.astype(np.float32), metric) for name, (Z, metric) in views.items()}
+    return views
 
 
 class OutOfBagForest(Predictor):
