@@ -358,7 +358,8 @@ def sizes_are_similar(table: Any) -> bool:
             np.bincount(table.indices, minlength=table.shape[1]),
         )
     means = np.nan_to_num(total[having > 0] / having[having > 0])
-    return len(means) == 0 or bool(means.max() <= SIMILAR_SIZE * np.median(means))
+    middle = np.sort(means)[(len(means) - 1) // 2 :]  # of two columns, the smaller one
+    return len(means) == 0 or bool(middle[-1] <= SIMILAR_SIZE * middle[0])
 
 
 def tf_idf(table: Any) -> Any:

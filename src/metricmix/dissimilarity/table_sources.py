@@ -8,9 +8,9 @@ nothing.
 ``columns``           Euclidean distance of all columns together: scaled numbers, one 0/1 column per
                       category, topics
 ``numbers``           of the scaled numbers alone, where there are other columns
-``raw``               of the numbers as they are, but for far values
-``direction``         angle between rows of numbers: as they are if none is negative and columns are
-                      of similar size, such as pixels; else scaled
+``raw``               of the numbers as they are, but for far values; where columns are of similar
+                      size (none a hundred times larger than the median one), as pixels are
+``direction``         there, too: angle between rows of numbers, scaled if some are negative
 ``categories``        share of the categories that differ
 ``texts``             angle between the tf-idf of texts; ``counts`` for a table of counts
 ``topics``            angle between texts (or counts) by their 100 leading singular vectors
@@ -72,7 +72,8 @@ CUT, FAR = 3.0, 13.5
 MOST_CATEGORIES = 50
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
-TREES = 100
+TREES, FOREST_TOPICS = 100, 10
+"""Of the forest: among many topics its trees would hardly see other columns."""
 WORDS = ("texts", "counts")
 SINGLE_FROM = 1 << 22
 """Numbers from which on tables are kept in single precision."""
@@ -106,7 +107,7 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
             Z, path = views[name][0], regularisation_path("rbf")
             predictors[f"kernel_{name}"] = CrossFittedClassifier(Z, path)
     if "columns" in views:
-        predictors["forest_columns"] = OutOfBagForest(views["columns"][0])
+        predictors["forest_columns"] = OutOfBagForest(joint_columns(table, FOREST_TOPICS))
     predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
     return sources, predictors
 
@@ -125,10 +126,9 @@ def views_of(table: EncodedTable) -> dict[str, tuple[Any, str]]:
         scaled, kept = scaled_columns(numbers), without_far_values(numbers)
         if table.n_kinds > 1:
             views["numbers"] = scaled, "euclidean"
-        views["raw"] = unit_mean_square(kept - kept.mean(axis=0)), "euclidean"
-        if numbers.shape[1] > 1:
-            as_they_are = kept.min() >= 0 and sizes_are_similar(kept)
-            views["direction"] = unit_rows(kept if as_they_are else scaled), "angular"
+        if numbers.shape[1] > 1 and sizes_are_similar(kept):
+            views["raw"] = unit_mean_square(kept - kept.mean(axis=0)), "euclidean"
+            views["direction"] = unit_rows(kept if kept.min() >= 0 else scaled), "angular"
     if table.categories.shape[1]:
         views["categories"] = table.categories.astype(np.float64), "hamming"
     if table.texts is not None:
@@ -162,7 +162,10 @@ class OutOfBagForest(Predictor):
         labelled = np.flatnonzero(codes >= 0)
         y = codes[labelled]
         weights = None if item_weights is None else item_weights[labelled]
-        forest = RandomForestClassifier(TREES, oob_score=True, random_state=0)
+        # Without an item its class is smaller, and would seem less likely for it.
+        forest = RandomForestClassifier(
+            TREES, oob_score=True, class_weight="balanced_subsample", random_state=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # items that all trees have seen
             forest.fit(self.X[labelled], y, weights)
@@ -177,8 +180,8 @@ class OutOfBagForest(Predictor):
         return p
 
 
-def joint_columns(table: EncodedTable) -> Floats:
-    """Return all columns beside each other, on one scale.
+def joint_columns(table: EncodedTable, n_topics: int | None = None) -> Floats:
+    """Return all columns beside each other, on one scale; of the topics the first, if stated.
 
     The expected squared distance of two rows is about 2 in every column of numbers, at most 2 in
     every column of categories; texts count as much as all other columns together.
@@ -191,7 +194,7 @@ def joint_columns(table: EncodedTable) -> Floats:
         parts.append(encoder.fit_transform(table.categories))
     if table.texts is not None:
         n_columns = table.numbers.shape[1] + table.categories.shape[1]
-        parts.append(np.sqrt(max(1, n_columns)) * table.topics)
+        parts.append(np.sqrt(max(1, n_columns)) * table.topics[:, :n_topics])
     return np.hstack(parts)
 
 
