@@ -90,7 +90,9 @@ class KernelLogisticRegression:
 
         values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        self.basis_ = np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))
+        kept[-1] = True  # rows of zeros have no direction, but the classes have shares
+        lengths = np.sqrt(np.where(values > 0, values, 1.0)[kept])
+        self.basis_ = np.ascontiguousarray(vectors[:, kept] / lengths)
         model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
