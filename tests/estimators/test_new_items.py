@@ -20,6 +20,7 @@ POINTWISE = ["euclidean", "cosine", "chebyshev"]
 X, Y = make_blobs(40, 3, centers=3, cluster_std=4.0, random_state=2)
 KNOWN = np.where(np.arange(40) < 15, Y, -1)
 NEW = make_blobs(12, 3, centers=3, cluster_std=5.0, random_state=7)[0]
+pytestmark = pytest.mark.filterwarnings("ignore::metricmix.exceptions.ProjectionWarning")
 
 
 def both(sources: Any = POINTWISE, **options: Any) -> tuple[Any, Any]:
@@ -71,7 +72,9 @@ def test_class_means_differ_where_the_new_item_is_a_shortcut() -> None:
 
 def test_both_differ_where_sources_look_at_all_items() -> None:
     for rule in ("nearest", "class-mean"):
-        attached, augmented = both(["euclidean", knn_path_length(k=3)], rule=rule)
+        attached, augmented = both(
+            ["euclidean", knn_path_length(k=3)], rule=rule, constraint=None, projection=False
+        )
         assert abs(attached - augmented).max() > 1e-3
 
 
@@ -142,7 +145,7 @@ def test_the_way_goes_through_items_of_the_fit() -> None:
     y = np.array([0, 0, 1, 1, -1, -1, -1, -1, -1])
     rows = (np.array([1.0])[:, None] - place) ** 2
     objective = mm.objectives.LeastSquares(squares)
-    options = {"objective": objective, "scaling": None, "beta": 20.0}
+    options = {"objective": objective, "scaling": None, "beta": 20.0, "projection": False}
     metric = MetricMixture(**options).fit(squares)
     assert metric.weights_ == pytest.approx([1.0], abs=0.2)
     assert metric.transform(rows)[0, 2] < 0.5 * metric.weights_[0] * rows[0, 2]

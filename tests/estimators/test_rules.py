@@ -38,6 +38,7 @@ Y[14:] = -1
 Y = RNG.permutation(Y)
 LABELLED = np.flatnonzero(Y >= 0)
 CLASSES = [0, 1, 2]
+pytestmark = pytest.mark.filterwarnings("ignore::metricmix.exceptions.ProjectionWarning")
 
 
 def with_neighbours(name: str, k: int) -> Rule:
@@ -58,7 +59,8 @@ class Case:
         self.objective = mm.objectives.LeastSquares(w)
 
     def fit(self, y: Any = Y, **options: Any) -> MetricMixtureClassifier:
-        options = {"objective": self.objective, "beta": WEIGHTS.beta, **options}
+        signed = {"constraint": None, "projection": False}
+        options = {"objective": self.objective, "beta": WEIGHTS.beta, **signed, **options}
         model = classifier(**options).fit(self.stack, y)
         if model.objective is self.objective:
             assert model.weights_ == pytest.approx(WEIGHTS.weights, rel=1e-3)
@@ -113,7 +115,7 @@ def test_k_nearest_is_that_of_scikit_learn_on_the_metric(case: Case, k: int, vot
 def test_k_nearest_by_way_of_the_transformer() -> None:
     case = CASES["symmetric"]
     y = np.arange(N) % 3
-    metric = MetricMixture(objective=case.objective, beta=4.0)
+    metric = MetricMixture(constraint=None, projection=False, objective=case.objective, beta=4.0)
     peer = KNeighborsClassifier(4, metric="precomputed").fit(metric.fit_transform(case.stack, y), y)
     model = case.fit(y, rule=KNearest(4))
     assert model.predict_proba(case.rows) == pytest.approx(

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from metricmix.estimators import MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV
 from metricmix.estimators.cross_validation import LabelledKFold
 from metricmix.estimators.rules import RULES, KNearest
+from reference.models import classifier
 
 FEATURES = ["euclidean", "cityblock"]
 SMALL: dict[str, Any] = {
@@ -21,19 +22,17 @@ SMALL: dict[str, Any] = {
 ESTIMATORS = [
     MetricMixture(),
     MetricMixture(FEATURES),
-    *(
-        MetricMixtureClassifier(sources, rule=rule)
-        for sources in ("precomputed", FEATURES)
-        for rule in RULES
-    ),
-    MetricMixtureClassifier(FEATURES, rule=KNearest(weights="distance")),
+    MetricMixtureClassifier(),
+    MetricMixtureClassifier(FEATURES),
+    *(classifier(sources, rule=rule) for sources in ("precomputed", FEATURES) for rule in RULES),
+    classifier(FEATURES, rule=KNearest(weights="distance")),
     MetricMixtureClassifierCV(**SMALL),
     MetricMixtureClassifierCV(FEATURES, **SMALL),
 ]
 
 
 # All sources are computed anew for each item that is predicted: right, and slow.
-SLOW = [MetricMixtureClassifier(FEATURES, rule="nearest", new_items="augmented")]
+SLOW = [classifier(FEATURES, rule="nearest", new_items="augmented")]
 
 
 def expected_to_fail(estimator: Any) -> dict[str, str]:

@@ -31,6 +31,7 @@ from metricmix.estimators.base import (
     OBJECTIVES,
     MixtureEstimator,
     MixtureLearner,
+    has_settled,
     make_objective,
     seed_of,
 )
@@ -190,7 +191,7 @@ def bootstrap_weights(
                 raise KeyboardInterrupt
             assert result.weights is not None
             found[b] = result.weights
-            failed += not result.converged
+            failed += not has_settled(result)
             show(b + 1, result.objective)
             if on_resample is not None:
                 on_resample(b + 1, n_bootstrap)

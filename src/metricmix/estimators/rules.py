@@ -223,8 +223,11 @@ class ClassMean(Rule):
 
     def predict(self, fit: FittedRule, d: Floats) -> Floats:
         """Return the probabilities (M, C), priors aside, of items at distances `d` (M, L)."""
-        codes, half = fit.codes[fit.labelled], fit.distances[1]
-        return softmax(-class_mean_scores(d, codes, fit.n_classes, half))
+        return softmax(-self.scores(fit, d))
+
+    def scores(self, fit: FittedRule, d: Floats) -> Floats:
+        """Return the scores (M, C) of items at distances `d` (M, L) from the labelled ones."""
+        return class_mean_scores(d, fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
 
     def prior_factors(self, p: Floats, codes: Indices) -> Floats | None:
         """Return what probabilities are multiplied by, (C,), for the priors to hold; or None.
