@@ -33,6 +33,7 @@ from metricmix.estimators.base import (
     seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.mixture.local import LocalMixture
 from metricmix.objectives.base import LabelObjective
 from metricmix.solvers.loop import progress_bar
 from metricmix.solvers.result import Status
@@ -190,7 +191,7 @@ def bootstrap_weights(
     return found
 
 
-def labelled_part(model: MixtureLearner) -> tuple[DissimilarityStack, Indices]:
+def labelled_part(model: Any) -> tuple[DissimilarityStack, Indices]:
     """Return the stack to refit on, and the class numbers of its items.
 
     Without the projection the objective looks at pairs of labelled items only: these are copied
@@ -200,6 +201,10 @@ def labelled_part(model: MixtureLearner) -> tuple[DissimilarityStack, Indices]:
     assert isinstance(objective, LabelObjective)  # as all named objectives are
     codes = objective.y
     labelled = np.flatnonzero(codes >= 0)
+    if isinstance(model.mixture_, LocalMixture):
+        model.local = model.mixture_.memberships  # they are given here, as the sources are
     if model.projection or len(labelled) > LABELS_AT_ONCE:
         return stack, codes
+    if isinstance(model.mixture_, LocalMixture):
+        model.local = model.local[labelled]
     return stack.part(labelled), codes[labelled]
