@@ -429,8 +429,13 @@ def unit_rows(X: Any) -> tuple[Any, Floats]:
     sparse = not isinstance(X, np.ndarray)
     largest = np.abs(X).max(axis=1)
     largest = np.asarray(largest.todense()).ravel() if sparse else largest
+    if not sparse and largest.max(initial=0.0) <= 1.0:
+        squares = _squares(X)
+        unit = np.abs(squares - 1.0) <= 64 * np.finfo(X.dtype).eps
+        if (unit | (squares == 0)).all():
+            return X, np.asarray(unit, dtype=X.dtype)
     # Powers of two first, so that squares stay in range and no digit is lost.
-    powers = np.ldexp(1.0, np.frexp(largest)[1])
+    powers = np.ldexp(np.ones_like(largest), np.frexp(largest)[1])
     scaled = X.multiply(1 / powers[:, None]).tocsr() if sparse else X / powers[:, None]
     squares = scaled.multiply(scaled).sum(axis=1) if sparse else (scaled * scaled).sum(axis=1)
     lengths = np.sqrt(np.asarray(squares).ravel())
@@ -453,7 +458,7 @@ class SquaredDistances:
 
     Parameters
     ----------
-    X : array or CSR array (n, d), float64
+    X : array or CSR array (n, d), float64 (or float32: half the bytes, seven digits)
         Finite rows.
 
     Attributes
@@ -471,15 +476,20 @@ class SquaredDistances:
         values = X.data if self.sparse else X
         largest = float(np.max(np.abs(values), initial=0.0))
         self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
-        self.X = X / self.scale
+        self.X = X / self.scale if self.scale != 1.0 else X
         # Shifting rounds: products are taken of the shifted rows, differences of the others. The
         # shift, a mean per column, is rounded to a power of two near the column's spread: whole
         # numbers stay whole, and their distances exact.
         self.middle, self.shifted = np.zeros(0), self.X
         if not self.sparse:
-            spread = self.X.std(axis=0)
-            step = np.ldexp(1.0, np.frexp(np.where(spread > 0, spread, 1.0))[1] - 1)
-            means = np.round(self.X.mean(axis=0) / step) * step
+            mean = self.X.mean(axis=0)
+            if self.X.dtype == np.float32:  # without another table: it need not be exact
+                mean_square = np.einsum("ij,ij->j", self.X, self.X) / len(self.X)
+                spread = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
+            else:
+                spread = self.X.std(axis=0)
+            step = np.ldexp(np.ones_like(spread), np.frexp(np.where(spread > 0, spread, 1))[1] - 1)
+            means = np.round(mean / step) * step
             self.middle = np.where(spread > 0, means, self.X[0])
             self.shifted = self.X - self.middle
         self.norms = _squares(self.shifted)

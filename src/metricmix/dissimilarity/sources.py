@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,9 @@ from metricmix.dissimilarity.matrix import (
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, unmasked
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.features import FeatureRows
 
 __all__ = [
     "SCALINGS",
@@ -224,10 +227,18 @@ class FeatureSource(ComputedSource):
     def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
         from metricmix.dissimilarity.features import feature_rows
 
-        self.X, self.metric = X, metric
-        compute = feature_rows(X, metric)
+        self._use(feature_rows(X, metric), name or metric)
+
+    @classmethod
+    def of(cls, compute: FeatureRows, name: str) -> FeatureSource:
+        """Return the source of a table that is known to be sound, in its own precision."""
+        source = cls.__new__(cls)
+        source._use(compute, name)
+        return source
+
+    def _use(self, compute: FeatureRows, name: str) -> None:
         rows, known = compute.rows, replace(compute.facts, new_items=False)
-        super().__init__(compute.n, rows, columns=rows, name=name or metric, facts=known)
+        super().__init__(compute.n, rows, columns=rows, name=name, facts=known)
         self._between = compute.between
 
     def block(self, i: Indices, j: Indices) -> Floats:

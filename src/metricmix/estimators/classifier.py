@@ -274,7 +274,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         settled.constraint = candidate.constraint
         settled.local = (self.local if self._is_local else "classes") if candidate.local else None
         if candidate.weights != "learned":
-            settled.objective, settled.constraint = None, "nonnegative"
+            settled.objective = None
+            settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
             settled._single = None if candidate.weights == "equal" else candidate.weights
         return settled
 
