@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from metricmix.app.page import ConfusionMatrix, write_page
+from metricmix.app.page.content import LocalWeights
 from metricmix.estimators.comparison import KINDS
 
 pytestmark = pytest.mark.browser
@@ -96,6 +97,20 @@ def test_sources_are_listed_by_size(visit: Any, annotated_report: Any) -> None:
     weights = sorted(annotated_report.data.weights, key=lambda weight: -abs(weight.value))
     assert names == [weight.name for weight in weights]
     assert card.locator("th small").all_inner_texts() == ["distance of 2 columns: year, pages"]
+
+
+def test_local_weights_have_a_row_per_class(
+    visit: Any, annotated_report: Any, tmp_path: Path
+) -> None:
+    data = annotated_report.data
+    values = np.arange(1.0, 1.0 + 2 * len(data.weights)).reshape(2, -1)
+    local = LocalWeights(("<i>theory", "systems"), values)
+    write_page(tmp_path / "local.html", replace(data, local_weights=local))
+    page = visit(tmp_path / "local.html").page
+    rows = page.locator("section.card", has_text="Weights by class or region").locator("tbody tr")
+    assert rows.count() == 2
+    cells = rows.first.locator("th, td").all_inner_texts()
+    assert cells == ["<i>theory", *(f"{value:g}" for value in values[0])]
 
 
 def test_words_are_explained(visit: Any, annotated_report: Any) -> None:

@@ -26,7 +26,7 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.paths.pair import Path, shortest_path
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,7 @@ __all__ = [
     "contributions",
     "edge_parts",
     "item_position",
+    "split_lengths",
     "unused_name",
 ]
 
@@ -138,12 +139,17 @@ def contributions(stack: DissimilarityStack, mixture: Any, i: Any, j: Any) -> Co
     lengths = edge_lengths(stack, mixture)
     path = shortest_path(lengths, None, item_position(stack, i, "i"), item_position(stack, j, "j"))
     u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
-    parts = edge_parts(lengths, stack.raw_pairs(u, v))
+    parts = edge_parts(lengths, u, v)
     nodes = tuple(stack.items[list(path.nodes)].tolist())
     return Contributions(path, nodes, stack.names, parts[:, :-1], parts[:, -1])
 
 
-def edge_parts(lengths: EdgeLengths, raw: AnyArray) -> Floats:
+def edge_parts(lengths: EdgeLengths, u: Indices, v: Indices) -> Floats:
+    """Return the parts of the lengths of the edges from u to v: see :func:`split_lengths`."""
+    return split_lengths(lengths, lengths.stack.raw_pairs(u, v), lengths.edge_weights(u, v))
+
+
+def split_lengths(lengths: EdgeLengths, raw: AnyArray, weights: Floats) -> Floats:
     """Return the parts of the lengths of E edges, (E, R + 1): the sources', and last the link's.
 
     Parameters
@@ -151,8 +157,10 @@ def edge_parts(lengths: EdgeLengths, raw: AnyArray) -> Floats:
     lengths : EdgeLengths
     raw : (R, E) array
         Values of the sources on the edges, not divided by their scales.
+    weights : (R,) or (R, E) array
+        Weights of these values.
     """
-    mixed = lengths.raw_weights * raw.T.astype(np.float64, copy=False)
+    mixed = weights.T * raw.T.astype(np.float64, copy=False)
     if lengths.mixture.link == "identity":
         return np.column_stack([mixed, np.zeros(len(mixed))])
     slope = chord_slope(mixed.sum(axis=1), lengths.beta)

@@ -394,14 +394,16 @@ class MixtureLearner(MixtureEstimator):
         stack: DissimilarityStack,
         *,
         refit: bool = False,
+        centre: Floats | None = None,
         **options: Any,
     ) -> SolveResult:
         """Return the weights that minimise an objective; equal ones where there is none.
 
         `options` are those of the solver, and go before `solver_options`. A `refit`, of a fold or
-        a resample, has neither callback nor checkpoint.
+        a resample, has neither callback nor checkpoint. `centre` is the start, and the centre of
+        the ridge whatever `shrink_to` says.
         """
-        equal = self._equal_weights(stack)
+        equal = self._equal_weights(stack) if centre is None else centre
         if objective is None:
             weights = equal
             if self._single is not None:
@@ -415,7 +417,7 @@ class MixtureLearner(MixtureEstimator):
                 trace=Trace(),
                 mixture=mixture,
             )
-        if self.shrink_to == "equal":
+        if self.shrink_to == "equal" or centre is not None:
             objective = objective.centred(equal)
         defaults: dict[str, Any] = {"start": equal, "verbose": self.verbose}
         if "random_state" not in options:

@@ -36,6 +36,7 @@ from metricmix.estimators.base import (
     seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.mixture.local import LocalMixture
 from metricmix.objectives.base import LabelObjective
 from metricmix.solvers.loop import progress_bar
 from metricmix.solvers.result import Status
@@ -204,7 +205,7 @@ def bootstrap_weights(
 
 
 def labelled_part(
-    model: MixtureLearner,
+    model: Any,
 ) -> tuple[DissimilarityStack, Indices, dict[int, Predictor]]:
     """Return the stack to refit on, the class numbers of its items, and what it is refitted by.
 
@@ -221,8 +222,12 @@ def labelled_part(
         for r, source in enumerate(stack._sources)
         if isinstance(source, SupervisedSource) and source.narrowed is not None
     }
+    if isinstance(model.mixture_, LocalMixture):
+        model.local = model.mixture_.memberships  # they are given here, as the sources are
     if model.projection or len(labelled) > LABELS_AT_ONCE:
         return stack, codes, predictors
+    if isinstance(model.mixture_, LocalMixture):
+        model.local = model.local[labelled]
     parts = {r: predictor.part(labelled, REFIT_FOLDS) for r, predictor in predictors.items()}
     return stack.part(labelled), codes[labelled], parts
 

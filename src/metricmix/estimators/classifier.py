@@ -12,18 +12,31 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
 from metricmix.estimators.inputs import FeatureInput, Input, encode_labels
-from metricmix.estimators.rules import FittedRule, Rule, as_rule
+from metricmix.estimators.rules import ClassMean, FittedRule, Rule, as_rule, softmax
 from metricmix.estimators.selection import Candidate, Selection, select
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.local import LocalMixture, LocalStack, check_memberships
+from metricmix.objectives.base import Objective
+from metricmix.objectives.class_means import class_mean_scores, held_out_scores
 from metricmix.paths.all_pairs import path_metric
 from metricmix.solvers.problem import CONSTRAINTS
+from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import as_labels, check_choice, is_unlabelled, plain_labels
+from metricmix.validation import (
+    as_labels,
+    check_choice,
+    check_number,
+    is_unlabelled,
+    plain_labels,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
 
@@ -31,6 +44,8 @@ __all__ = ["MetricMixtureClassifier"]
 
 NEW_ITEMS = ("attached", "augmented")
 LEARNED = ("result_", "mixture_", "n_iter_", "moved_share_")
+RHO_LOCAL = 1e-3
+"""Default weight of the ridge that draws local weights to common ones."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -48,6 +63,14 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         How labels follow from distances: the name of a rule, or a rule object with its settings,
         such as ``KNearest(n_neighbors=7)``; see :mod:`metricmix.estimators.rules`. "auto": see
         `selection_`.
+    local : {"auto", "classes", None} or (n, C) array or DataFrame
+        Whether the weights depend on where the items are, a row of weights >= 0 per region
+        (:mod:`metricmix.mixture.local`): "classes", by class probabilities in the metric of common
+        weights, those of labelled items without their own label; or by memberships of your own, of
+        all n items of `stack_`, such as clusters. None: common weights. "auto": see `selection_`.
+    rho_local : float
+        Weight of the ridge :math:`\sum_c \lVert\alpha_c - \alpha\rVert^2` that draws the rows
+        to common weights, which are learned first.
     new_items : {"attached", "augmented"}
         How items that were not in the fit are labelled. "attached": joined to the items of the fit,
         which stay as they are. "augmented", as in the paper, for feature tables: all sources are
@@ -64,10 +87,13 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         What was chosen where parameters leave it open, what it was compared with on held-out
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
         weights >= 0, rho = 0.00001 and class means, unless other weights (signed ones, equal ones,
-        a single source), another rho or another rule are clearly better. With fewer than five
-        labels a class weights stay equal.
+        a single source, local ones), another rho or another rule are clearly better. With fewer
+        than five labels a class weights stay equal.
     rule_ : Rule
         The rule that was chosen.
+    local_weights_ : DataFrame
+        Where weights are local: a row per region, a column per source. `weights_` is then their
+        mean over the items.
     {attributes}
 
     Examples
@@ -90,6 +116,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
 
     constraint: str | None = "auto"
     rule: str | Rule = "auto"
+    local: Any = "auto"
+    rho_local: float = RHO_LOCAL
     new_items: str = "attached"
 
     transduction_: AnyArray = field(init=False)
@@ -112,6 +140,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
             as_rule(self.rule)
         with discard_previous_fit(self):
             opened = self._open(X, y)
+            self._check_local(opened.stack.n_items)
             self._fit_input(opened, *encode_labels(y, type(self).__name__))
         return self
 
@@ -151,6 +180,85 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
                 labels[unlabelled] = self._rule.probabilities[unlabelled].argmax(axis=1)
         self.transduction_ = classes[labels]
 
+    def _check_local(self, n: int) -> None:
+        """Raise unless the parameters of local weights make sense for n items."""
+        check_number(self.rho_local, name="rho_local", low=0)
+        if self.local is None or isinstance(self.local, str):
+            check_choice(self.local or "auto", ("auto", "classes"), name="local")
+        else:
+            check_memberships(self.local, n)
+        if self._is_local and self.constraint not in ("auto", "nonnegative"):
+            raise InputError(
+                argument="constraint",
+                expected="'nonnegative' or 'auto' for local weights",
+                found=f"{self.constraint!r}",
+            )
+        if self._is_local and self.objective is None:
+            raise InputError(argument="local", expected="an objective to learn by", found="None")
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether the parameters say that weights are local."""
+        return not (self.local is None or (isinstance(self.local, str) and self.local == "auto"))
+
+    @property
+    def local_weights_(self) -> pd.DataFrame:
+        """The weights of each region, where they are local: a row per region."""
+        check_is_fitted(self)
+        if not isinstance(self.mixture_, LocalMixture):
+            raise AttributeError(
+                "local_weights_: the weights of this model are common to all items"
+            )
+        return self.mixture_.to_frame()
+
+    def _solve(
+        self,
+        objective: Objective | None,
+        stack: DissimilarityStack,
+        *,
+        refit: bool = False,
+        centre: Floats | None = None,
+        **options: Any,
+    ) -> SolveResult:
+        """Return the weights that minimise an objective: common ones, then local ones near them."""
+        local = self._is_local and objective is not None
+        again = refit or local  # callbacks and checkpoints are for the weights that are used
+        result = super()._solve(objective, stack, refit=again, centre=centre, **options)
+        if not local or result.status is Status.INTERRUPTED:
+            return result
+        assert objective is not None
+        assert result.mixture is not None
+        options.pop("start", None)
+        lengths = EdgeLengths(stack, result.mixture)
+        regions = LocalStack(stack, *self._memberships(lengths, objective))
+        ridged = copy(objective)
+        ridged.rho = self.rho_local
+        common = np.tile(result.mixture.weights, len(regions.regions))
+        return super()._solve(ridged, regions, refit=refit, centre=common, **options)
+
+    def _memberships(
+        self, lengths: EdgeLengths, objective: Objective
+    ) -> tuple[AnyArray, list[str] | None]:
+        """Return the memberships of all items, (n, C), and the names of the regions if known."""
+        if not isinstance(self.local, str):
+            columns = getattr(self.local, "columns", None)
+            return np.asarray(self.local), None if columns is None else list(map(str, columns))
+        codes = getattr(objective, "y", None)
+        if codes is None:
+            raise InputError(
+                "'classes' takes an objective over labels",
+                argument="local",
+                remedy="pass memberships, an (n, C) array",
+            )
+        n_classes = int(codes.max()) + 1
+        fit = FittedRule(ClassMean(), lengths, codes, n_classes, self.n_jobs)
+        d, half = fit.distances
+        known = codes[fit.labelled]
+        scores = class_mean_scores(d, known, n_classes, half)
+        scores[fit.labelled] = held_out_scores(d[fit.labelled], known, n_classes)
+        complete = n_classes == len(self.classes_)  # a fold may lack a class
+        return softmax(-scores), list(map(str, self.classes_.tolist())) if complete else None
+
     def _settle(self, selection: Selection) -> None:
         """Record what was chosen."""
         self.selection_, self.rule_ = selection, selection.best.rule
@@ -164,6 +272,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         settled = copy(self)
         settled.rule, settled.rho = candidate.rule, candidate.rho
         settled.constraint = candidate.constraint
+        settled.local = (self.local if self._is_local else "classes") if candidate.local else None
         if candidate.weights != "learned":
             settled.objective = None
             settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
@@ -196,7 +305,10 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         codes = np.append(self._codes, -1)
         table = self._check_table(X, self._input.recipes, reset=False)
         for stack in self._input.augmented(table):
-            yield self._fitted_rule(EdgeLengths(stack, self.mixture_), codes)
+            mixture = self.mixture_
+            if isinstance(mixture, LocalMixture):
+                mixture = mixture.extended(stack)
+            yield self._fitted_rule(EdgeLengths(stack, mixture), codes)
 
     def predict(self, X: Any) -> AnyArray:
         """Return the labels of the items X."""

@@ -205,7 +205,7 @@ class Trials:
         found["learned"], results = [], []
         for f, fold in enumerate(self.folds):
             results.append(self.learn(fold[0], self.stacks[f]))
-            metric = self.metric(results[f].weights, self.stacks[f])
+            metric = self.metric(results[f].mixture, self.stacks[f])
             found["learned"].append(self.predict(metric, fold))
             self.on_fold(R + 2 + f, total)
         not_converged = sum(not has_settled(result) for result in results)
@@ -242,12 +242,13 @@ class Trials:
             return [self.metric(weights, stack) for stack in self.stacks]
         return [self.metric(weights, self.stack)] * len(self.folds)
 
-    def metric(self, weights: Floats | None, stack: DissimilarityStack) -> FoldPredictor:
-        """Return the metric of some weights."""
+    def metric(self, weights: Mixture | Floats | None, stack: DissimilarityStack) -> FoldPredictor:
+        """Return the metric of a mixture, or of some weights."""
         assert weights is not None
         model = self.model
-        mixture = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
-        lengths = EdgeLengths(stack, mixture)
+        if not isinstance(weights, Mixture):
+            weights = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
+        lengths = EdgeLengths(stack, weights)
         return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
 
     def probabilities(self, metric: FoldPredictor, fold: Fold) -> Floats:

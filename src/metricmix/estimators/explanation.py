@@ -16,6 +16,7 @@ from metricmix.estimators.attribution import (
     by_size,
     edge_parts,
     item_position,
+    split_lengths,
     unused_name,
 )
 from metricmix.estimators.rules import ClassMean, FittedRule
@@ -292,12 +293,15 @@ class LabelPaths:
         The number that the paths use for an item that was not in the fit.
     row : (R, n) array, optional
         Its raw dissimilarities, if it is not in the stack either.
+    weights : (R,) array, optional
+        Its weights, where these are local.
     """
 
     rule: FittedRule
     paths: list[Path]
     new: int | None = None
     row: AnyArray | None = None
+    weights: Floats | None = None
 
     @property
     def targets(self) -> Indices:
@@ -317,10 +321,15 @@ class LabelPaths:
         edges = [edge for path in self.paths for edge in path.edges]
         u, v = np.array(edges, dtype=np.int64).reshape(-1, 2).T
         if self.row is None:
-            return number, edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+            return number, edge_parts(lengths, u, v)
         outside = u == self.new
-        raw = lengths.stack.raw_pairs(np.where(outside, 0, u), v)
-        return number, edge_parts(lengths, np.where(outside, self.row[:, v], raw))
+        u = np.where(outside, 0, u)
+        raw = np.where(outside, self.row[:, v], lengths.stack.raw_pairs(u, v))
+        weights = lengths.edge_weights(u, v)
+        if self.weights is not None and lengths.item_weights is not None:
+            joined = 0.5 * (self.weights[:, None] + lengths.item_weights[:, v])
+            weights = np.where(outside, joined, weights)
+        return number, split_lengths(lengths, raw, weights)
 
     @property
     def parts(self) -> Floats:
@@ -376,7 +385,8 @@ def paths_from_new_item(model: MetricMixtureClassifier, X: Any, k: int) -> Label
     first = (edges[:, None] + to_targets).argmin(axis=0)
     rest = bundle_paths(lengths, first, targets, n_jobs=rule.n_jobs)
     paths = [Path(float(edges[path.nodes[0]]) + path.length, (n, *path.nodes)) for path in rest]
-    return LabelPaths(rule, paths, n, rows[0].T)
+    weights = None if new.weights is None else new.weights[0]
+    return LabelPaths(rule, paths, n, rows[0].T, weights)
 
 
 # -- the rule "class-mean", by source --------------------------------------------------------------
@@ -420,6 +430,6 @@ def within_by_source(rule: FittedRule) -> Floats:
         flows = trees.edge_flow(demand, n_jobs=rule.n_jobs)
         s, v = np.nonzero(flows)
         u, flow = trees.predecessors[s, v].astype(np.int64), flows[s, v]
-    parts = edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+    parts = edge_parts(lengths, u, v)
     np.add.at(halves, codes[s], flow[:, None] * parts)
     return halves

@@ -75,6 +75,7 @@ from metricmix.exceptions import InputError, MetricMixError, ModelFileError
 from metricmix.kernels.threads import effective_threads
 from metricmix.metric import MetricViolations
 from metricmix.mixture.linear import Mixture
+from metricmix.mixture.local import LocalMixture
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.typing import AnyArray, Floats, Indices, Ints
@@ -235,6 +236,7 @@ Index = Ints | Indices
 SPARSE = {"data": AnyArray, "indices": Index, "indptr": Index, "shape": tuple[int, int]}
 OBJECTS = (
     Mixture,
+    LocalMixture,
     Candidate,
     Selection,
     SolveResult,
@@ -276,7 +278,7 @@ PARTS: dict[type[Any], dict[str, Any]] = {
 PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
 """What is stored of other objects; all but the first six are made of these by the constructor."""
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
-HELD = ("codes", "probabilities", *ARRAYS)
+HELD = ("codes", "memberships", "probabilities", *ARRAYS)
 MEMBERS = ("X", "_codes", "_labels", "block", "samples", *REPAIR, *SPARSE, *HELD)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
@@ -696,7 +698,10 @@ class Reader:
         """Raise unless a result is complete, and its weights give finite edge lengths."""
         mixture, trace = result.mixture, result.trace
         assert mixture is not None
-        raw = mixture.raw_weights(stack)
+        raw, size = mixture.raw_weights(stack), mixture.weights.shape
+        if isinstance(mixture, LocalMixture):
+            raw = np.abs(mixture.raw_local_weights(stack)).max(axis=0)
+            size = (mixture.local_weights.size,)
         largest = [
             source.matrix.max() if self.file.verify and isinstance(source, DenseSource) else 1.0
             for source in stack._sources
@@ -705,7 +710,7 @@ class Reader:
         sound = np.isfinite(longest) and (mixture.link != "identity" or (raw >= 0).all())
         require(sound, "expected finite edge lengths >= 0")
         complete = len(trace.objective) == len(trace.time) == len(trace)
-        complete = complete and all(row.shape == raw.shape for row in trace.weights)
+        complete = complete and all(row.shape == size for row in trace.weights)
         require(complete, "expected the result of a solver, with its trace")
 
     def decode_input(self, stack: DissimilarityStack, samples: Any = None) -> Any:

@@ -38,10 +38,9 @@ from metricmix.estimators.rules import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
 from metricmix.paths.trees import distances_from
-from metricmix.solvers.result import Status
+from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_labels, check_integer, is_unlabelled, plain_labels
 
@@ -66,6 +65,8 @@ LABELS_AT_MOST = 1000
 SEARCHED_UP_TO, COMPUTED_UP_TO = 2000, 500
 """Items up to which candidates that need shortest paths through all of them are compared: with
 matrices in memory, and with sources computed on demand."""
+LOCAL_UP_TO = 1 << 25
+"""Local weights times pairs of labelled items up to which these are compared."""
 SMALLEST = 1e-12
 """Probability below which a log loss grows no further."""
 
@@ -83,17 +84,20 @@ class Candidate:
     rho : float or None
         Weight of the ridge; None where nothing is learned, or the objective has its own.
     rule : Rule
+    local : bool
+        Whether each class or region has learned weights of its own.
     """
 
     weights: str
     constraint: str | None
     rho: float | None
     rule: Rule
+    local: bool = False
 
     @property
-    def way(self) -> tuple[str, str | None, float | None]:
+    def way(self) -> tuple[str, str | None, float | None, bool]:
         """All but the rule: candidates with the same have the same metric."""
-        return self.weights, self.constraint, self.rho
+        return self.weights, self.constraint, self.rho, self.local
 
     @property
     def is_signed(self) -> bool:
@@ -108,7 +112,8 @@ class Candidate:
         if self.weights != "learned":
             return f"{self.weights} alone"
         words = {"nonnegative": "weights >= 0", "simplex": "weights >= 0 of sum 1"}
-        return words.get(self.constraint or "", "signed weights")
+        name = words.get(self.constraint or "", "signed weights")
+        return f"local {name}" if self.local else name
 
     def __str__(self) -> str:
         ridge = "" if self.rho is None else f", rho {self.rho:g}"
@@ -185,21 +190,24 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is.
+    your own is taken as it is. Local weights are compared unless `local` says which to use.
     """
     rules = CANDIDATE_RULES if model.rule == "auto" else (as_rule(model.rule),)
     if model.objective is None:
         return [Candidate("equal", None, None, rule) for rule in rules]
     constraint = "nonnegative" if model.constraint == "auto" else model.constraint
     if not isinstance(model.objective, str):
-        return [Candidate("learned", constraint, None, rules[0])]
+        return [Candidate("learned", constraint, None, rules[0], model._is_local)]
     if model.constraint == "auto" and sizes.mean() < FEW_LABELS:
         return [Candidate("equal", None, None, rules[0])]
     rhos: tuple[float | None, ...] = (model.rho,)
     if model.rho is None and model.objective == "class-means":
         rhos = RHOS
-    found = [Candidate("learned", constraint, rho, rule) for rho in rhos for rule in rules]
-    if model.constraint == "auto":
+    local = model._is_local
+    found = [Candidate("learned", constraint, rho, rule, local) for rho in rhos for rule in rules]
+    if model.constraint == "auto" and not local:
+        if model.local is not None:
+            found.append(Candidate("learned", constraint, rhos[0], rules[0], True))
         found.append(Candidate("learned", None, rhos[-1], rules[0]))
         found.append(Candidate("equal", None, None, rules[0]))
         found += [Candidate(name, None, None, rules[0]) for name in names if len(names) > 1]
@@ -325,16 +333,19 @@ class CandidateTrials:
                 kept.append(candidate)
             elif not searchable:
                 left[candidate.name] = "shortest paths through all items"
-            elif self.model.constraint == "auto" and candidate.is_signed:
+            elif self.is_large(candidate):
+                left[candidate.name] = "many numbers: weights times pairs of labelled items"
+            elif self.model.constraint == "auto" and (candidate.is_signed or candidate.local):
                 trial = self.model._settled(candidate)
-                result = trial._solve(self.objective(trial, self.y), self.part, refit=True)
+                result = self.solve(candidate, trial, self.stack, self.part, self.y)
                 share = trial._moved_share(self.stack, result, self.labelled)
                 if share <= MOVED_AT_MOST:
                     kept.append(candidate)
                     continue
+                how = "local='classes'" if candidate.local else "constraint=None"
                 left[candidate.name] = (
                     f"learning through paths (the projection would move {share:.0%} of the "
-                    "distances), constraint=None"
+                    f"distances), {how}"
                 )
             else:
                 kept.append(candidate)
@@ -345,17 +356,20 @@ class CandidateTrials:
 
     def is_direct(self, candidate: Candidate) -> bool:
         """Return whether the edge lengths of a candidate are a metric: no path is needed."""
-        return not candidate.is_signed and all(
+        return not (candidate.is_signed or candidate.local) and all(
             known is not None and known.triangle_inequality for known in self.stack.facts
         )
+
+    def is_large(self, candidate: Candidate) -> bool:
+        """Return whether local weights would take much longer to learn than common ones."""
+        n_weights = self.stack.n_sources * self.n_classes
+        return candidate.local and n_weights * len(self.y) ** 2 > LOCAL_UP_TO
 
     def of_fold(self, known: Indices) -> tuple[DissimilarityStack, DissimilarityStack]:
         """Return the stack, and its part of labelled items, as computed from the known labels."""
         if not self.stack.supervised:
             return self.stack, self.part
-        codes = np.full(self.stack.n_items, -1)
-        codes[self.labelled] = known
-        stack = self.stack.relabelled(codes, self.n_classes, keep_choice=True)
+        stack = self.stack.relabelled(self.of_all(known), self.n_classes, keep_choice=True)
         return stack, stack.part(self.labelled, same_as=(self.stack, self.part))
 
     def predictor(
@@ -365,25 +379,48 @@ class CandidateTrials:
         part: DissimilarityStack,
         known: Indices,
     ) -> FoldPredictor:
-        """Return the metric of a candidate, its weights learned from the known labels if at all."""
+        """Return the metric of a candidate, its weights learned from the known labels if at all.
+
+        Local weights are learned on edge lengths even if the projection moves many of them in a
+        fold, which costs accuracy: they are judged no better than they are.
+        """
         model, direct = self.model._settled(candidate), self.is_direct(candidate)
         result = None
         if model.projection is not True:
-            result = model._solve(self.objective(model, known), part, refit=True, verbose=False)
-            if model.projection == "auto" and candidate.weights == "learned" and not direct:
+            result = self.solve(candidate, model, stack, part, known)
+            through_paths = candidate.weights == "learned" and not (direct or candidate.local)
+            if model.projection == "auto" and through_paths:
                 share = model._moved_share(stack, result, self.labelled[known >= 0])
                 result = None if share > MOVED_AT_MOST else result
         if result is None:
             model.projection = True
-            codes = np.full(stack.n_items, -1)
-            codes[self.labelled] = known
+            codes = self.of_all(known)
             result = model._solve(self.objective(model, codes), stack, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        weights = np.asarray(result.weights)
+        assert result.mixture is not None
         whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
-        mixture = Mixture(weights, whole.names, beta=model.beta, scaling=whole.scales)
-        return FoldPredictor(EdgeLengths(whole, mixture), items, self.n_classes, model.n_jobs)
+        lengths = EdgeLengths(whole, result.mixture)
+        return FoldPredictor(lengths, items, self.n_classes, model.n_jobs)
+
+    def solve(
+        self,
+        candidate: Candidate,
+        model: MetricMixtureClassifier,
+        stack: DissimilarityStack,
+        part: DissimilarityStack,
+        known: Indices,
+    ) -> SolveResult:
+        """Learn the weights of a candidate; local ones need the memberships of all items."""
+        known = self.of_all(known) if candidate.local else known
+        stack = stack if candidate.local else part
+        return model._solve(self.objective(model, known), stack, refit=True, verbose=False)
+
+    def of_all(self, known: Indices) -> Indices:
+        """Return class numbers of the labelled items as those of all items of the stack."""
+        codes = np.full(self.stack.n_items, -1)
+        codes[self.labelled] = known
+        return codes
 
     def objective(self, model: MetricMixtureClassifier, codes: Indices) -> Objective | None:
         """Return what the weights of a candidate minimise."""

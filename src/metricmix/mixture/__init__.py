@@ -2,5 +2,14 @@
 
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.mixture.linear import Mixture, inverse_link, link, link_derivative
+from metricmix.mixture.local import LocalMixture
 
-__all__ = ["EdgeLengths", "Mixture", "edge_lengths", "inverse_link", "link", "link_derivative"]
+__all__ = [
+    "EdgeLengths",
+    "LocalMixture",
+    "Mixture",
+    "edge_lengths",
+    "inverse_link",
+    "link",
+    "link_derivative",
+]

@@ -2,10 +2,14 @@ r"""Edge lengths of the complete graph on which shortest paths are searched.
 
 .. math:: w_{uv} = \mathrm{link}_\beta\Big(\sum_r \alpha_r M_r[u, v]\Big), \qquad w_{uu} = 0
 
+with weights that depend on u and v where the mixture is a local one
+(:mod:`metricmix.mixture.local`).
 :class:`EdgeLengths` gives them by rows, and never forms the matrix unless asked to.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +20,7 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
+from metricmix.mixture.local import LocalMixture, LocalStack
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, check_square_fits, symmetrized
 
@@ -44,11 +49,14 @@ class EdgeLengths:
     stack : DissimilarityStack
     mixture : Mixture
     raw_weights : (R,) array
-        Weights of the raw sources, scales divided in.
+        Weights of the raw sources, scales divided in; of a local mixture their mean over the items.
+    item_weights : (R, n) array or None
+        Those of each item, where the mixture is a local one. An edge has the mean of its two ends.
     block : (R, n, n) array or None
-        The raw sources, where kernels can mix rows themselves.
+        The raw sources, where kernels can mix rows themselves. Of a local mixture: its values m, as
+        a single source of weight 1, formed when first needed.
     dense : DenseLengths or None
-        What such kernels need: `block`, `raw_weights`, `beta` and `link`.
+        What such kernels need: `block`, its weights, `beta` and `link`.
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
         edge itself: no weight is negative, and every source obeys the triangle inequality. Both
@@ -57,34 +65,77 @@ class EdgeLengths:
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
+        if isinstance(stack, LocalStack):
+            weights = mixture.raw_weights(stack) * stack.scales
+            mixture = stack.mixture(weights, mixture.link, mixture.beta)
+            stack = stack.base
         self.stack = stack
         self.mixture = mixture
         self.raw_weights = mixture.raw_weights(stack)
-        self.block = stack.block
+        self.item_weights: Floats | None = None
         self.n = stack.n_items
         self.directed = stack.directed
         self.beta = mixture.beta
         self.link = link_code(mixture.link)
-        self.dense = (
-            None
-            if self.block is None
-            else DenseLengths(self.block, self.raw_weights, self.beta, self.link)
-        )
         self.is_metric = bool((self.raw_weights >= 0).all()) and all(
             known is not None and known.triangle_inequality for known in stack.facts
         )
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
+        if isinstance(mixture, LocalMixture):
+            self.item_weights = (mixture.memberships @ mixture.raw_local_weights(stack)).T
+            self.is_metric = False
+
+    @cached_property
+    def block(self) -> AnyArray | None:
+        """The raw sources, or the values of a local mixture; None if they are not in memory."""
+        if self.item_weights is None or self.stack.block is None or self.n > FORMED_UP_TO:
+            return self.stack.block if self.item_weights is None else None
+        m = np.empty((self.n, self.n))
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            items = np.arange(start, min(self.n, start + ROWS_AT_ONCE))
+            m[items] = self._mixed(
+                self.stack.raw_rows(items), items[:, None], np.arange(self.n)[None]
+            )
+        return m[None]
+
+    @cached_property
+    def dense(self) -> DenseLengths | None:
+        """What kernels need that mix rows themselves; None if these are not in memory."""
+        if self.block is None:
+            return None
+        weights = self.raw_weights if self.item_weights is None else np.ones(1)
+        return DenseLengths(self.block, weights, self.beta, self.link)
+
+    def edge_weights(self, u: Indices, v: Indices) -> Floats:
+        """Return the weights of the raw sources on edges: (R, E) if they are local, else (R,)."""
+        if self.item_weights is None:
+            return self.raw_weights
+        return np.asarray(0.5 * (self.item_weights[:, u] + self.item_weights[:, v]))
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
-        return self._mixed(self.stack.raw_rows(items, reverse=reverse))
+        raw = self.stack.raw_rows(items, reverse=reverse)
+        return self._mixed(raw, items[:, None], np.arange(self.n)[None])
 
-    def _mixed(self, raw: AnyArray) -> Floats:
+    def _mixed(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
         """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
         m = np.zeros(raw.shape[1:])
-        for weight, values in zip(self.raw_weights, raw, strict=True):
+        for weight, values in zip(self.edge_weights(u, v), raw, strict=True):
             m += weight * values.astype(np.float64, copy=False)
         return m
+
+    def new_item_weights(self, m: Floats, same: Indices) -> Floats | None:
+        """Return the weights of new items, (M, R), where they are local: those of near items.
+
+        `m` (M, n) are their mixture values under the mean weights; ``same[q]`` >= 0 is the item
+        that new item q is.
+        """
+        if not isinstance(self.mixture, LocalMixture) or self.item_weights is None:
+            return None
+        p = self.mixture.new_memberships(m)
+        weights = np.asarray(p @ self.mixture.raw_local_weights(self.stack))
+        weights[same >= 0] = self.item_weights.T[same[same >= 0]]
+        return weights
 
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n)."""
@@ -95,7 +146,7 @@ class EdgeLengths:
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return w[i, j] elementwise."""
-        w = self._mixed(self.stack.raw_pairs(i, j))
+        w = self._mixed(self.stack.raw_pairs(i, j), i, j)
         link_in_place(w, self.beta, self.link)
         w[i == j] = 0.0
         return w
@@ -108,7 +159,8 @@ class EdgeLengths:
         """
         bounds = np.zeros((2, self.n))
         for side, reverse in enumerate((False, True) if self.directed else (False,)):
-            known = None if self.plain else self.stack.raw_range(reverse=reverse)
+            searched = self.plain or self.item_weights is not None
+            known = None if searched else self.stack.raw_range(reverse=reverse)
             if known is None:
                 return bounds
             low, high = known
@@ -119,10 +171,18 @@ class EdgeLengths:
         return bounds
 
     def edge_gradient(self, u: Indices, v: Indices, flow: Floats) -> Floats:
-        r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight."""
+        r"""Return :math:`\sum_e f_e \, \sigma(\beta m_e) M_r[e] / s_r` over edges e, per weight.
+
+        Of a local mixture by all C R weights, region by region: the terms of region c count by the
+        mean share :math:`(p_c(u) + p_c(v)) / 2`.
+        """
         sources = self.stack.raw_pairs(u, v)
-        slope = link_derivative(self._mixed(sources), self.beta, self.mixture.link)
-        return self.in_mixture_order(sources @ (flow * slope) / self.stack.scales)
+        slope = link_derivative(self._mixed(sources, u, v), self.beta, self.mixture.link)
+        by_edge: Floats = (flow * slope)[:, None]
+        if isinstance(self.mixture, LocalMixture):
+            p = self.mixture.memberships
+            by_edge = by_edge * 0.5 * (p[u] + p[v])
+        return self.in_mixture_order((sources @ by_edge).T / self.stack.scales).ravel()
 
     def in_mixture_order(self, gradient: Floats) -> Floats:
         """Return derivatives by (scaled) source as derivatives by the mixture's own weights."""
@@ -130,7 +190,7 @@ class EdgeLengths:
         scales = stack.scales
         if mixture.names is not None and mixture.names != stack.names:
             order = [stack.names.index(name) for name in mixture.names]
-            gradient, scales = gradient[order], scales[order]
+            gradient, scales = gradient[..., order], scales[order]
         return gradient if mixture.scaling is None else gradient * scales / mixture.scaling
 
     def formed(self, *, n_jobs: int | None = None) -> EdgeLengths:
@@ -145,7 +205,8 @@ class EdgeLengths:
 
     def some_rows(self, start: int, stop: int, *, n_jobs: int | None = None) -> Floats:
         """Return w[start:stop, :]; by the kernel, on threads, where the sources are in memory."""
-        if self.block is None:  # computed sources may not be safe to call from several threads
+        dense = self.dense
+        if dense is None:  # computed sources may not be safe to call from several threads
             return self.rows(np.arange(start, stop))
         w = np.empty((stop - start, self.n))
         threads = threads_for(self.n, n_jobs)
@@ -153,7 +214,7 @@ class EdgeLengths:
 
         def fill(first: int) -> None:
             part = w[first - start : first - start + step]
-            form_lengths(self.block, self.raw_weights, self.beta, self.link, first, part)
+            form_lengths(*dense, first, part)
 
         in_threads(fill, range(start, stop, step), threads)
         return w

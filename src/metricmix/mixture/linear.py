@@ -107,7 +107,11 @@ class Mixture:
 
     def raw_weights(self, stack: DissimilarityStack) -> Floats:
         """Return the weights of the stack's *raw* sources, in the stack's order: alpha_r / s_r."""
-        weights, scales = self.weights, stack.scales
+        return self.on_raw_sources(self.weights, stack)
+
+    def on_raw_sources(self, weights: Floats, stack: DissimilarityStack) -> Floats:
+        """Return weights (..., R) in the order of this mixture as those of the raw sources."""
+        scales = stack.scales
         if self.n_sources != stack.n_sources:
             raise InputError(
                 argument="mixture",
@@ -125,7 +129,7 @@ class Mixture:
                     argument="mixture",
                 )
             order = [self.names.index(name) for name in stack.names]
-            weights = weights[order]
+            weights = weights[..., order]
             own = None if own is None else own[order]
         return np.asarray(weights / (scales if own is None else own))
 
@@ -135,7 +139,7 @@ class Mixture:
         return dict(zip(names, map(float, self.weights), strict=True))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mixture):
+        if not isinstance(other, Mixture) or type(self) is not type(other):
             return NotImplemented
         scalings = (self.scaling, other.scaling)
         same_scaling = scalings[0] is scalings[1] or (
@@ -150,8 +154,13 @@ class Mixture:
         return hash((*self.weights.tolist(), self.names, self.link, self.beta))
 
     def __str__(self) -> str:
-        terms = "  ".join(f"{w:+.3g} {name}" for name, w in self.as_dict().items())
-        return f"{terms}  ({self.link}, beta={self.beta:g})"
+        return f"{self.terms(self.weights)}  ({self.link}, beta={self.beta:g})"
+
+    def terms(self, weights: Floats) -> str:
+        """Return weights in a line, with the names of their sources."""
+        return "  ".join(
+            f"{w:+.3g} {name}" for name, w in zip(self.as_dict(), weights, strict=True)
+        )
 
 
 def as_mixture(mixture: Any) -> Mixture:

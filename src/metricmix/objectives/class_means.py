@@ -10,7 +10,13 @@ from metricmix.objectives.base import LabelObjective
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
 
-__all__ = ["ClassMeans", "class_mean_scores", "half_means", "stratified_blocks"]
+__all__ = [
+    "ClassMeans",
+    "class_mean_scores",
+    "half_means",
+    "held_out_scores",
+    "stratified_blocks",
+]
 
 
 ALONE = 1e-5
@@ -253,6 +259,50 @@ def half_means(
         )
     halves: Floats = 0.5 * (ve * (d @ ve)).sum(axis=0)
     return halves
+
+
+def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> Floats:
+    r"""Return how far labelled items are from the mean of each class, each without its own label.
+
+    .. math:: s_y(x) = \frac{1}{|y| - 1} \sum_{i \in y} d(x, i)
+              - \frac{1}{2 (|y| - 1)^2} \sum_{i, j \in y \setminus x} d(i, j)
+
+    for x of class y; to the other classes as in :func:`class_mean_scores` with
+    :func:`half_means`.
+
+    Parameters
+    ----------
+    d_labelled : (L, L) array
+        Distances of the labelled items.
+    codes, n_classes
+        As in :func:`class_mean_scores`.
+
+    Returns
+    -------
+    (L, n_classes) array
+        Infinite for a class without other items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> d = np.array([[0.0, 2.0, 4.0], [2.0, 0.0, 9.0], [4.0, 9.0, 0.0]])
+    >>> held_out_scores(d, [0, 0, 1], 2)
+    array([[2. , 4. ],
+           [2. , 9. ],
+           [6. , inf]])
+    """
+    scores = class_mean_scores(
+        d_labelled, codes, n_classes, half_means(d_labelled, codes, n_classes)
+    )
+    d, of = np.asarray(d_labelled, dtype=np.float64), np.asarray(codes)
+    own: Floats = (of[:, None] == of).astype(np.float64)
+    rest = own.sum(axis=1) - 1.0
+    to_own, from_own = (d * own).sum(axis=1), (d.T * own).sum(axis=1)
+    within = own @ to_own - to_own - from_own  # over the pairs of its class without the item
+    with np.errstate(divide="ignore", invalid="ignore"):
+        held_out = to_own / rest - 0.5 * within / rest**2
+    scores[np.arange(len(of)), of] = np.where(rest > 0, held_out, np.inf)
+    return scores
 
 
 def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:

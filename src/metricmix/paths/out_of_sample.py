@@ -48,12 +48,15 @@ class NewItems:
         it *is* that item, at distance 0 from it. -1 for all others.
     n_jobs : int, optional
         Threads.
+    weights : (M, R) array, optional
+        Weights of the raw sources at the new items, where the mixture is a local one.
     """
 
     lengths: EdgeLengths
     m: Floats
     same: Indices
     n_jobs: int | None = None
+    weights: Floats | None = None
 
     @classmethod
     def from_rows(
@@ -61,14 +64,23 @@ class NewItems:
     ) -> NewItems:
         """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
         m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
-        return cls(lengths, np.ascontiguousarray(m), find_same_items(lengths, raw, m), n_jobs)
+        same = find_same_items(lengths, raw, m)
+        weights = lengths.new_item_weights(m, same)
+        if weights is not None and lengths.item_weights is not None:
+            m = 0.5 * (
+                np.einsum("mnr,mr->mn", raw, weights)
+                + np.einsum("mnr,rn->mn", raw, lengths.item_weights)
+            )
+        return cls(lengths, np.ascontiguousarray(m), same, n_jobs, weights)
 
     def __len__(self) -> int:
         return len(self.m)
 
     def select(self, chosen: Any) -> NewItems:
         """Return some of the new items, by a mask or by numbers."""
-        return replace(self, m=np.ascontiguousarray(self.m[chosen]), same=self.same[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        m = np.ascontiguousarray(self.m[chosen])
+        return replace(self, m=m, same=self.same[chosen], weights=weights)
 
     def edges(self) -> Floats:
         """Return the lengths of the edges to all items, (M, n)."""

@@ -26,6 +26,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
 from metricmix.mixture.linear import Mixture, link, link_derivative
+from metricmix.mixture.local import LocalStack
 from metricmix.objectives.base import Objective
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.soft import soft_paths
@@ -115,6 +116,8 @@ class Problem:
 
     def mixture(self, weights: Floats) -> Mixture:
         """Return weights as a mixture that means the same on any stack of these sources."""
+        if isinstance(self.stack, LocalStack):
+            return self.stack.mixture(weights, self.link, self.beta)
         return Mixture(weights, self.stack.names, self.link, self.beta, self.stack.scales)
 
     def lengths(self, weights: Floats) -> EdgeLengths:
@@ -288,7 +291,7 @@ class Problem:
 
     def gradient_through_link(self, lengths: EdgeLengths, flow: Floats) -> Floats:
         """Return the derivatives by the weights of sum_e flow_e w_e."""
-        if lengths.block is None:
+        if lengths.block is None or lengths.item_weights is not None:
             u, v = np.nonzero(flow)
             return lengths.edge_gradient(u, v, flow[u, v])
         by_row = np.zeros((self.n, self.stack.n_sources))

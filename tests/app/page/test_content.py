@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import metricmix as mm
 from metricmix.app.page import Annotations, Precomputed, page_content
 from metricmix.app.page.content import default_n_bootstrap, nearest_labelled_item
+from metricmix.app.page.html import encode
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 
@@ -147,3 +149,23 @@ def test_a_chosen_classifier_is_taken_out_of_its_choice() -> None:
 def test_other_estimators_are_refused() -> None:
     with pytest.raises(InputError, match="model: expected a fitted MetricMixtureClassifier, got"):
         page_content(mm.MetricMixture())  # type: ignore[arg-type]
+
+
+def test_local_weights_are_a_table_by_class(model: Any) -> None:
+    assert page_content(model, n_bootstrap=0).local_weights is None
+    X = np.concatenate([np.eye(3)[np.arange(12) % 3], 2.0 + np.eye(3)[np.arange(12) % 3]])
+    X += np.random.default_rng(0).normal(0.0, 0.2, X.shape)
+    y = np.repeat(["left", "right"], 12)
+    local = mm.MetricMixtureClassifier(
+        ["euclidean", "cityblock"], local="classes", rho=1e-2, rho_local=1e-1, rule="class-mean"
+    ).fit(X, y)
+    data = page_content(local, n_bootstrap=0)
+    assert data.local_weights is not None
+    assert data.local_weights.regions == ("left", "right")
+    assert data.local_weights.values == pytest.approx(local.local_weights_.to_numpy())
+    assert [weight.value for weight in data.weights] == pytest.approx(local.weights_.tolist())
+    assert data.metric_check is not None
+    assert data.metric_check.holds
+    record = json.loads(encode(data)[0])["local"]
+    assert record["regions"] == ["left", "right"]
+    assert np.array(record["values"]) == pytest.approx(data.local_weights.values)

@@ -314,6 +314,10 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
         interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
         click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
+    for region, weights in (outcome.to_record()["local_weights"] or {}).items():
+        largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
+        words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
+        click.echo(f"  among {region}: {words}")
     if outcome.comparison is not None:
         click.echo(f"accuracy ({outcome.how_evaluated})")
         kinds = ("learned", "equal", "best-single", "most-frequent")

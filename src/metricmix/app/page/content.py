@@ -19,6 +19,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.pair import shortest_path, shortest_paths
 from metricmix.typing import Floats, Indices
@@ -32,6 +33,7 @@ __all__ = [
     "ConfusionMatrix",
     "EmbeddedPaths",
     "Items",
+    "LocalWeights",
     "MetricCheck",
     "ObjectiveCurve",
     "PageContent",
@@ -122,6 +124,21 @@ class Weight:
     lower: float | None = None
     upper: float | None = None
     about: str = ""
+
+
+@dataclass(frozen=True)
+class LocalWeights:
+    """The weights of the sources in each region, where they are local.
+
+    Attributes
+    ----------
+    regions : C texts
+    values : (C, R) array
+        In the order of the weights of the page.
+    """
+
+    regions: tuple[str, ...]
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -232,6 +249,7 @@ class PageContent:
     intervals: str | None = None
     command: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    local_weights: LocalWeights | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)
@@ -313,7 +331,7 @@ def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> Embedde
     _, u, v = bundle.edges()
     used = u * n + v if directed else np.minimum(u, v) * n + np.maximum(u, v)
     keys = np.unique(np.concatenate([pairs[counts == 0], used]))
-    parts = edge_parts(lengths, lengths.stack.raw_pairs(keys // n, keys % n))
+    parts = edge_parts(lengths, keys // n, keys % n)
     return EmbeddedPaths(
         pairs=pairs,
         lengths=path_lengths,
@@ -336,7 +354,7 @@ def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
     """
     path = shortest_path(lengths, None, i, j)
     u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
-    parts = edge_parts(lengths, lengths.stack.raw_pairs(u, v))
+    parts = edge_parts(lengths, u, v)
     return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}
 
 
@@ -461,6 +479,9 @@ def page_content(
         intervals=intervals,
         command=annotations.command,
         facts=tuple((str(name), str(value)) for name, value in annotations.facts),
+        local_weights=LocalWeights(model.mixture_.regions, model.mixture_.local_weights)
+        if isinstance(model.mixture_, LocalMixture)
+        else None,
     )
 
 

@@ -50,7 +50,7 @@ def encode(content: PageContent) -> tuple[str, str]:
     Numbers that are not finite become null. ``arrays`` says where each array lies.
     """
     arrays = ArrayPacker()
-    items, curve = content.items, content.convergence
+    items, curve, local = content.items, content.convergence, content.local_weights
     labels = np.asarray(items.labels)
     arrays.add("labels", labels, smallest_type(labels))
     arrays.add("given", items.given, "u1")
@@ -76,6 +76,9 @@ def encode(content: PageContent) -> tuple[str, str]:
         "classes": items.classes,
         "views": views,
         "weights": [asdict(weight) for weight in content.weights],
+        "local": None
+        if local is None
+        else {"regions": local.regions, "values": local.values.tolist()},
         "intervals": content.intervals,
         "accuracies": [asdict(accuracy) for accuracy in content.accuracies],
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),

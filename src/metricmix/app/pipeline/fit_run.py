@@ -46,6 +46,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, hel
 from metricmix.estimators.model_files import save
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError, TableFileError
+from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.typing import Floats
 
@@ -171,7 +172,7 @@ class FitOutcome:
 
     def to_record(self) -> dict[str, Any]:
         """Return what came out, for JSON."""
-        report, comparison = self.gathered.report, self.comparison
+        report, comparison, mixture = self.gathered.report, self.comparison, self.model.mixture_
         rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
         record = {
             "items": report.n_items,
@@ -183,6 +184,7 @@ class FitOutcome:
                 {"source": name, "weight": weight, "lower": lower, "upper": upper}
                 for name, weight, lower, upper in rows
             ],
+            "local_weights": mixture.to_record() if isinstance(mixture, LocalMixture) else None,
             "rule": self.model.rule_.name,
             "rho": self.model.selection_.best.rho,
             "selection": self.model.selection_.to_record(),

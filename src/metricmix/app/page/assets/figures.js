@@ -27,6 +27,21 @@ function confusionTable(data) {
   return scrolling(table, "Confusion table");
 }
 
+// A row per class or region, a column per source; the darker, the larger among all.
+function localTable(data) {
+  const { regions, values } = data.local;
+  const most = Math.max(...values.flat().map(Math.abs)) || 1;
+  const rows = values.map((line, c) => [named(regions[c]), ...line.map((value) => short(value, 2))]);
+  const table = plainTable(["", ...data.weights.map((weight) => named(weight.name))], rows);
+  table.querySelectorAll("tbody tr").forEach((line, c) => {
+    line.querySelectorAll("td").forEach((cell, r) => {
+      cell.style.backgroundColor = `rgba(86, 180, 233, ${(0.75 * Math.abs(values[c][r])) / most})`;
+    });
+  });
+  table.classList.add("upright");
+  return scrolling(table, "Weights by class or region");
+}
+
 function curve({ iteration, objective }) {
   const points = iteration.map((t, k) => [t, objective[k]]).filter(([, value]) => value !== null);
   const xs = points.map(([t]) => t), ys = points.map(([, value]) => value);
@@ -81,6 +96,10 @@ function showFigures(data, place) {
   place.append(card("Weights of the sources",
     barTable(bySize.map((weight) => ({ ...weight, note: interval(weight) }))),
     note(data.intervals ? `Bar: the weight. Line: its ${data.intervals}.` : "Bar: the weight.")));
+  if (data.local) {
+    place.append(card("Weights by class or region", localTable(data),
+      note("An edge counts each source by the mean weight of its two items; the bars are means over items.")));
+  }
   if (data.accuracies.length) place.append(accuracyCard(data));
   let confusion = null;
   if (data.confusion) {

@@ -1,0 +1,230 @@
+"""Local mixtures: weights of each region, and items that belong to regions by shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metricmix as mm
+from metricmix.dissimilarity import features
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.local import LocalMixture, LocalStack, check_memberships
+from metricmix.paths.out_of_sample import NewItems
+from metricmix.paths.trees import distances_from
+from reference.instances import on_demand, random_sources
+
+
+def shares(rng, n, C):
+    return rng.dirichlet(np.full(C, 0.5), size=n)
+
+
+def instance(seed, n=14, R=3, C=2, directed=False, computed=False):
+    """Return a stack, and a local mixture with weights of any sign."""
+    rng = np.random.default_rng(seed)
+    matrices = random_sources(rng, n, R, directed=directed)
+    names = [f"s{r}" for r in range(R)]
+    stack = mm.DissimilarityStack(matrices, names, directed, scaling="mean")
+    if computed:
+        stack = on_demand(stack)
+    weights = rng.normal(0.5, 1.0, size=(C, R))
+    return stack, LocalMixture(weights, shares(rng, n, C), stack.names, scaling=stack.scales)
+
+
+def definition(stack, mixture):
+    """Return the edge lengths, written as three sums."""
+    n, p, alpha = len(stack), mixture.memberships, mixture.local_weights
+    M = np.asarray(stack)
+    w = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            a = (p[i] @ alpha + p[j] @ alpha) / 2.0
+            w[i, j] = (
+                0.0 if i == j else np.logaddexp(0.0, mixture.beta * (a @ M[i, j])) / mixture.beta
+            )
+    return w
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("computed", [False, True])
+def test_every_query_agrees_with_the_definition(directed, computed):
+    stack, mixture = instance(0, directed=directed, computed=computed)
+    w = definition(stack, mixture)
+    lengths = EdgeLengths(stack, mixture)
+    items = np.array([3, 0, 7])
+    assert lengths.matrix() == pytest.approx(w, rel=1e-12)
+    assert lengths.rows(items) == pytest.approx(w[items], rel=1e-12)
+    assert lengths.rows(items, reverse=True) == pytest.approx(w[:, items].T, rel=1e-12)
+    assert lengths.pairs(items, np.array([0, 0, 2])) == pytest.approx(w[items, [0, 0, 2]])
+    d = mm.project(w, directed)
+    assert mm.path_metric(stack, mixture) == pytest.approx(d, rel=1e-9)
+    assert distances_from(lengths, items) == pytest.approx(d[items], rel=1e-9)
+    for i, j in ((0, 5), (5, 0), (3, 11)):
+        assert mm.shortest_path(stack, mixture, i, j).length == pytest.approx(d[i, j])
+    for one, other in zip(
+        mm.kneighbors(stack, mixture, 3), mm.kneighbors(w, k=3, directed=directed), strict=True
+    ):
+        assert one == pytest.approx(other)
+    for k in (1, 2):
+        one, _ = mm.nearest_labelled(stack, mixture, items, k)
+        assert one == pytest.approx(np.sort(d[:, items], axis=1)[:, :k])
+
+
+def test_three_items_on_a_line():
+    place = np.array([0.0, 2.0, 4.0])
+    stack = mm.DissimilarityStack({"line": features(place[:, None])})
+    mixture = LocalMixture([[1.0], [0.5]], [[1, 0], [0, 1], [1, 0]], ["line"], link="identity")
+    assert EdgeLengths(stack, mixture).matrix()[0].tolist() == [0.0, 1.5, 4.0]
+    assert not EdgeLengths(stack, mixture).is_metric
+    assert mm.shortest_path(stack, mixture, 0, 2).nodes == (0, 1, 2)
+    assert mm.path_metric(stack, mixture)[0].tolist() == [0.0, 1.5, 3.0]
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), C=st.integers(1, 4), n=st.integers(2, 20))
+def test_the_projection_is_a_metric(seed, C, n):
+    stack, mixture = instance(seed, n=n, C=C)
+    d = mm.path_metric(stack, mixture)
+    assert mm.is_metric(d)
+    assert (d <= definition(stack, mixture) * (1 + 1e-9)).all()
+
+
+def test_equal_rows_are_the_linear_mixture():
+    stack, local = instance(1, C=3)
+    weights = np.array([0.7, -0.2, 0.4])
+    equal = LocalMixture(np.tile(weights, (3, 1)), local.memberships, stack.names)
+    common = mm.Mixture(weights, stack.names)
+    assert equal.weights == pytest.approx(weights)
+    for query in (lambda m: EdgeLengths(stack, m).matrix(), lambda m: mm.path_metric(stack, m)):
+        assert query(equal) == pytest.approx(query(common), rel=1e-12)
+
+
+def test_it_is_a_linear_mixture_of_more_sources():
+    stack, local = instance(2, C=3)
+    derived = LocalStack(stack, local.memberships)
+    assert derived.n_sources == 9
+    assert derived.names[3] == "region_1: s0"
+    flat = mm.Mixture(local.local_weights.ravel())
+    assert EdgeLengths(derived, flat).matrix() == pytest.approx(EdgeLengths(stack, local).matrix())
+    by_source = np.stack([derived.source(name) for name in derived.names], axis=-1)
+    assert np.asarray(derived) == pytest.approx(by_source)
+    i, j = np.array([0, 3, 5]), np.array([4, 4, 1])
+    assert derived.pairs(i, j) == pytest.approx(by_source[i, j])
+    part = derived.part(np.array([1, 4, 6]))
+    assert np.asarray(part) == pytest.approx(by_source[np.ix_([1, 4, 6], [1, 4, 6])])
+    assert not any(known.triangle_inequality for known in derived.facts)
+
+
+@pytest.mark.parametrize("own_scaling", [False, True])
+def test_gradient_against_central_differences(own_scaling):
+    stack, mixture = instance(3, C=2)
+    scaling = [0.5, 2.0, 3.0] if own_scaling else None
+    rng = np.random.default_rng(0)
+    u, v, flow = rng.integers(0, 14, 8), rng.integers(0, 14, 8), rng.normal(size=8)
+    u[0] = v[0]
+    flow[u == v] = 0.0
+    names = ("s2", "s0", "s1")  # another order than that of the stack
+
+    def total(weights):
+        local = LocalMixture(weights.reshape(2, 3), mixture.memberships, names, scaling=scaling)
+        return float(flow @ EdgeLengths(stack, local).pairs(u, v))
+
+    at = rng.normal(size=6)
+    local = LocalMixture(at.reshape(2, 3), mixture.memberships, names, scaling=scaling)
+    gradient = EdgeLengths(stack, local).edge_gradient(u, v, flow)
+    steps = 1e-6 * np.eye(6)
+    slopes = [(total(at + step) - total(at - step)) / 2e-6 for step in steps]
+    assert gradient == pytest.approx(slopes, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("projection", [False, True])
+@pytest.mark.parametrize("computed", [False, True])
+def test_objective_and_gradient_of_the_solvers(projection, computed):
+    stack, mixture = instance(4, n=12, computed=computed)
+    derived = LocalStack(stack, mixture.memberships)
+    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1, -1, -1])
+    objective = mm.objectives.ClassMeans(y, rho=1e-2).centred(np.ones(6))
+    kind = mm.solvers.problem.Problem if projection else mm.solvers.problem.UnprojectedProblem
+    problem = kind(objective, derived, centre=np.ones(6))
+    at = np.random.default_rng(1).normal(0.5, 0.3, 6)
+    _, gradient = problem.value_and_gradient(at)
+    slopes = [(problem.value(at + s) - problem.value(at - s)) / 2e-6 for s in 1e-6 * np.eye(6)]
+    assert gradient == pytest.approx(slopes, rel=1e-5, abs=1e-7)
+
+
+def test_a_solver_returns_a_local_mixture():
+    stack, mixture = instance(5, n=20)
+    derived = LocalStack(stack, mixture.memberships, ["a", "b"])
+    truth = LocalMixture([[1.0, 0.2, 0.1], [0.1, 0.3, 1.2]], mixture.memberships, stack.names)
+    target = mm.path_metric(stack, truth)
+    result = mm.minimize(mm.objectives.LeastSquares(target), derived, method="full", max_iter=500)
+    assert isinstance(result.mixture, LocalMixture)
+    assert result.mixture.regions == ("a", "b")
+    assert result.mixture.local_weights == pytest.approx(truth.local_weights, abs=1e-3)
+    assert mm.path_metric(stack, result) == pytest.approx(target, abs=1e-3)
+
+
+def test_new_items_have_the_weights_of_near_ones():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(30, 2))
+    metrics = ("euclidean", "cityblock")
+    stack = mm.DissimilarityStack([features(X, metric) for metric in metrics])
+    p = np.eye(2)[(X[:, 0] > 0).astype(int)]
+    lengths = EdgeLengths(stack, LocalMixture([[2.0, 0.1], [0.1, 1.0]], p))
+    Y = np.array([[4.0, 0.0], X[3]])
+    rows = np.stack([features(metric=m).apply(X).cross(Y) for m in metrics], axis=-1)
+    new = NewItems.from_rows(lengths, rows)
+    assert new.same.tolist() == [-1, 3]
+    assert new.weights[0] == pytest.approx([0.1, 1.0])  # all its neighbours are on the right
+    assert new.m[1] == pytest.approx(lengths.mixed_rows(np.array([3]))[0])
+    a = p @ np.array([[2.0, 0.1], [0.1, 1.0]])
+    assert new.m[0] == pytest.approx(((a + new.weights[0]) / 2 * rows[0]).sum(axis=1))
+    assert new.select([1]).weights == pytest.approx(new.weights[1:])
+
+
+@pytest.mark.parametrize(
+    ("memberships", "message"),
+    [
+        ([[0.5, 0.5], [1.2, -0.2]], "expected numbers >= 0, got a negative one at item 1"),
+        ([[0.5, 0.5], [0.5, 0.2]], "expected rows that sum to 1, got another sum at item 1"),
+        ([[np.nan, 0.5], [0.5, 0.5]], "expected finite numbers, got NaN or infinity at item 0"),
+        ([[np.inf, 0.5], [0.5, 0.5]], "expected finite numbers, got NaN or infinity at item 0"),
+        ([[1.0, 0.0]], "expected a row of shares for each of the 2 items.*shape \\(1, 2\\)"),
+        ([1.0, 0.0], "expected a row of shares for each of the 2 items.*shape \\(2,\\)"),
+        ([["a", "b"], ["c", "d"]], "expected a row of shares for each of the 2 items"),
+        (np.empty((2, 0)), "expected a row of shares for each of the 2 items"),
+    ],
+)
+def test_memberships_that_are_not_distributions(memberships, message):
+    with pytest.raises(mm.InputError, match=f"memberships: {message}"):
+        check_memberships(memberships, 2)
+
+
+def test_memberships_in_single_precision_are_taken():
+    p = shares(np.random.default_rng(0), 50, 7).astype(np.float32)
+    assert check_memberships(p).sum(axis=1) == pytest.approx(np.ones(50), abs=1e-15)
+
+
+def test_parts_that_do_not_fit():
+    stack, mixture = instance(7)
+    with pytest.raises(mm.InputError, match="expected memberships of 3 items, those of the stack"):
+        mm.path_metric(stack[np.ix_([0, 1, 2], [0, 1, 2])], mixture)
+    with pytest.raises(mm.InputError, match="local_weights: expected 2 rows"):
+        LocalMixture([[1.0, 2.0]], mixture.memberships)
+    with pytest.raises(mm.InputError, match="regions: expected 2 different names"):
+        LocalMixture(mixture.local_weights, mixture.memberships, regions=["a", "a"])
+
+
+def test_equality_and_words():
+    _, one = instance(8)
+    same = LocalMixture(one.local_weights, one.memberships, one.names, scaling=one.scaling)
+    other = LocalMixture(one.local_weights + 1.0, one.memberships, one.names, scaling=one.scaling)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert one != mm.Mixture(one.weights, one.names, scaling=one.scaling)
+    assert mm.Mixture(one.weights, one.names, scaling=one.scaling) != one
+    plain = LocalMixture([[1.0], [-0.5]], [[1, 0], [0, 1]], ["words"], ["theory", "systems"])
+    assert str(plain) == "theory: +1 words; systems: -0.5 words  (softplus, beta=1)"
+    assert plain.to_record() == {"theory": {"words": 1.0}, "systems": {"words": -0.5}}
