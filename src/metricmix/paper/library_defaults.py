@@ -67,7 +67,7 @@ class FeatureSpaceDefaults(Experiment):
     """
 
     sizes: tuple[int, ...] = (40, 50, 60, 70, 80, 90)
-    repetitions: int = 50
+    repetitions: int = 20
     n_test: int = 20
 
     name: ClassVar[str] = "feature-space-defaults"
@@ -125,7 +125,7 @@ class SemiSupervisedDefaults(Experiment):
     """
 
     sizes: tuple[int, ...] = (20, 40, 60, 80, 100)
-    repetitions: int = 50
+    repetitions: int = 10
     n_test: int = 20
 
     name: ClassVar[str] = "semi-supervised-defaults"

@@ -287,13 +287,13 @@ What the paper leaves open, and how it is read here.
   meets. The graph is that of all D + 20 papers. Samples without two topics, or without two labelled
   papers of one topic, are drawn again. Both sources are scaled to mean 1.
 - **Ties** of whole-numbered path lengths go to the item that comes first, in random order.
-- **The defaults of this library** (not in the paper): `MetricMixtureClassifier` without settings, on
-  the first repetitions of the same draws. It keeps weights >= 0, a small ridge towards equal ones and
-  class means, unless other weights or another rule are clearly better on held-out labels; with fewer
-  than five labels a class, on average, weights stay equal. All other methods of this page have
-  weights of any sign, or state their constraint. “ready sources” are those of `sources_for` with
-  labels: there, all test items of a draw take part as unlabelled ones. Single sources and equal
-  weights get their labels from the same classifier.
+- **The defaults of this library** (not in the paper): `MetricMixtureClassifier` without settings,
+  on the first repetitions of the same draws. It keeps weights >= 0, a small ridge towards equal
+  ones and class means, unless other weights or another rule are clearly better on held-out
+  labels; with fewer than five labels a class, on average, weights stay equal. All other methods
+  of this page have weights of any sign, or state their constraint. “ready sources” are those of
+  `sources_for` with labels: there, all test items of a draw take part as unlabelled ones. Single
+  sources and equal weights get their labels from the same classifier.
 """
 
 
