@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import metricmix as mm
 from metricmix.dissimilarity import features
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
+from metricmix.mixture.linear import link
 from metricmix.paths.neighbours import nearest_by_rows
 from metricmix.paths.trees import distances_from
 
@@ -35,6 +36,75 @@ def test_no_path_is_shorter_than_the_edge(seed, weights, link):
     assert not plain.is_metric  # nothing is known of a bare matrix, so that paths are searched
     closed = mm.project(lengths.matrix())
     assert lengths.matrix() == pytest.approx(closed, rel=1e-9, abs=1e-12)
+
+
+@st.composite
+def metrics(draw):
+    """Draw some metrics over the same items, (R, n, n): closures of random lengths, many tied."""
+    n, R = draw(st.integers(3, 9)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    steps = draw(st.sampled_from([2, 5, 1000]))  # whole numbers, so that triangles are tight
+    raw = rng.integers(0, steps + 1, size=(R, n, n)) / steps
+    raw = np.minimum(raw, raw.swapaxes(1, 2))
+    raw[:, np.arange(n), np.arange(n)] = 0.0
+    return np.array([mm.project(one) for one in raw])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.floats(-50, 50), st.floats(-50, 50), st.sampled_from([0.1, 1.0, 10.0]))
+def test_the_link_is_subadditive(a, b, beta):
+    whole, one, other = link(np.array([a + b, a, b]), beta)
+    assert whole <= (one + other) * (1 + 1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sources=metrics(),
+    weights=st.lists(st.floats(0, 20), min_size=4, max_size=4),
+    beta=st.sampled_from([0.1, 1.0, 10.0]),
+)
+def test_a_mixture_of_metrics_is_its_own_closure(sources, weights, beta):
+    mixture = mm.Mixture(weights[: len(sources)], beta=beta)
+    w = EdgeLengths(mm.DissimilarityStack(list(sources)), mixture).matrix()
+    assert w[~np.eye(len(w), dtype=bool)].min() >= np.log(2) / beta * (1 - 1e-12)
+    assert mm.project(w) == pytest.approx(w, rel=1e-12)
+    assert mm.metric_violations(w).triangle <= 1e-12 * w.max()
+
+
+@pytest.mark.parametrize(
+    ("sources", "weights", "detour", "edge"),
+    [
+        ([features([[0.0], [1.0], [2.0]], "sqeuclidean")], [1.0], 2.63, 4.02),
+        ([features([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], "cosine")], [4.0], 2.88, 4.02),
+        ([1.0 - np.eye(3), np.array([[0, 2, 1], [2, 0, 2], [1, 2, 0.0]])], [4.0, -2.0], 1.39, 2.13),
+    ],
+    ids=["squared distances", "cosine", "a negative weight"],
+)
+def test_three_items_refute_it_otherwise(sources, weights, detour, edge):
+    """The table in docs/mathematics.md."""
+    lengths = EdgeLengths(mm.DissimilarityStack(sources), mm.Mixture(weights))
+    w = lengths.matrix()
+    assert not lengths.is_metric
+    assert (w[0, 1] + w[1, 2], w[0, 2]) == pytest.approx((detour, edge), abs=0.005)
+    assert mm.project(w)[0, 2] == pytest.approx(w[0, 1] + w[1, 2])
+
+
+@settings(deadline=None, max_examples=60)
+@given(sources=metrics(), seed=st.integers(0, 2**32 - 1))
+def test_another_source_or_a_negative_weight_is_searched(sources, seed):
+    """Whatever the weights: never called a metric without a reason, and a metric in the end."""
+    rng = np.random.default_rng(seed)
+    n = sources.shape[1]
+    X = rng.normal(size=(n, 2))
+    own, squared = features(X, "euclidean"), features(X, "sqeuclidean")
+    for stack, weights in (
+        ([own, own], [rng.uniform(0, 9), -rng.uniform(1e-9, 9)]),
+        ([own, squared], rng.uniform(0.1, 9, size=2)),
+        ([own, *sources], rng.uniform(0, 9, size=1 + len(sources))),  # of which nothing is known
+    ):
+        lengths = EdgeLengths(mm.DissimilarityStack(stack), mm.Mixture(weights))
+        assert not lengths.is_metric
+        assert mm.is_metric(mm.project(lengths.matrix()))
 
 
 def test_every_query_agrees_with_the_search():

@@ -27,6 +27,9 @@ from metricmix.paper.experiment2_feature_space import METHODS as GRAPH_METHODS
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import METHODS as PAPER_METHODS
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
+from metricmix.paper.library_defaults import IMAGE_METHODS as IMAGE_DEFAULTS
+from metricmix.paper.library_defaults import PAPER_METHODS as PAPER_DEFAULTS
+from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 from metricmix.paper.results import Interval, Results, mean_interval
 from metricmix.paper.runner import PARTS
 from metricmix.paper.separation import Separation
@@ -36,7 +39,7 @@ HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 ANY_CLAIM = [
     pytest.param(claim, side, id=f"{claim.text} ({side})")
     for claim in CLAIMS
-    for side in ("literal", "converged", "changed")
+    for side in ("literal", "converged", "changed", "defaults")
     if getattr(claim, side) is not None
 ]
 WOBBLE = (-0.02, 0.01, 0.01, -0.01, 0.02, -0.01)
@@ -284,6 +287,70 @@ def test_the_better_single_source_is_found_size_by_size() -> None:
     assert accuracy_differences(results, "semi-supervised", "one", "graph", [20]) == pytest.approx(
         [0.6] * 2
     )
+
+
+# -- the defaults of this library ----------------------------------------------------------------
+
+
+def with_defaults(shift: dict[str, dict[str, float]]) -> Results:
+    """Accuracies with the library's defaults, all 0.5 but for shifts, by way of sampling."""
+    results = nothing()
+    for sampling, of_sampling in {"random": {}, "walk": {}, **shift}.items():
+        for k, x in enumerate(WOBBLE):
+            accuracy = dict.fromkeys([*IMAGE_DEFAULTS, *PAPER_DEFAULTS], 0.5)
+            accuracy |= {method: 0.5 + by + x for method, by in of_sampling.items()}
+            found, cell = CellResult({"accuracy": accuracy}), {"D": 40, "repetition": k}
+            results.add(SemiSupervisedDefaults(), {"sampling": sampling, **cell}, found)
+            if sampling == "random":
+                results.add(FeatureSpaceDefaults(), cell, found)
+    return results
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        ("Merging words and cit", "both", "graph"),
+        ("Merging words and cit", "both", "feature"),
+        ("More sources would make it", "ready sources", "both"),
+        ("Learned weights beat equal ones, words", "both", "both, equal"),
+        ("Learned weights of ready sources", "ready sources", "ready sources, equal"),
+        ("Ready sources (`sources_for` with labels) beat words", "ready sources", "feature"),
+    ],
+)
+def test_defaults_on_both_samplings(text: str, one: str, other: str) -> None:
+    def verdict(random: dict[str, float], walk: dict[str, float]) -> Verdict:
+        results = with_defaults({"random": random, "walk": walk})
+        return finding(text, "defaults", results).verdict
+
+    assert verdict({one: 0.1}, {one: 0.1}) is HOLDS
+    assert verdict({one: 0.1}, {one: 0.0}) is UNCLEAR
+    assert verdict({one: 0.1}, {other: 0.1}) is FAILS
+    assert verdict({other: 0.1}, {other: 0.1}) is FAILS
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        ("The mixture is better than the best single", "graphs", "best graph"),
+        ("Learned weights beat equal ones, graphs", "graphs", "graphs, equal"),
+        ("Ready sources (`sources_for` with labels) beat the im", "ready sources", "images"),
+    ],
+)
+def test_defaults_on_images(text: str, one: str, other: str) -> None:
+    def verdict(shift: dict[str, float]) -> Verdict:
+        return finding(text, "defaults", with_defaults({"random": shift})).verdict
+
+    assert verdict({one: 0.1}) is HOLDS
+    assert verdict({other: 0.1}) is FAILS
+    assert verdict({one: 0.005}) is UNCLEAR
+
+
+def test_defaults_equivalent_to_the_images() -> None:
+    def verdict(by: float) -> Verdict:
+        results = with_defaults({"random": {"graphs": by}})
+        return finding("The mixture of graphs is stat", "defaults", results).verdict
+
+    assert [verdict(by) for by in (0.0, -0.2, -0.05)] == [HOLDS, FAILS, UNCLEAR]
 
 
 def test_not_run_cannot_be_told() -> None:

@@ -26,6 +26,7 @@ from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
 from metricmix.paper.experiment1_complexity import METHODS, Complexity, StepCost
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
+from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, draw_and_write, run_experiments
 from metricmix.paper.separation import Separation
@@ -35,6 +36,8 @@ TINY: tuple[Experiment, ...] = (
     Complexity(sizes=(8, 10), repetitions=2, few_repetitions=1, general_sizes=(5,)),
     FeatureSpace(sizes=(12, 16), repetitions=3, n_test=4),
     SemiSupervised(sizes=(12, 16), repetitions=2, n_test=4),
+    FeatureSpaceDefaults(sizes=(12, 16), repetitions=2, n_test=4),
+    SemiSupervisedDefaults(sizes=(12, 16), repetitions=2, n_test=4),
     AlgorithmConvergence(sizes=(8, 10), starts=2),
     Separation(n_pairs=50),
     StepCost(sizes=(40, 60), steps=5),
@@ -47,6 +50,8 @@ SMALL_CELLS: list[tuple[Experiment, Cell]] = [
     (Separation(n_pairs=50), {}),
     (StepCost(steps=5), {"n": 40}),
     *((Complexity(), {"D": 5, "method": method, "repetition": 1}) for method in METHODS),
+    (FeatureSpaceDefaults(n_test=4), {"D": 12, "repetition": 1}),
+    (SemiSupervisedDefaults(n_test=4), {"sampling": "walk", "D": 12, "repetition": 1}),
 ]
 NAMES = [f"{one.name} {' '.join(map(str, cell.values()))}".strip() for one, cell in SMALL_CELLS]
 

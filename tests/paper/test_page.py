@@ -76,8 +76,8 @@ def test_a_row_for_every_claim_whose_experiment_ran(names: tuple[str, ...], tmp_
             assert not found
             continue
         (row,) = found
-        ways = (claim.literal, claim.converged, claim.changed)
-        for way, cell in zip(ways, [*row[2:], "", ""], strict=False):
+        ways = (claim.literal, claim.converged, claim.changed, claim.defaults)
+        for way, cell in zip(ways, [*row[2:], "", "", ""], strict=False):
             if way:
                 assert way(results).verdict.value in cell
                 assert way(results).figures in cell

@@ -20,6 +20,7 @@ from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
 from metricmix.paper.experiment1_complexity import Complexity
 from metricmix.paper.experiment2_feature_space import FeatureSpace
+from metricmix.paper.library_defaults import FeatureSpaceDefaults
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, plan, results_path, run_experiments
 from metricmix.solvers.lbfgs import LBFGS
@@ -202,10 +203,10 @@ def test_all_is_everything(data: str) -> None:
 
 
 def test_sizes_and_repetitions_replace_the_default_ones() -> None:
-    (two,) = plan("2", "real", sizes=(12, 14), repetitions=3)
-    assert isinstance(two, FeatureSpace)
-    assert (two.sizes, two.repetitions) == ((12, 14), 3)
-    assert len(two.cells()) == 6
+    for experiment in plan("2", "real", sizes=(12, 14), repetitions=3):
+        assert isinstance(experiment, FeatureSpace | FeatureSpaceDefaults)
+        assert (experiment.sizes, experiment.repetitions) == ((12, 14), 3)
+        assert len(experiment.cells()) == 6
     (one,) = plan("1", "embedded", repetitions=1)
     assert isinstance(one, Complexity)
     assert {cell["repetition"] for cell in one.cells()} == {0}

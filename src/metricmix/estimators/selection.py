@@ -381,21 +381,16 @@ class CandidateTrials:
     ) -> FoldPredictor:
         """Return the metric of a candidate, its weights learned from the known labels if at all.
 
-        Local weights are learned on edge lengths even if the projection moves many of them in a
-        fold, which costs accuracy: they are judged no better than they are.
+        Weights are learned on edge lengths, unless the model is told otherwise, even if the
+        projection moves many of them in a fold. That costs accuracy: they are judged no better than
+        they are.
         """
         model, direct = self.model._settled(candidate), self.is_direct(candidate)
-        result = None
-        if model.projection is not True:
-            result = self.solve(candidate, model, stack, part, known)
-            through_paths = candidate.weights == "learned" and not (direct or candidate.local)
-            if model.projection == "auto" and through_paths:
-                share = model._moved_share(stack, result, self.labelled[known >= 0])
-                result = None if share > MOVED_AT_MOST else result
-        if result is None:
-            model.projection = True
+        if model.projection is True:
             codes = self.of_all(known)
             result = model._solve(self.objective(model, codes), stack, refit=True, verbose=False)
+        else:
+            result = self.solve(candidate, model, stack, part, known)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         assert result.mixture is not None

@@ -41,6 +41,7 @@ FEASIBLE = 60.0
 MARGIN = 0.05
 """Accuracies that differ by less are called equivalent."""
 IMAGES, PAPERS = "feature-space", "semi-supervised"
+OUR_IMAGES, OUR_PAPERS = f"{IMAGES}-defaults", f"{PAPERS}-defaults"
 LITERAL, PAIR = "mixture, literal", "mixture, balanced"
 SAMPLED = {"random": "random papers", "walk": "papers of a walk"}
 
@@ -75,6 +76,8 @@ class Claim(NamedTuple):
         Finding for the same experiment with settings that converge.
     changed : function of Results, optional
         Finding with something else changed, which may make the claim hold.
+    defaults : function of Results, optional
+        Finding with the defaults of this library, on the same draws.
     """
 
     where: str
@@ -83,6 +86,7 @@ class Claim(NamedTuple):
     literal: Callable[[Results], Finding] | None
     converged: Callable[[Results], Finding] | None = None
     changed: Callable[[Results], Finding] | None = None
+    defaults: Callable[[Results], Finding] | None = None
 
 
 def above(interval: Interval, bound: float = 0.0) -> Verdict:
@@ -320,6 +324,19 @@ def compare(
     return Finding(judge(interval), f"{text} ({', '.join(ends)})" if len(sizes) > 1 else text)
 
 
+def on_both_samplings(results: Results, one: str, other: str) -> Finding:
+    """Compare two methods with the library's defaults, on random papers and those of a walk.
+
+    The claim holds if it holds on both, and does not hold if it fails on one of them.
+    """
+    found = [compare(results, OUR_PAPERS, one, other, sampling=sampling) for sampling in SAMPLED]
+    verdicts = {finding.verdict for finding in found}
+    verdict = found[0].verdict if len(verdicts) == 1 else Verdict.UNCLEAR
+    if Verdict.FAILS in verdicts:
+        verdict = Verdict.FAILS
+    return Finding(verdict, "; ".join(finding.figures for finding in found))
+
+
 def gain_with_few_labels(results: Results, one: str, sampling: str) -> Finding:
     """Check that the gain over the better single source is larger at the smallest D."""
     sizes = results.sizes(PAPERS, sampling=sampling)
@@ -458,6 +475,13 @@ CLAIMS: tuple[Claim, ...] = (
         _on_images(LITERAL, "full", partial(within, margin=MARGIN)),
         _on_images(PAIR, "full", partial(within, margin=MARGIN)),
         _on_images("32 graphs, balanced", "full", partial(within, margin=MARGIN)),
+        partial(
+            compare,
+            name=OUR_IMAGES,
+            one="graphs",
+            other="images",
+            judge=partial(within, margin=MARGIN),
+        ),
     ),
     Claim(
         "Experiment 2",
@@ -465,6 +489,8 @@ CLAIMS: tuple[Claim, ...] = (
         IMAGES,
         _on_images(LITERAL, "best, single"),
         _on_images(PAIR, "best, single"),
+        None,
+        partial(compare, name=OUR_IMAGES, one="graphs", other="best graph"),
     ),
     Claim(
         "Experiment 2, caption",
@@ -480,6 +506,7 @@ CLAIMS: tuple[Claim, ...] = (
         _on_papers(LITERAL, "single", "random"),
         _on_papers(PAIR, "single", "random"),
         _on_papers(PAIR, "single", "walk"),
+        partial(on_both_samplings, one="both", other="single"),
     ),
     Claim(
         "Experiment 3",
@@ -504,6 +531,7 @@ CLAIMS: tuple[Claim, ...] = (
         None,
         _on_papers("more, balanced", PAIR, "random"),
         _on_papers("more, balanced", PAIR, "walk"),
+        partial(on_both_samplings, one="ready sources", other="both"),
     ),
     Claim(
         "Method",
@@ -518,6 +546,7 @@ CLAIMS: tuple[Claim, ...] = (
         _on_images(LITERAL, "uniform"),
         _on_images(PAIR, "uniform"),
         _on_images("32 graphs, balanced", "32 graphs, uniform"),
+        partial(compare, name=OUR_IMAGES, one="graphs", other="graphs, equal"),
     ),
     Claim(
         OURS,
@@ -526,5 +555,33 @@ CLAIMS: tuple[Claim, ...] = (
         _on_papers(LITERAL, "uniform", "random"),
         _on_papers(PAIR, "uniform", "random"),
         _on_papers("more, balanced", "more, uniform", "walk"),
+        partial(on_both_samplings, one="both", other="both, equal"),
+    ),
+    Claim(
+        OURS,
+        "Ready sources (`sources_for` with labels) beat the images' own metric",
+        IMAGES,
+        None,
+        None,
+        None,
+        partial(compare, name=OUR_IMAGES, one="ready sources", other="images"),
+    ),
+    Claim(
+        OURS,
+        "Ready sources (`sources_for` with labels) beat words alone and citations alone",
+        PAPERS,
+        None,
+        None,
+        None,
+        partial(on_both_samplings, one="ready sources", other="single"),
+    ),
+    Claim(
+        OURS,
+        "Learned weights of ready sources beat equal ones, words and citations",
+        PAPERS,
+        None,
+        None,
+        None,
+        partial(on_both_samplings, one="ready sources", other="ready sources, equal"),
     ),
 )

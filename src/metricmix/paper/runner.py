@@ -24,6 +24,7 @@ from metricmix.paper.experiment1_complexity import Complexity, StepCost, default
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.experiment3_semi_supervised import SemiSupervised
 from metricmix.paper.figures import pictures_of
+from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 from metricmix.paper.page import self_contained, write_page
 from metricmix.paper.results import Results
 from metricmix.paper.separation import Separation
@@ -45,8 +46,8 @@ __all__ = [
 
 PARTS: dict[str, tuple[type[Experiment], ...]] = {
     "1": (Complexity,),
-    "2": (FeatureSpace,),
-    "3": (SemiSupervised,),
+    "2": (FeatureSpace, FeatureSpaceDefaults),
+    "3": (SemiSupervised, SemiSupervisedDefaults),
     "figures": (AlgorithmConvergence, Separation, StepCost),
 }
 """The parts that can be run by themselves; "all" runs all of them."""
@@ -60,6 +61,8 @@ SMALL: dict[type[Experiment], dict[str, Any]] = {
     },
     FeatureSpace: {"repetitions": 20},
     SemiSupervised: {"repetitions": 15},
+    FeatureSpaceDefaults: {"repetitions": 3},
+    SemiSupervisedDefaults: {"repetitions": 2},
     StepCost: {"sizes": (250, 500, 1000, 2000)},
 }
 """Smaller experiments for embedded data; all of them take about two minutes."""

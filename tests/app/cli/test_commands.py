@@ -37,13 +37,15 @@ def test_demo_prints_the_table_and_draws_the_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["demo", "--splits", "2", "--items", "80"])
+    done = CliRunner().invoke(main, ["demo", "--draws", "2", "--items", "200"])
     assert done.exit_code == 0, done.output
-    for row in ("mixture", "best single", "uniform weights", "full metric"):
-        assert re.search(rf"{row}\s+0\.\d{{3}} ± 0\.\d{{3}}", done.stdout), done.stdout
+    number = r"\d+\.\d ± \d+\.\d"
+    for row in ("equal weights", "best view by the labels", "rows alone", "amount of ink alone"):
+        assert re.search(rf"{row}\s+{number}\s+[+-]{number}", done.stdout), done.stdout
+    assert re.search(rf"learned weights\s+{number}", done.stdout)
     assert "The result is a metric: largest violation" in done.stdout
     assert done.stderr == ""  # no progress bar in a pipe
-    png = tmp_path / "metricmix-demo" / "convergence.png"
+    png = tmp_path / "metricmix-demo" / "weights.png"
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in png.with_suffix(".svg").read_text()
 
@@ -51,7 +53,7 @@ def test_demo_prints_the_table_and_draws_the_picture(
 def test_demo_refuses_nonsense() -> None:
     result = CliRunner().invoke(main, ["demo", "--items", "3"])
     assert result.exit_code == 2
-    assert "20<=x<=1797" in result.output
+    assert "150<=x<=1797" in result.output
 
 
 @pytest.mark.parametrize("missing", ["click"])

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["demo", "example"]
 
 WIDTH = 88
-NOTES = {
-    "mixture": "learned weights of eight graphs",
-    "best single": "the graph with the lowest objective",
-    "uniform weights": "the same eight graphs, 1/8 each",
-    "full metric": "the images, which the graphs only sketch",
-}
-"""On the metrics that the demo compares."""
 
 
 @click.command(short_help="The main job on embedded data, in half a minute.")
@@ -41,14 +34,15 @@ NOTES = {
     show_default=True,
     help="Folder for the picture.",
 )
-@click.option("--splits", type=click.IntRange(1), default=10, show_default=True)
-@click.option("--items", type=click.IntRange(20, 1797), default=300, show_default=True)
+@click.option("--draws", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--items", type=click.IntRange(150, 1797), default=500, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def demo(out: Path, splits: int, items: int, seed: int) -> None:
-    """Learn a metric of handwritten digits from eight graphs.
+def demo(out: Path, draws: int, items: int, seed: int) -> None:
+    """Learn a metric of handwritten digits from six views of them.
 
-    Prints how often the nearest labelled image has the right digit, says whether the result is a
-    metric, and draws how the objective fell.
+    Prints how many of the unlabelled images get the right label with learned weights, with equal
+    weights and with each view alone, says whether the result is a metric, and draws accuracies
+    beside weights.
     """
     from metricmix.app.demo import draw_demo, run_demo
 
@@ -56,43 +50,54 @@ def demo(out: Path, splits: int, items: int, seed: int) -> None:
     with progress_bar({"learning": "learning"}) as show:
         found = run_demo(
             n_items=items,
-            n_splits=splits,
+            n_draws=draws,
             seed=seed,
-            on_split=lambda split: show("learning", split / splits),
+            on_draw=lambda draw: show("learning", draw / draws),
         )
-    print_demo(found, splits)
-    picture = draw_demo(found, out / "convergence")
-    click.echo(f"convergence: {picture}   ({time.perf_counter() - started:.0f} s in all)")
+    print_demo(found)
+    picture = draw_demo(found, out / "weights")
+    click.echo(f"picture: {picture}   ({time.perf_counter() - started:.0f} s in all)")
 
 
-def print_demo(found: Demo, splits: int) -> None:
-    """Print the accuracies as a table, the mixture, and whether the result is a metric."""
+def print_demo(found: Demo) -> None:
+    """Print accuracies, gains and weights as a table, and whether the result is a metric."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    from metricmix.app.demo import CHOSEN, EQUAL, LEARNED, mean_and_error
+
     n = found.n_items
     table = Table(
-        title=f"1-NN accuracy, {found.n_labelled} labelled and {n - found.n_labelled} unlabelled "
-        "digits",
-        caption=f"mean ± standard deviation over {splits} random splits",
+        title=f"Accuracy on {n - found.n_labelled} unlabelled digits, {found.n_labelled} labelled",
+        caption=f"mean ± standard error over {found.n_draws} draws of images and labels; gains are "
+        "paired, in points",
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
     )
-    table.add_column("metric")
-    table.add_column("accuracy", justify="right")
     table.add_column("")
-    for method, values in found.accuracy.items():
-        table.add_row(method, f"{values.mean():.3f} ± {values.std():.3f}", NOTES[method])
+    for column in ("accuracy", "learned gains", "learned weight"):
+        table.add_column(column, justify="right")
+    for method in (LEARNED, EQUAL, CHOSEN, *found.views):
+        row = [percent(mean_and_error(found.accuracy[method]), ".1f")]
+        row.append("" if method == LEARNED else percent(found.gain_over(method), "+.1f"))
+        row.append(f"{found.weights[method].mean():.2f}" if method in found.weights else "")
+        table.add_row(method if method not in found.weights else f"{method} alone", *row)
     Console(width=WIDTH).print(table)
     violations = found.violations
     verdict = "is a metric" if violations.is_metric() else "is NOT a metric"
-    click.echo(textwrap.fill(f"learned: {found.mixture}", WIDTH, subsequent_indent=" " * 9))
+    click.echo(textwrap.fill(f"first draw: {found.chosen}", WIDTH, subsequent_indent="  "))
     click.echo(
         f"The result {verdict}: largest violation {violations.triangle:.1g} over all "
         f"{n * (n - 1) * (n - 2) // 2:,} triangle inequalities."
     )
+
+
+def percent(found: tuple[float, float], form: str) -> str:
+    """Return a mean and its standard error in percent; a single value has no error."""
+    mean, error = (100 * value for value in found)
+    return f"{mean:{form}}" if error != error else f"{mean:{form}} ± {error:.1f}"
 
 
 def complete_name(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
