@@ -386,13 +386,7 @@ class CandidateTrials:
         they are.
         """
         model, direct = self.model._settled(candidate), self.is_direct(candidate)
-        if model.projection is True:
-            codes = self.of_all(known)
-            result = model._solve(self.objective(model, codes), stack, refit=True, verbose=False)
-        else:
-            result = self.solve(candidate, model, stack, part, known)
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        result = self.solve(candidate, model, stack, part, known)
         assert result.mixture is not None
         whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
         lengths = EdgeLengths(whole, result.mixture)
@@ -406,10 +400,17 @@ class CandidateTrials:
         part: DissimilarityStack,
         known: Indices,
     ) -> SolveResult:
-        """Learn the weights of a candidate; local ones need the memberships of all items."""
-        known = self.of_all(known) if candidate.local else known
-        stack = stack if candidate.local else part
-        return model._solve(self.objective(model, known), stack, refit=True, verbose=False)
+        """Learn the weights of a candidate, from the pairs of labelled items if these are enough.
+
+        Local weights need the memberships of all items, learning through paths all items.
+        """
+        whole = candidate.local or model.projection is True
+        codes, trained = (self.of_all(known), stack) if whole else (known, part)
+        objective = self.objective(model, codes)
+        result = model._solve(objective, trained, refit=True, verbose=False)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result
 
     def of_all(self, known: Indices) -> Indices:
         """Return class numbers of the labelled items as those of all items of the stack."""

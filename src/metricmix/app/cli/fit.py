@@ -107,7 +107,7 @@ No data at hand? metricmix example citations""",
 @click.option(
     "--rule",
     type=click.Choice(["class-mean", "nearest", "k-nearest", "logistic", "spreading"]),
-    help="How labels follow from distances.  [default: class-mean]",
+    help="How labels follow from distances; left out, it is chosen on held-out labels.",
 )
 @click.option(
     "--objective",
@@ -117,14 +117,14 @@ No data at hand? metricmix example citations""",
 @click.option(
     "--rho",
     type=click.FloatRange(0),
-    help="How strongly weights are drawn to equal ones.  [default: 0.001]",
+    help="How strongly weights are drawn to equal ones; left out, it is chosen.",
 )
 @click.option(
     "--constraint",
     type=click.Choice(["nonnegative", "simplex", "signed"]),
     help="On the weights; left out, it is chosen on held-out labels.",
 )
-@click.option("--tune", is_flag=True, help="Choose rule and rho by cross-validation.")
+@click.option("--tune", is_flag=True, help="Choose rule and rho in a wider grid, by accuracy.")
 @click.option(
     "--folds",
     type=click.IntRange(0),
