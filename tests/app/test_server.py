@@ -17,6 +17,7 @@ import metricmix as mm
 from metricmix.app.page import page_content, page_html
 from metricmix.app.server import PageServer, connection_limit, is_loopback
 from metricmix.exceptions import InputError
+from reference.models import signed_classifier
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def model() -> Any:
     slope = np.maximum(X[:, 0] - X[:, 0, None], 0.0)
     sources = {"square": square, "slope": slope}
     stack = mm.DissimilarityStack(sources, items=[f"i{k}" for k in range(30)], directed=True)
-    return mm.MetricMixtureClassifier(stack, beta=20.0).fit(stack.items, np.arange(30) % 3)
+    return signed_classifier(stack, stack.items, np.arange(30) % 3, beta=20.0)
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.app.page import page_content, write_page
+from reference.models import classifier
 
 resource = pytest.importorskip("resource")
 
@@ -46,7 +47,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("out")
     X = np.random.default_rng(0).normal(size=(300, 3))
-    model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, np.arange(300) % 2)
+    model = classifier(["euclidean", "cosine"]).fit(X, np.arange(300) % 2)
     mm.save(model, made / "model.mm")
     write_page(made / "report.html", page_content(model, n_bootstrap=0))
     return made

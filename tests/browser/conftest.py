@@ -20,6 +20,7 @@ from metricmix.app.page import (
     page_content,
     write_page,
 )
+from reference.models import signed_classifier
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 INSTALL = "no Chromium found; install it by: apt-get install chromium"
@@ -143,7 +144,7 @@ def fitted(n: int, ids: list[str], classes: list[str], *, directed: bool = False
     sources = {"squares": apart, "angle": np.abs(angle)}
     stack = mm.DissimilarityStack(sources, items=ids, directed=directed)
     labels = np.array([classes[g] if g >= 0 else "" for g in group])
-    return mm.MetricMixtureClassifier(stack, beta=20.0).fit(ids, labels)
+    return signed_classifier(stack, ids, labels, beta=20.0)
 
 
 def reported(

@@ -20,13 +20,14 @@ from click.testing import CliRunner
 import metricmix as mm
 from metricmix.app.cli import main
 from metricmix.app.page import page_content, write_page
+from reference.models import classifier
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("out")
     X = np.random.default_rng(0).normal(size=(20, 3))
-    model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, np.arange(20) % 2)
+    model = classifier(["euclidean", "cosine"]).fit(X, np.arange(20) % 2)
     mm.save(model, made / "model.mm")
     write_page(
         made / "report.html", page_content(model, title="The page of the fit", n_bootstrap=0)

@@ -14,6 +14,7 @@ from metricmix.app.page.content import default_n_bootstrap, nearest_labelled_ite
 from metricmix.app.page.html import encode
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
+from reference.models import classifier
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def model() -> Any:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(3.0, 1.0, size=(20, 3))])
     y = np.where(np.arange(40) % 3 > 0, np.arange(40) // 20, -1)
-    return mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, y)
+    return classifier(["euclidean", "cosine"]).fit(X, y)
 
 
 def test_what_is_at_hand_is_not_computed_again(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +72,7 @@ def test_misfits_are_given_labels_that_the_rule_would_not_give(model: Any) -> No
     X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(9.0, 1.0, size=(20, 3))])
     y = np.arange(40) // 20
     y[4] = 1
-    data = page_content(mm.MetricMixtureClassifier(["euclidean"]).fit(X, y), n_bootstrap=0)
+    data = page_content(classifier(["euclidean"]).fit(X, y), n_bootstrap=0)
     assert np.flatnonzero(data.items.misfit).tolist() == [4]
     assert data.items.prefers is not None
     assert data.items.prefers[4] == 0

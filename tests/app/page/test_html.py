@@ -18,6 +18,7 @@ import metricmix as mm
 from metricmix.app.page import Items, PageContent, View, Weight, as_live, page_content, write_page
 from metricmix.app.page.html import item_ids, quantise, to_float32
 from metricmix.exceptions import InputError
+from reference.models import signed_classifier
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -190,7 +191,7 @@ def curved(n: int, *, directed: bool = False) -> mm.MetricMixtureClassifier:
     other = np.abs(X[:, None, 1] - X[:, 1])
     stack = mm.DissimilarityStack({"square": apart, "other": other}, directed=directed)
     y = np.where(np.arange(n) % 3 > 0, 2 * np.arange(n) // n, -1)
-    return mm.MetricMixtureClassifier(stack, beta=20.0).fit(np.arange(n), y)
+    return signed_classifier(stack, np.arange(n), y, beta=20.0)
 
 
 @pytest.mark.parametrize("directed", [False, True])
