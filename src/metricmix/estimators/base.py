@@ -66,6 +66,8 @@ RHO = {"class-means": 1e-5, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 OBJECTIVES = tuple(RHO)
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
+STEPS_ON_LENGTHS = 1000
+"""Default `max_iter` of the full method on edge lengths, where a step takes a millisecond."""
 ROOTS = 32
 """Items from which that share is measured."""
 OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
@@ -434,6 +436,9 @@ class MixtureLearner(MixtureEstimator):
         # Products of some ten thousand numbers: waking threads for them takes longer than they do,
         # and the last digits would depend on how many there are.
         projected = self.projection is True
+        max_iter = self.max_iter
+        if max_iter is None and method.method == "full" and not projected:
+            max_iter = STEPS_ON_LENGTHS
         with threadpool_limits(None if projected else 1, user_api="blas"):
             return minimize(
                 objective,
@@ -442,7 +447,7 @@ class MixtureLearner(MixtureEstimator):
                 beta=self.beta,
                 constraint=self.constraint,
                 projection=projected,
-                max_iter=self.max_iter,
+                max_iter=max_iter,
                 n_jobs=self.n_jobs,
                 **options,
             )

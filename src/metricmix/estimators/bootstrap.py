@@ -82,7 +82,8 @@ def weights_table(
     Notes
     -----
     Intervals tell how much the weights depend on which items are labelled, at the given ridge: a
-    large ``rho`` draws all of them to what `shrink_to` says.
+    large ``rho`` draws all of them to what `shrink_to` says. With ``projection="auto"`` resamples
+    are learned on edge lengths, also where the weights themselves were learned through paths.
 
     Supervised sources are fitted again in every resample, each label weighted as in the objective,
     in three folds, with the classifiers that the fit chose and at the scales of the fit: some ten
@@ -162,7 +163,10 @@ def bootstrap_weights(
             argument="objective",
         )
     rng, _ = check_random_state(seed_of(random_state))
+    on_lengths = model.projection == "auto"
     model = model._as_fitted()
+    if on_lengths:  # through paths, hundreds of refits would take too long
+        model.projection = False
     if model.objective is None:  # equal weights were chosen, or one source
         return np.tile(model.weights_, (n_bootstrap, 1))
     stack, codes, predictors = labelled_part(model)

@@ -287,9 +287,9 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
     >>> import numpy as np
     >>> d = np.array([[0.0, 2.0, 4.0], [2.0, 0.0, 9.0], [4.0, 9.0, 0.0]])
     >>> held_out_scores(d, [0, 0, 1], 2)
-    array([[2. , 4. ],
-           [2. , 9. ],
-           [6. , inf]])
+    array([[ 2.,  4.],
+           [ 2.,  9.],
+           [ 6., inf]])
     """
     scores = class_mean_scores(
         d_labelled, codes, n_classes, half_means(d_labelled, codes, n_classes)
