@@ -246,6 +246,15 @@ def test_runs_go_on_where_they_were(tmp_path, monkeypatch, graph):
     assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
 
 
+def test_two_runs_share_a_file(tmp_path):
+    path = tmp_path / "results.json"
+    first, second = kept.Results(path), kept.Results(path)
+    for k in range(3):
+        first.put({"data": "a", "split": str(k), "method": "m", "version": "1"})
+        second.put({"data": "b", "split": str(k), "method": "m", "version": "1"})
+    assert len(kept.Results(path)) == 6
+
+
 def test_a_time_limit_stops_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "measure", lambda *_: pytest.fail("measured"))
     results = kept.Results(tmp_path / "results.json")

@@ -260,9 +260,8 @@ Number of draws: {counts(results, IMAGES)}.
 
 ## Seconds
 
-From table and graph to a label for every item: median over the splits, choosing among variants
-included. Times were taken one method after the other on a machine that others used as well, and are
-good to a factor of two.
+Processor seconds (all threads together) from table and graph to a label for every item: median over
+the splits, choosing among variants included.
 
 {seconds_table(results, (*NETWORKS, *IMAGES))}
 

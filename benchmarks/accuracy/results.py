@@ -2,7 +2,7 @@
 
 A record that was computed by other code than there is now is computed again, and replaced. The file
 is written anew after every record, completely or not at all, so that a run that is killed goes on
-where it was.
+where it was; and it is read again before, so that two runs may share it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metricmix.atomic import replacing
+from metricmix.atomic import NO_LOCK, lock, replacing
 
 ROOT = Path(__file__).parents[2]
 Record = dict[str, Any]
@@ -33,8 +36,11 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._records: dict[tuple[str, str, str], Record] = {}
-        if path.exists():
-            for record in json.loads(path.read_text(encoding="utf-8")):
+        self._read()
+
+    def _read(self) -> None:
+        if self.path.exists():
+            for record in json.loads(self.path.read_text(encoding="utf-8")):
                 self._records[_key(record)] = record
 
     def __len__(self) -> int:
@@ -54,10 +60,12 @@ class Results:
 
     def put(self, record: Record) -> None:
         """Add or replace a record, and write the file."""
-        self._records[_key(record)] = record
-        rows = [json.dumps(self._records[key]) for key in sorted(self._records)]
-        with replacing(self.path) as file:  # a line per record keeps differences readable
-            file.write(("[\n" + ",\n".join(rows) + "\n]\n").encode())
+        with _locked(self.path.parent):
+            self._read()
+            self._records[_key(record)] = record
+            rows = [json.dumps(self._records[key]) for key in sorted(self._records)]
+            with replacing(self.path) as file:  # a line per record keeps differences readable
+                file.write(("[\n" + ",\n".join(rows) + "\n]\n").encode())
 
     def splits(self, data: str, method: str, first: str) -> dict[str, Record]:
         """Return the records of a method on the splits whose names start so, by split."""
@@ -66,6 +74,22 @@ class Results:
             for (of, split, by), record in sorted(self._records.items())
             if of == data and by == method and split.startswith(first)
         }
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other runs from writing."""
+    while True:
+        try:
+            descriptor = lock(folder)
+            break
+        except BlockingIOError:
+            time.sleep(0.02)
+    try:
+        yield
+    finally:
+        if descriptor != NO_LOCK:
+            os.close(descriptor)
 
 
 def _key(record: Record) -> tuple[str, str, str]:
