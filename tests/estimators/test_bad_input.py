@@ -99,7 +99,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         "y: expected two classes at least, found only the class 1",
     ),
     "one item of each class": (
-        lambda: classifier().fit(X, [0, 1, *[-1] * (N - 2)]),
+        lambda: classifier(constraint="nonnegative").fit(X, [0, 1, *[-1] * (N - 2)]),
         "y: expected a class with two labelled items at least",
     ),
     "only NaN in y": (
@@ -287,7 +287,9 @@ def test_a_class_with_a_single_item_is_welcome() -> None:
 
 TEXTS = np.where(Y == 1, "b", "a")
 FAILURES: dict[str, Callable[[Any], Any]] = {
-    "one item of each class": lambda m: m.fit(X, [7, 8, *[-1] * (N - 2)]),
+    "one item of each class": lambda m: m.set_params(constraint="simplex").fit(
+        X, [7, 8, *[-1] * (N - 2)]
+    ),
     "rule": lambda m: m.set_params(rule="?").fit(X[:10], np.arange(10) % 2),
     "method": lambda m: m.set_params(method="?").fit(X[:10], np.arange(10) % 2),
     "new_items": lambda m: m.set_params(new_items="?").fit(X[:10], Y[:10]),

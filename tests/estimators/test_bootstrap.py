@@ -35,7 +35,7 @@ def labelled():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_informative_sources_are_told_from_noise(labelled, objective):
     options = {"objective": objective, "rho": 1e-3, "shrink_to": "zero"}
-    model = mm.MetricMixtureClassifier(**options).fit(*labelled)
+    model = mm.MetricMixtureClassifier(constraint="nonnegative", **options).fit(*labelled)
     table = model.weights_table(n_bootstrap=60, random_state=0).set_index("name")
     assert (table["lower"] < table["weight"]).all()
     assert (table["weight"] < table["upper"]).all()
@@ -46,7 +46,7 @@ def test_informative_sources_are_told_from_noise(labelled, objective):
 
 
 def test_reproducible(labelled):
-    model = mm.MetricMixtureClassifier().fit(*labelled)
+    model = mm.MetricMixtureClassifier(constraint="nonnegative", rho=1e-3).fit(*labelled)
     tables = [model.weights_table(5, random_state=seed) for seed in (3, 3, 4)]
     assert tables[0].equals(tables[1])
     assert not tables[0].equals(tables[2])
@@ -56,7 +56,7 @@ def test_reproducible(labelled):
 
 def test_columns(labelled):
     stack, y = labelled
-    model = mm.MetricMixtureClassifier().fit(stack, y)
+    model = mm.MetricMixtureClassifier(constraint="nonnegative", rho=1e-3).fit(stack, y)
     table = model.weights_table(5, random_state=0)
     columns = ["name", "weight", "lower", "upper", "same_sign", "scale", "effect"]
     assert list(table.columns) == columns
@@ -71,7 +71,7 @@ def test_columns(labelled):
 
 
 def test_a_wider_level_is_wider(labelled):
-    model = mm.MetricMixtureClassifier().fit(*labelled)
+    model = mm.MetricMixtureClassifier(constraint="nonnegative", rho=1e-3).fit(*labelled)
     narrow, wide = (model.weights_table(20, level, random_state=0) for level in (0.5, 1.0))
     found = bootstrap_weights(model, 20, 0)
     found += model.weights_ - found.mean(axis=0)
@@ -88,7 +88,7 @@ def test_intervals_keep_to_the_constraint(labelled):
 
 
 def test_equal_weights_find_the_fit_again(monkeypatch, labelled):
-    model = mm.MetricMixtureClassifier().fit(*labelled)
+    model = mm.MetricMixtureClassifier(constraint="nonnegative", rho=1e-3).fit(*labelled)
 
     class Even:
         def exponential(self, size):

@@ -30,7 +30,8 @@ STACK = mm.DissimilarityStack(
 def fitted(
     stack: mm.DissimilarityStack = STACK, y: Any = KNOWN, **options: Any
 ) -> MetricMixtureClassifier:
-    return MetricMixtureClassifier(stack, **options).fit(None, y)
+    fixed = {"constraint": "nonnegative", "rho": 1e-3, "rule": "class-mean"}
+    return MetricMixtureClassifier(stack, **{**fixed, **options}).fit(None, y)
 
 
 def held_back(y: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:

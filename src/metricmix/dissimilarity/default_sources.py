@@ -62,6 +62,7 @@ from metricmix.dissimilarity.diffusion import (
     smoothing_operator,
     strengths_of,
 )
+from metricmix.dissimilarity.features import FeatureRows
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
     SourceFacts,
@@ -237,50 +238,56 @@ def graph_sources(
 ) -> tuple[dict[str, Any], dict[str, Predictor]]:
     """Return the sources of an attributed graph, and the predictors of the supervised ones."""
     angle, precision = ("angular", PRECISION) if labelled else ("cosine", 1e-14)
+    precise: Any = np.float32 if labelled else np.float64
     B = smoothing_operator(lengths)
     links = strengths_of(lengths)
     counts = (table.data if not isinstance(table, np.ndarray) else table).min(initial=0.0) >= 0
-    F = unit_rows(table, weighting if counts else "plain")
-    near = pagerank_smoothed(B, F, NEAR_RESTART, precision)
+    F = unit_rows(table, weighting if counts else "plain").astype(precise, copy=False)
+    near = normalize(pagerank_smoothed(B, F, NEAR_RESTART, precision))
+    b: Any = B.astype(precise)
     tables = {
         "attributes": F,
-        "diffusion_2": B @ (B @ F),
+        "diffusion_2": normalize(b @ (b @ F)),
         f"pagerank_{NEAR_RESTART}": near,
-        f"pagerank_{RESTART}": pagerank_smoothed(B, F, RESTART, precision),
+        f"pagerank_{RESTART}": normalize(pagerank_smoothed(B, F, RESTART, precision)),
     }
     joint = {
-        f"joint_{name}": pagerank_smoothed(
-            normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, precision
+        f"joint_{name}": normalize(
+            pagerank_smoothed(
+                normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, precision
+            )
         )
         for name, Z, k in (("attributes", F, 5), ("pagerank", near, 10))
     }
     rank = LogPageRank(B)
     sources: dict[str, Any] = {
-        **{name: FeatureSource(Z, angle, name=name) for name, Z in tables.items()},
+        **{name: table_source(Z, angle, name) for name, Z in tables.items()},
         "log_pagerank": ComputedSource(
             lengths.n, rank, columns=rank, name="log_pagerank", facts=facts("log_pagerank")
         ),
-        **{name: FeatureSource(Z, angle, name=name) for name, Z in joint.items()},
+        **{name: table_source(Z, angle, name) for name, Z in joint.items()},
     }
     if not labelled:
         return sources, {}
     shares = table / np.maximum(np.abs(table).sum(axis=1), 1e-300).reshape(-1, 1)
-    S = np.asarray(shares if isinstance(shares, np.ndarray) else shares.toarray())
-    walks, stage = STAY * S, S
+    S = np.asarray(shares if isinstance(shares, np.ndarray) else shares.toarray(), dtype=precise)
+    walks, stage = precise(STAY) * S, S
     for _ in range(WALKS):
-        stage = B @ stage
-        walks += (1 - STAY) / WALKS * stage
-    lengthwise = {"shares_pagerank": pagerank_smoothed(B, S, RESTART, PRECISION)}
-    lengthwise["shares_walks"] = walks
-    sources |= {name: FeatureSource(Z, name=name) for name, Z in lengthwise.items()}
+        stage = b @ stage
+        walks += precise((1 - STAY) / WALKS) * stage
+    lengthwise = {
+        "shares_pagerank": unit_mean_square(pagerank_smoothed(B, S, RESTART, PRECISION)),
+        "shares_walks": unit_mean_square(walks),
+    }
+    sources |= {name: table_source(Z, "euclidean", name) for name, Z in lengthwise.items()}
     degrees = np.asarray(links.sum(axis=1)).ravel()
-    around = normalize(links.multiply(1 / np.maximum(degrees, 1e-300)[:, None]).tocsr() @ F)
+    means: Any = links.multiply(1 / np.maximum(degrees, 1e-300)[:, None]).tocsr().astype(precise)
     views = {
         "attributes": F,
-        "diffusion_2": normalize(tables["diffusion_2"]),
-        "pagerank": normalize(tables[f"pagerank_{RESTART}"]),
-        **{name: unit_mean_square(Z) for name, Z in lengthwise.items()},
-        "neighbours": np.hstack([F, around]),
+        "diffusion_2": tables["diffusion_2"],
+        "pagerank": tables[f"pagerank_{RESTART}"],
+        **lengthwise,
+        "neighbours": np.hstack([F, normalize(means @ F)]),
     }
     predictors: dict[str, Predictor] = {
         f"learned_{name}": CrossFittedClassifier(Z) for name, Z in views.items()
@@ -345,6 +352,11 @@ def scaled_columns(X: Floats) -> Floats:
 def centred(X: Floats) -> Floats:
     """Return the columns less their means."""
     return np.asarray(X - X.mean(axis=0))
+
+
+def table_source(Z: Floats, metric: str, name: str) -> FeatureSource:
+    """Return the distances between the rows of a table, in its own precision."""
+    return FeatureSource.of(FeatureRows(Z, metric, {}), name)
 
 
 def unit_mean_square(Z: Floats) -> Floats:

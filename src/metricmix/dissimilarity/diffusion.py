@@ -178,6 +178,7 @@ def pagerank_smoothed(
     """
     n = operator.shape[0]
     right = restart * (table if isinstance(table, np.ndarray) else table.toarray())
+    operator = operator.astype(right.dtype, copy=False)
     damped = (1 - restart) * operator
     spread = 1 - restart  # the eigenvalues are those in 1 +- spread
     rate = spread / (1 + np.sqrt(1 - spread**2))
@@ -190,10 +191,15 @@ def pagerank_smoothed(
         return np.asarray(solve(dense, right, assume_a="pos", overwrite_a=True, overwrite_b=True))
     solution = np.empty_like(right)
     edges = CompressedRows(damped.indptr, damped.indices, damped.data)
+    steps, rho = np.empty((n_iter, 2), right.dtype), spread
+    for k in range(n_iter):
+        following = 1.0 / (2.0 / spread - rho)
+        steps[k] = following * rho, 2.0 * following / spread
+        rho = following
 
     def solve_columns(start: int) -> None:
         columns = np.ascontiguousarray(right[:, start : start + COLUMNS])
-        solution[:, start : start + COLUMNS] = chebyshev_iteration(edges, columns, spread, n_iter)
+        solution[:, start : start + COLUMNS] = chebyshev_iteration(edges, columns, steps)
 
     in_threads(solve_columns, range(0, d, COLUMNS), threads_for(n))
     return solution
@@ -208,19 +214,18 @@ class CompressedRows(NamedTuple):
 
 
 @kernel
-def chebyshev_iteration(edges: CompressedRows, right: Floats, spread: float, n_iter: int) -> Floats:
-    """Return x with ``(I - damped) x = right``, the spectrum of damped within +- spread.
+def chebyshev_iteration(edges: CompressedRows, right: Floats, steps: Floats) -> Floats:
+    """Return x with ``(I - damped) x = right`` after as many iterations as `steps` has rows.
 
-    `edges` are the rows of damped, (n, n); `right` has shape (n, columns).
+    `edges` are the rows of damped, (n, n); `right` has shape (n, columns); a row of `steps` has the
+    shares of the last step and of the residual in the next one. All of the same precision.
     """
     n, width = right.shape
     x = np.zeros_like(right)
     residual = right.copy()
     step = right.copy()
-    moved = np.empty(width)
-    rho = spread
-    for _ in range(n_iter):
-        following = 1.0 / (2.0 / spread - rho)
+    moved = np.empty_like(right[0])
+    for k in range(len(steps)):
         for i in range(n):
             for c in range(width):
                 moved[c] = -step[i, c]
@@ -230,12 +235,11 @@ def chebyshev_iteration(edges: CompressedRows, right: Floats, spread: float, n_i
                     moved[c] += weight * before[c]
             for c in range(width):
                 residual[i, c] += moved[c]
-        a, b = following * rho, 2.0 * following / spread
+        a, b = steps[k]
         for i in range(n):
             for c in range(width):
                 x[i, c] += step[i, c]
                 step[i, c] = a * step[i, c] + b * residual[i, c]
-        rho = following
     for i in range(n):
         for c in range(width):
             x[i, c] += step[i, c]

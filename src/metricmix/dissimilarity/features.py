@@ -275,7 +275,7 @@ class FeatureRows:
         """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._by_product:
-                squared, scale = self._squared.block(rows, first), self._squared.scale
+                squared, scale = self._squared.block(rows, slice(first, None)), self._squared.scale
                 values = self._finished(squared, scale, self._norms[rows], self._norms[first:])
             else:
                 values = self._elementwise(self._X[rows], self._X[first:])
@@ -286,6 +286,17 @@ class FeatureRows:
                 equal = self.equal_rows[self.digests[i]]
                 values[k, equal[equal >= first] - first] = 0.0
         self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
+        return values
+
+    def between(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances from the items `i` to the items `j`, (len(i), len(j))."""
+        if not self._by_product:
+            return self.rows(i)[:, j]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            squared, scale = self._squared.block(i, j), self._squared.scale
+            values = self._finished(squared, scale, self._norms[i], self._norms[j])
+        values[i[:, None] == j] = 0.0
+        self._check_distances(values, lambda k, m: f"between rows {i[k]} and {j[m]}")
         return values
 
     def cross(self, Y: Any) -> Floats:
@@ -418,8 +429,13 @@ def unit_rows(X: Any) -> tuple[Any, Floats]:
     sparse = not isinstance(X, np.ndarray)
     largest = np.abs(X).max(axis=1)
     largest = np.asarray(largest.todense()).ravel() if sparse else largest
+    if not sparse and largest.max(initial=0.0) <= 1.0:
+        squares = _squares(X)
+        unit = np.abs(squares - 1.0) <= 64 * np.finfo(X.dtype).eps
+        if (unit | (squares == 0)).all():
+            return X, np.asarray(unit, dtype=X.dtype)
     # Powers of two first, so that squares stay in range and no digit is lost.
-    powers = np.ldexp(1.0, np.frexp(largest)[1])
+    powers = np.ldexp(np.ones_like(largest), np.frexp(largest)[1])
     scaled = X.multiply(1 / powers[:, None]).tocsr() if sparse else X / powers[:, None]
     squares = scaled.multiply(scaled).sum(axis=1) if sparse else (scaled * scaled).sum(axis=1)
     lengths = np.sqrt(np.asarray(squares).ravel())
@@ -442,7 +458,7 @@ class SquaredDistances:
 
     Parameters
     ----------
-    X : array or CSR array (n, d), float64
+    X : array or CSR array (n, d), float64 (or float32: half the bytes, seven digits)
         Finite rows.
 
     Attributes
@@ -460,24 +476,29 @@ class SquaredDistances:
         values = X.data if self.sparse else X
         largest = float(np.max(np.abs(values), initial=0.0))
         self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
-        self.X = X / self.scale
+        self.X = X / self.scale if self.scale != 1.0 else X
         # Shifting rounds: products are taken of the shifted rows, differences of the others. The
         # shift, a mean per column, is rounded to a power of two near the column's spread: whole
         # numbers stay whole, and their distances exact.
         self.middle, self.shifted = np.zeros(0), self.X
         if not self.sparse:
-            spread = self.X.std(axis=0)
-            step = np.ldexp(1.0, np.frexp(np.where(spread > 0, spread, 1.0))[1] - 1)
-            means = np.round(self.X.mean(axis=0) / step) * step
+            mean = self.X.mean(axis=0)
+            if self.X.dtype == np.float32:  # without another table: it need not be exact
+                mean_square = np.einsum("ij,ij->j", self.X, self.X) / len(self.X)
+                spread = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
+            else:
+                spread = self.X.std(axis=0)
+            step = np.ldexp(np.ones_like(spread), np.frexp(np.where(spread > 0, spread, 1))[1] - 1)
+            means = np.round(mean / step) * step
             self.middle = np.where(spread > 0, means, self.X[0])
             self.shifted = self.X - self.middle
         self.norms = _squares(self.shifted)
 
-    def block(self, rows: Indices, first: int = 0) -> Floats:
-        """Return the squared distances from `rows` to the items first, first + 1, ..."""
-        product = self.shifted[rows] @ self.shifted[first:].T
+    def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
+        """Return the squared distances from `rows` to `columns`, all items by default."""
+        product = self.shifted[rows] @ self.shifted[columns].T
         values: Floats = product.toarray() if self.sparse else product
-        sums = self.norms[rows, None] + self.norms[None, first:]
+        sums = self.norms[rows, None] + self.norms[columns]
         values *= -2.0
         values += sums
         sums *= CANCELLATION
@@ -485,11 +506,12 @@ class SquaredDistances:
         if not self.sparse and 4 * len(again_row) > values.size:
             from scipy.spatial.distance import cdist
 
-            return np.asarray(cdist(self.X[rows], self.X[first:], "sqeuclidean"))
+            return np.asarray(cdist(self.X[rows], self.X[columns], "sqeuclidean"))
+        items = np.arange(self.X.shape[0])[columns]
         step = max(1, CHUNK // max(1, self.X.shape[1]))
         for start in range(0, len(again_row), step):
             i, j = again_row[start : start + step], again_column[start : start + step]
-            values[i, j] = _squares(self.X[rows[i]] - self.X[first + j])
+            values[i, j] = _squares(self.X[rows[i]] - self.X[items[j]])
         return values
 
     def cross(self, Y: Any) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +26,11 @@ from metricmix.dissimilarity.matrix import (
     is_numbering,
 )
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, unmasked
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.features import FeatureRows
 
 __all__ = [
     "SCALINGS",
@@ -84,12 +87,13 @@ class Source(ABC):
 
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
-        unique, where = np.unique(i, return_inverse=True)
+        rows, row = np.unique(i, return_inverse=True)
+        columns, column = np.unique(j, return_inverse=True)
         values = np.empty(len(i))
-        for start in range(0, len(unique), 64):  # a few rows at a time bound the memory
-            rows = self.rows(unique[start : start + 64])
-            here = (where >= start) & (where < start + 64)
-            values[here] = rows[where[here] - start, j[here]]
+        for start in range(0, len(rows), 64):  # a few rows at a time bound the memory
+            block = self.block(rows[start : start + 64], columns)
+            here = (row >= start) & (row < start + 64)
+            values[here] = block[row[here] - start, column[here]]
         return values
 
     def block(self, i: Indices, j: Indices) -> AnyArray:
@@ -223,10 +227,23 @@ class FeatureSource(ComputedSource):
     def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
         from metricmix.dissimilarity.features import feature_rows
 
-        self.X, self.metric = X, metric
-        compute = feature_rows(X, metric)
+        self._use(feature_rows(X, metric), name or metric)
+
+    @classmethod
+    def of(cls, compute: FeatureRows, name: str) -> FeatureSource:
+        """Return the source of a table that is known to be sound, in its own precision."""
+        source = cls.__new__(cls)
+        source._use(compute, name)
+        return source
+
+    def _use(self, compute: FeatureRows, name: str) -> None:
         rows, known = compute.rows, replace(compute.facts, new_items=False)
-        super().__init__(compute.n, rows, columns=rows, name=name or metric, facts=known)
+        super().__init__(compute.n, rows, columns=rows, name=name, facts=known)
+        self._between = compute.between
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self._between(i, j)
 
 
 class GraphSource(ComputedSource):

@@ -41,7 +41,9 @@ __all__ = [
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Inverse strengths C that a default classifier is chosen from."""
-N_FOLDS = 10
+N_FOLDS, FEWER_FOLDS = 10, 5
+KERNEL_VALUES_KEPT = 1 << 23
+"""Kernel values that a predictor keeps: 64 MiB."""
 
 
 class Predictor(ABC):
@@ -98,10 +100,16 @@ class CrossFittedClassifier(Predictor):
                 )
         self.X, self.n, self.n_folds = X, X.shape[0], n_folds
         self.chosen = self.classifiers[0]
+        self._kernel: tuple[Indices, Floats] | None = None  # values with some items, (n, L)
 
     def narrowed(self) -> CrossFittedClassifier:
-        """Return the predictor with the classifier that was chosen last, as the only one."""
-        return CrossFittedClassifier(self.X, self.chosen, self.n_folds)
+        """Return the predictor with the classifier that was chosen last, as the only one.
+
+        It has fewer folds: what it is for, choosing settings, asks for less.
+        """
+        narrowed = CrossFittedClassifier(self.X, self.chosen, min(FEWER_FOLDS, self.n_folds))
+        narrowed._kernel = self._kernel
+        return narrowed
 
     def probabilities(self, codes: Indices, n_classes: int) -> Floats:
         """Return the probabilities (n, C) of all items."""
@@ -109,8 +117,7 @@ class CrossFittedClassifier(Predictor):
         y, X = codes[labelled], self.X
         table = X
         if all(isinstance(c, KernelLogisticRegression) for c in self.classifiers):
-            # Only products with labelled rows count: form them once for all folds.
-            table = self.classifiers[0].kernel_rows(X, X[labelled])
+            table = self.kernel_table(labelled)
         folds = deal_folds(y, self.n_folds)
         best: tuple[float, Any, Floats] | None = None
         for classifier in self.classifiers:
@@ -129,6 +136,20 @@ class CrossFittedClassifier(Predictor):
         p = self._predicted(model, table, np.arange(self.n), n_classes, everyone)
         p[labelled] = best[2]
         return p
+
+    def kernel_table(self, labelled: Indices) -> Floats:
+        """Return the kernel values of all rows with the labelled ones, (n, L).
+
+        Only these count. They are kept for folds, whose labelled items are some of them.
+        """
+        items, values = self._kernel or (labelled[:0], np.empty((0, 0)))
+        if not np.isin(labelled, items).all():
+            values = self.classifiers[0].kernel_rows(self.X, self.X[labelled])
+            items = labelled
+            self._kernel = (items, values) if values.size <= KERNEL_VALUES_KEPT else None
+        return (
+            values if len(items) == len(labelled) else values[:, np.searchsorted(items, labelled)]
+        )
 
     def _fitted(
         self, classifier: Any, table: Any, labelled: Indices, y: Indices, train: AnyArray
@@ -244,6 +265,10 @@ class SupervisedSource(Source):
     def columns(self, indices: Indices) -> Floats:
         """Return the same: the distance is symmetric."""
         return self.rows(indices)
+
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self._distances.between(i, j)
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise."""

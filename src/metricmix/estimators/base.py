@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +26,12 @@ from metricmix.estimators.inputs import (
     check_label_order,
     input_kind,
 )
-from metricmix.exceptions import InputError, ProjectionWarning, warn_caller
+from metricmix.exceptions import (
+    ConvergenceWarning,
+    InputError,
+    ProjectionWarning,
+    warn_caller,
+)
 from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
@@ -50,6 +57,7 @@ __all__ = [
     "MixtureLearner",
     "check_refittable",
     "discard_previous_fit",
+    "has_settled",
     "make_objective",
 ]
 
@@ -331,13 +339,16 @@ class MixtureLearner(MixtureEstimator):
         self.mixture_, self.n_iter_ = result.mixture, result.n_iter
 
     def _solve_as_used(
-        self, objective: Objective | None, stack: DissimilarityStack
+        self, objective: Objective | None, stack: DissimilarityStack, **options: Any
     ) -> tuple[SolveResult, float]:
         """Learn on edge lengths, and again through paths if the projection moves too many of them.
 
-        Return the result, and the share of the distances that the projection moves.
+        Return the result, and the share of the distances that the projection moves. `options` are
+        those of :meth:`_solve`. Learning through paths has a checkpoint of its own.
         """
-        result = self._solve(objective, stack)
+        result = self._solve(objective, stack, **options)
+        if result.status is Status.INTERRUPTED:
+            return result, 0.0
         known = getattr(objective, "y", np.zeros(stack.n_items)) >= 0
         share = self._moved_share(stack, result, np.flatnonzero(known))
         if share <= MOVED_AT_MOST or objective is None or self.projection is True:
@@ -351,7 +362,16 @@ class MixtureLearner(MixtureEstimator):
             return result, share
         through_paths = copy(self)
         through_paths.projection = True
-        result = through_paths._solve(objective, stack)
+        given = dict(self.solver_options or {})
+        if given.get("checkpoint") is not None:
+            file = Path(given["checkpoint"])
+            given["checkpoint"] = file.with_name(f"{file.stem}.paths{file.suffix}")
+        through_paths.solver_options = given
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = through_paths._solve(objective, stack, **options)
+        if not has_settled(result):
+            result.warn_unless_converged()
         return result, self._moved_share(stack, result, np.flatnonzero(known))
 
     def _moved_share(self, stack: DissimilarityStack, result: SolveResult, items: Indices) -> float:
@@ -521,6 +541,13 @@ def check_refittable(objective: Any) -> None:
             found="an objective",
             remedy="pass lambda codes: ...",
         )
+
+
+def has_settled(result: SolveResult) -> bool:
+    """Return whether a solver converged, or ended at kinks where it made no more progress."""
+    last = result.trace.objective[-10:]
+    flat = len(last) == 10 and last[0] - last[-1] <= 1e-5 * abs(last[-1])
+    return result.status.is_success or result.status is Status.STALLED or flat
 
 
 def total_weight(constraint: str | None) -> float:

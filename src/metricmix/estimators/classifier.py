@@ -165,7 +165,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         settled.rule, settled.rho = candidate.rule, candidate.rho
         settled.constraint = candidate.constraint
         if candidate.weights != "learned":
-            settled.objective, settled.constraint = None, "nonnegative"
+            settled.objective = None
+            settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
             settled._single = None if candidate.weights == "equal" else candidate.weights
         return settled
 

@@ -27,11 +27,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import check_refittable, make_objective, seed_of, total_weight
+from metricmix.estimators.base import (
+    check_refittable,
+    has_settled,
+    make_objective,
+    seed_of,
+    total_weight,
+)
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import FEWEST_LABELS
 from metricmix.estimators.selection import FoldPredictor, LabelledKFold
-from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.exceptions import (
+    ConvergenceWarning,
+    InputError,
+    ProjectionWarning,
+    warn_caller,
+)
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import SolveResult, Status
@@ -149,7 +160,8 @@ class Trials:
         splitter: LabelledKFold,
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
-        self.model, self.stack, self.labelled = model._as_fitted(), model.stack_, labelled
+        self.model = model._settled(model.selection_.best)
+        self.stack, self.labelled = model.stack_, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
         self.on_fold = on_fold or (lambda done, total: None)
@@ -196,7 +208,7 @@ class Trials:
             metric = self.metric(results[f].weights, self.stacks[f])
             found["learned"].append(self.predict(metric, fold))
             self.on_fold(R + 2 + f, total)
-        not_converged = sum(not result.status.is_success for result in results)
+        not_converged = sum(not has_settled(result) for result in results)
         if not_converged:
             warn_caller(
                 f"in {not_converged} of {len(self.folds)} folds learning stopped before it "
@@ -279,7 +291,8 @@ class Trials:
             ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
-            result = trial._solve(objective, stack, refit=True, verbose=False)
+            warnings.simplefilter("ignore", ProjectionWarning)  # the fit has said so
+            result, _ = trial._solve_as_used(objective, stack, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result

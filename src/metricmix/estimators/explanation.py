@@ -268,7 +268,7 @@ def describe(
         )
         for t in order[:k]
     )
-    scores = class_scores(paths, classes) if isinstance(fit.rule, ClassMean) else None
+    scores = class_scores(paths, classes) if type(fit.rule) is ClassMean else None
     return Explanation(*about, fit.rule.name, classes, probabilities, nearest, scores)
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -54,6 +54,9 @@ __all__ = [
     "as_rule",
 ]
 
+CERTAIN, GUESSED = 80, 0.3
+"""Unlabelled items of each class that join the labelled ones in self-training; their weight."""
+ROUNDS_OF_PRIORS = 100
 NEAREST_CLASSES = 16
 """Classes that the nearest rule distinguishes per item; those farther away have probability 0."""
 
@@ -84,6 +87,7 @@ class FittedRule:
         self.rule, self.lengths, self.codes, self.n_classes = rule, lengths, codes, n_classes
         self.labelled = np.flatnonzero(codes >= 0)
         self.n_jobs = n_jobs
+        self.factors: Floats | None = None  # what class priors multiply probabilities by
 
     @cached_property
     def distances(self) -> tuple[Floats, Any]:
@@ -147,10 +151,38 @@ class ClassMean(Rule):
     r"""Predict the class whose mean is nearest, the mean being taken in the metric.
 
     .. math:: s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i) - h_c, \qquad
-              h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j)
+              h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j), \qquad
+              p_c \propto \pi_c\, e^{-s_c}
+
+    Parameters
+    ----------
+    priors : None, "estimated" or sequence of C numbers, keyword only
+        The shares :math:`\pi_c` of the classes, in the order of `classes_`. None: equal here; those
+        of the labels in :class:`Logistic`. "estimated": the shares that the probabilities of the
+        unlabelled items themselves add up to, by expectation maximisation [1]_.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne, C. Decaestecker: Adjusting the outputs of a classifier to new a
+       priori probabilities, Neural Computation 14, 2002.
     """
 
     name = "class-mean"
+
+    priors: tuple[float, ...] | str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.priors is None or isinstance(self.priors, str):
+            check_choice(self.priors or "estimated", ("estimated",), name="priors")
+            return
+        shares = tuple(float(share) for share in self.priors)
+        if len(shares) < 2 or not all(0.0 < share < np.inf for share in shares):
+            raise InputError(
+                argument="priors",
+                expected="None, 'estimated' or a positive share for each class",
+                found=f"{self.priors!r}",
+            )
+        object.__setattr__(self, "priors", shares)
 
     def search(self, fit: FittedRule) -> tuple[Floats, Floats]:
         """Return the distances from every item to the labelled ones, (n, L), and h_c, (C,)."""
@@ -171,20 +203,55 @@ class ClassMean(Rule):
 
     def item_probabilities(self, fit: FittedRule) -> Floats:
         """Return the class probabilities of all items."""
-        return softmax(-self.scores(fit, fit.distances[0]))
+        p = self.predict(fit, fit.distances[0])
+        fit.factors = self.prior_factors(p[fit.codes < 0], fit.codes[fit.labelled])
+        return reweighted(p, fit.factors)
 
     def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
         """Return the class probabilities of new items."""
-        return softmax(-self.scores(fit, new.distances(fit.distances[0])))
+        if self.priors == "estimated":
+            _ = fit.probabilities  # the shares are those of the unlabelled items of the fit
+        else:
+            fit.factors = self.prior_factors(np.empty((0, fit.n_classes)), fit.codes[fit.labelled])
+        return reweighted(self.predict(fit, new.distances(fit.distances[0])), fit.factors)
 
     def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         half = half_means(within, codes, n_classes)
-        return softmax(-class_mean_scores(d, codes, n_classes, half))
+        p = softmax(-class_mean_scores(d, codes, n_classes, half))
+        return reweighted(p, self.prior_factors(p, codes))
 
-    def scores(self, fit: FittedRule, d: Floats) -> Floats:
-        """Return the scores (M, C) of items at distances `d` (M, L) from the labelled ones."""
-        return class_mean_scores(d, fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
+    def predict(self, fit: FittedRule, d: Floats) -> Floats:
+        """Return the probabilities (M, C), priors aside, of items at distances `d` (M, L)."""
+        codes, half = fit.codes[fit.labelled], fit.distances[1]
+        return softmax(-class_mean_scores(d, codes, fit.n_classes, half))
+
+    def prior_factors(self, p: Floats, codes: Indices) -> Floats | None:
+        """Return what probabilities are multiplied by, (C,), for the priors to hold; or None.
+
+        `p` are the probabilities of the unlabelled items, `codes` the labels.
+        """
+        if self.priors is None:
+            return None
+        C = p.shape[1]
+        implied = self.implied_priors(codes, C)
+        if not isinstance(self.priors, str):
+            if len(self.priors) != C:
+                raise InputError(
+                    argument="priors", expected=f"{C} shares, one per class", found=len(self.priors)
+                )
+            return np.asarray(np.array(self.priors) / implied)
+        shares = np.maximum(implied, 1e-12)
+        for _ in range(ROUNDS_OF_PRIORS if len(p) else 0):
+            last = shares
+            shares = reweighted(p, shares / implied).mean(axis=0)
+            if np.abs(shares - last).max() < 1e-6:
+                break
+        return np.asarray(np.maximum(shares, 1e-12) / implied)
+
+    def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
+        """Return the shares of the classes that the rule takes for granted by itself."""
+        return np.full(n_classes, 1.0 / n_classes)
 
 
 @dataclass(frozen=True)
@@ -202,30 +269,38 @@ class Logistic(ClassMean):
     ----------
     C : float
         Inverse strength of the penalty; g is scaled to unit mean square length.
+    self_training : int
+        Rounds in which the unlabelled items that the model is most certain of (80 of each class, at
+        most a quarter of all) join the labelled ones, at weight 0.3 each.
+    priors
+        As in :class:`ClassMean`.
     """
 
     name = "logistic"
 
     C: float = 1.0
+    self_training: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_number(self.C, name="C", low=0.0, open_low=True)
-
-    def item_probabilities(self, fit: FittedRule) -> Floats:
-        """Return the class probabilities of all items."""
-        return self.predict(fit, fit.distances[0])
-
-    def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
-        """Return the class probabilities of new items."""
-        return self.predict(fit, new.distances(fit.distances[0]))
+        check_integer(self.self_training, name="self_training", low=0)
 
     def predict(self, fit: FittedRule, d: Floats) -> Floats:
-        """Return the class probabilities of items at distances `d` (M, L) from the labelled."""
-        within = fit.distances[0][fit.labelled]
-        return self.from_distances(d, fit.codes[fit.labelled], fit.n_classes, within)
+        """Return the probabilities (M, C), priors aside, of items at distances `d` (M, L)."""
+        everyone = fit.distances[0]
+        within, others = everyone[fit.labelled], everyone[fit.codes < 0]
+        return self.probabilities(d, fit.codes[fit.labelled], fit.n_classes, within, others)
 
     def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
+        p = self.probabilities(d, codes, n_classes, within, d)
+        return reweighted(p, self.prior_factors(p, codes))
+
+    def probabilities(
+        self, d: Floats, codes: Indices, n_classes: int, within: Floats, others: Floats
+    ) -> Floats:
+        """Return the probabilities (M, C), priors aside; `others` (U, L) are unlabelled items."""
         from sklearn.linear_model import LogisticRegression
 
         to_items, overall = within.mean(axis=0), float(within.mean())
@@ -240,11 +315,23 @@ class Logistic(ClassMean):
         if len(known) < 2:
             p[:, known] = 1.0
             return p
+        model = LogisticRegression(C=self.C, max_iter=1000, tol=1e-4)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = LogisticRegression(C=self.C, max_iter=1000, tol=1e-4).fit(g / scale, codes)
+            model.fit(g / scale, codes)
+            more = centred(others) / scale if self.self_training else others
+            for _ in range(self.self_training if len(others) else 0):
+                guess = model.predict_proba(more)
+                taken, label = most_certain(guess, min(CERTAIN, max(1, len(others) // 4)))
+                rows = np.concatenate([g / scale, more[taken]])
+                weights = np.concatenate([np.ones(len(codes)), np.full(len(taken), GUESSED)])
+                model.fit(rows, np.concatenate([codes, model.classes_[label]]), weights)
         p[:, model.classes_] = model.predict_proba(centred(d) / scale)
         return p
+
+    def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
+        """Return the shares of the labels."""
+        return np.asarray(np.maximum(np.bincount(codes, minlength=n_classes), 1e-12) / len(codes))
 
 
 @dataclass(frozen=True)
@@ -452,3 +539,22 @@ def softmax(scores: Floats) -> Floats:
     """Return exp(scores), each row divided by its sum."""
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def reweighted(p: Floats, factors: Floats | None) -> Floats:
+    """Return probabilities times a factor for each class, each row divided by its sum."""
+    if factors is None:
+        return p
+    weighted = p * factors
+    return np.asarray(weighted / np.maximum(weighted.sum(axis=1, keepdims=True), 1e-300))
+
+
+def most_certain(p: Floats, k: int) -> tuple[Indices, Indices]:
+    """Return up to k items of each class with the highest probabilities, and their classes."""
+    label, sure = p.argmax(axis=1), p.max(axis=1)
+    taken = []
+    for c in range(p.shape[1]):
+        own = np.flatnonzero(label == c)
+        taken.append(own[np.argsort(-sure[own], kind="stable")[:k]])
+    items = np.concatenate(taken)
+    return items, label[items]

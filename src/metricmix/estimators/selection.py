@@ -13,7 +13,9 @@ few labels, the best of many candidates is mostly the luckiest.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,7 +36,7 @@ from metricmix.estimators.rules import (
     Spreading,
     as_rule,
 )
-from metricmix.exceptions import InputError
+from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import Objective
@@ -242,7 +244,9 @@ def select(
     if len(labelled) > LABELS_AT_MOST:
         labelled = some_of_each_class(labelled, codes[labelled], LABELS_AT_MOST)
     trials = Trials(model, stack, codes, labelled, n_classes)
-    compared, p = trials.run(candidates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself will say so
+        compared, p = trials.run(candidates)
     right = codes[labelled]
     losses = np.array([tempered_losses(of_candidate, right) for of_candidate in p])
     gains = losses[0] - losses
@@ -285,7 +289,8 @@ class Trials:
         labelled: Indices,
         n_classes: int,
     ) -> None:
-        self.model, self.stack, self.n_classes = model, stack, n_classes
+        self.model, self.stack, self.n_classes = copy(model), stack, n_classes
+        self.model.random_state = 0  # a generator of the caller is for the fit itself
         self.labelled, self.y = labelled, codes[labelled]
         self.part = stack.part(labelled)
         self.skipped: list[str] = []

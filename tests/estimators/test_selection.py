@@ -1,0 +1,220 @@
+"""What a classifier chooses by itself, on labels that are held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metricmix as mm
+from metricmix.estimators.selection import (
+    CLEAR,
+    RHOS,
+    Candidate,
+    some_of_each_class,
+    tempered_losses,
+)
+
+
+def clusters(n: int = 120, n_classes: int = 3, seed: int = 0, noise: float = 0.6):
+    """Return a table whose first two columns tell the classes, the labels, and the known ones."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    X = rng.normal(size=(n, 6))
+    X[:, :2] = np.eye(n_classes, 2)[y] * 3.0 + noise * X[:, :2]
+    return X, y, np.where(np.arange(n) < n // 2, y, -1)
+
+
+def sources(X):
+    """Return a stack with a source that tells the classes, and two that are noise."""
+    parts = {"telling": X[:, :2], "noise": X[:, 2:4], "more_noise": X[:, 4:]}
+    return mm.DissimilarityStack(
+        {name: mm.dissimilarity.features(part) for name, part in parts.items()}
+    )
+
+
+def test_default_has_nonnegative_weights_and_says_why():
+    X, y, known = clusters()
+    model = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known)
+    assert (model.weights_ >= 0).all()
+    assert model.moved_share_ == 0.0
+    best = model.selection_.best
+    assert best == model.selection_.candidates[model.selection_.chosen]
+    assert best.rule == model.rule_
+    assert "held-out labels" in model.selection_.reason
+    assert str(model.selection_).startswith(str(best))
+    assert (model.transduction_ == y).mean() > 0.9
+
+
+def test_every_kind_of_candidate_is_compared():
+    X, y, known = clusters()
+    model = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known)
+    names = {candidate.name for candidate in model.selection_.candidates}
+    skipped = " ".join(model.selection_.skipped)
+    assert {"weights >= 0", "equal weights", "telling alone", "noise alone"} <= names
+    assert "signed weights" in names or "signed weights" in skipped
+    assert {c.rho for c in model.selection_.candidates} >= set(RHOS)
+    assert {c.rule.name for c in model.selection_.candidates} == {
+        "class-mean",
+        "logistic",
+        "k-nearest",
+    }
+    table = model.selection_.to_frame()
+    assert len(table) == len(model.selection_.candidates)
+    assert table["chosen"].sum() == 1
+    assert table["log_loss"].is_monotonic_increasing
+
+
+def test_another_candidate_must_be_clearly_better():
+    X, y, known = clusters(noise=1.5)
+    chosen = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known).selection_
+    clear = (chosen.gain > CLEAR * chosen.standard_error) & (chosen.accuracy >= chosen.accuracy[0])
+    assert clear.any() == (chosen.chosen != 0)
+    assert chosen.gain[0] == 0.0
+
+
+def test_a_clearly_better_rule_is_taken():
+    """Clumps on a line, of two classes in turn: the mean distances tell nothing."""
+    rng = np.random.default_rng(0)
+    n, clump = 240, np.arange(240) % 8
+    y = clump % 2
+    X = np.column_stack([4.0 * clump, np.zeros(n)]) + 0.5 * rng.normal(size=(n, 2))
+    known = np.where(np.arange(n) < 120, y, -1)
+    model = mm.MetricMixtureClassifier(["euclidean", "cityblock"]).fit(X, known)
+    assert model.rule_.name != "class-mean"
+    assert "smaller by" in model.selection_.reason
+    assert (model.transduction_ == y).mean() > 0.95
+    plain = mm.MetricMixtureClassifier(["euclidean", "cityblock"], rule="class-mean").fit(X, known)
+    assert (plain.transduction_ == y).mean() < 0.8
+
+
+def test_few_labels_leave_weights_equal():
+    X, y, _ = clusters()
+    known = np.where(np.arange(len(y)) < 9, y, -1)
+    model = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known)
+    assert len(set(model.weights_.tolist())) == 1
+    assert "too few to learn from" in model.selection_.reason
+    table = model.weights_table(5)
+    assert (table["lower"] == table["weight"]).all()
+    learned = mm.MetricMixtureClassifier(sources(X), constraint="nonnegative")
+    assert len(set(learned.fit(np.arange(len(y)), known).weights_.tolist())) > 1
+
+
+@pytest.mark.parametrize(
+    ("fixed", "expected"),
+    [
+        ({"constraint": "nonnegative", "rho": 1e-3, "rule": "nearest"}, 1),
+        ({"constraint": "simplex", "rho": 1e-3}, 3),
+        ({"constraint": "nonnegative", "rule": "nearest"}, 2),
+        ({"objective": None}, 3),
+        ({"objective": None, "rule": "class-mean"}, 1),
+        ({"objective": "label-contrast", "constraint": "nonnegative", "rule": "class-mean"}, 1),
+    ],
+)
+def test_every_choice_can_be_fixed(fixed, expected):
+    X, y, known = clusters()
+    model = mm.MetricMixtureClassifier(sources(X), **fixed).fit(np.arange(len(y)), known)
+    candidates = model.selection_.candidates
+    assert len(candidates) == expected
+    if "rule" in fixed:
+        assert model.rule_.name == fixed["rule"]
+    if "rho" in fixed:
+        assert all(c.rho == fixed["rho"] for c in candidates)
+    if expected == 1:
+        assert model.selection_.reason == "as the parameters say"
+
+
+def test_parameters_stay_as_they_were_given():
+    X, y, known = clusters()
+    model = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known)
+    assert (model.constraint, model.rule, model.rho) == ("auto", "auto", None)
+    assert (model.objective, model.projection) == ("class-means", "auto")
+
+
+def test_a_chosen_single_source_keeps_the_whole_weight():
+    X, *_ = clusters()
+    model = mm.MetricMixtureClassifier(sources(X))
+    candidate = Candidate("telling", None, None, mm.estimators.ClassMean())
+    settled = model._settled(candidate)
+    weights = settled._solve(None, sources(X)).weights
+    assert weights.tolist() == [4.0, 0.0, 0.0]
+
+
+def test_permuted_labels_are_at_chance():
+    X, y, _ = clusters(n=300)
+    rng = np.random.default_rng(1)
+    shuffled = rng.permutation(y)
+    known = np.where(np.arange(300) < 120, shuffled, -1)
+    stack = mm.sources_for(X, labels=known)
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(300), known)
+    held_out = model.selection_.accuracy[model.selection_.chosen]
+    assert held_out < 1 / 3 + 4 * np.sqrt(2 / 9 / 120)
+
+
+def test_supervised_sources_are_computed_from_the_labels_of_the_fold(monkeypatch):
+    """No fold of the comparison sees the labels that it holds out."""
+    X, y, known = clusters()
+    stack = mm.sources_for(X, labels=known)
+    seen = []
+    relabelled = mm.DissimilarityStack.relabelled
+
+    def note(self, codes, n_classes, **options):
+        seen.append(codes.copy())
+        return relabelled(self, codes, n_classes, **options)
+
+    monkeypatch.setattr(mm.DissimilarityStack, "relabelled", note)
+    mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
+    folds = [codes for codes in seen if (codes >= 0).sum() < (known >= 0).sum()]
+    assert len(folds) == 5
+    held_out = np.sum([(known >= 0) & (codes < 0) for codes in folds], axis=0)
+    assert (held_out == (known >= 0)).all()
+
+
+def test_large_stacks_skip_what_needs_paths(monkeypatch):
+    monkeypatch.setattr("metricmix.estimators.selection.SEARCHED_UP_TO", 10)
+    X, y, known = clusters()
+    matrices = sources(X)
+    model = mm.MetricMixtureClassifier(matrices).fit(np.arange(len(y)), known)
+    assert "signed weights" in " ".join(model.selection_.skipped)
+    plain = mm.DissimilarityStack(np.moveaxis(np.asarray(matrices.block), 0, -1))  # nothing known
+    model = mm.MetricMixtureClassifier(plain).fit(np.arange(len(y)), known)
+    assert {c.name for c in model.selection_.candidates} == {"weights >= 0"}
+    assert "equal weights" in " ".join(model.selection_.skipped)
+
+
+def test_same_seed_same_choice():
+    X, y, known = clusters()
+    first, second = (
+        mm.MetricMixtureClassifier(sources(X), n_jobs=n_jobs).fit(np.arange(len(y)), known)
+        for n_jobs in (1, 2)
+    )
+    assert np.array_equal(first.selection_.log_loss, second.selection_.log_loss)
+    assert np.array_equal(first.weights_, second.weights_)
+
+
+def test_saved_with_its_selection(tmp_path):
+    X, _, known = clusters()
+    model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(X, known)
+    mm.save(model, tmp_path / "model")
+    loaded = mm.load(tmp_path / "model")
+    assert loaded.selection_.candidates == model.selection_.candidates
+    assert np.array_equal(loaded.selection_.gain, model.selection_.gain)
+    assert str(loaded.selection_) == str(model.selection_)
+    assert loaded.moved_share_ == model.moved_share_
+    assert (loaded.predict(X) == model.predict(X)).all()
+    assert loaded.compare().methods[0].mean == model.compare().methods[0].mean
+
+
+def test_temperature_forgives_a_rule_that_is_too_sure():
+    p = np.array([[0.7, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.3]])
+    right = np.array([0, 0, 1, 1])
+    sharp = p**8 / (p**8).sum(axis=1, keepdims=True)
+    assert np.allclose(tempered_losses(p, right), tempered_losses(sharp, right), atol=1e-4)
+
+
+def test_some_of_each_class():
+    codes = np.array([0] * 50 + [1] * 3 + [2] * 20)
+    chosen = some_of_each_class(np.arange(100, 173), codes, 12)
+    sizes = np.bincount(codes[chosen - 100])
+    assert sizes.sum() == 12
+    assert sizes[1] == 3
+    assert abs(int(sizes[0]) - int(sizes[2])) <= 1
