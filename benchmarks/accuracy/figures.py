@@ -81,5 +81,6 @@ def draw_curves(results: Results, path: Path) -> None:
         one.set_xlabel(LABELS[curve])
         one.set_title(f"{curve} mislead", loc="left", fontsize=11)
     axes[0, 0].set_ylabel("test accuracy, %")
-    axes[0, 0].legend(frameon=False, fontsize=9)
+    if axes[0, 0].get_legend_handles_labels()[0]:
+        axes[0, 0].legend(frameon=False, fontsize=9)
     save_figure(picture, path)

@@ -27,7 +27,7 @@ LIBRARY = tuple(
     )
 )
 """What decides how this library labels items."""
-REPEATS = 10
+REPEATS = 3
 """Runs of a network on the Planetoid split, whose accuracies are averaged; one on other splits."""
 
 
