@@ -128,14 +128,14 @@ def verdict(results: Results, names: Sequence[str]) -> str:
             for method in ORDER
             if method not in (OURS, EQUAL, SINGLE)
         }
-        known = {method: mean for method, mean in apart.items() if mean is not None}
+        known = {method: mean for method, mean in apart.items() if mean and mean.count > 1}
         if not known:
             continue
         nearest = min(known, key=lambda method: known[method].value)
         above = [
             f"{METHODS[method].title} (by {100 * -mean.value:.1f} ± {100 * mean.error:.1f})"
             for method, mean in known.items()
-            if mean.value < 0 and not -mean.value <= mean.error
+            if -mean.value > mean.error
         ]
         text = (
             f"below {', '.join(above)}"
