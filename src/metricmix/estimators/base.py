@@ -546,7 +546,7 @@ def check_refittable(objective: Any) -> None:
 def has_settled(result: SolveResult) -> bool:
     """Return whether a solver converged, or ended at kinks where it made no more progress."""
     last = result.trace.objective[-10:]
-    flat = len(last) == 10 and last[0] - last[-1] <= 1e-5 * abs(last[-1])
+    flat = len(last) == 10 and last[0] - last[-1] <= 1e-3 * abs(last[-1])
     return result.status.is_success or result.status is Status.STALLED or flat
 
 
