@@ -27,7 +27,7 @@ sys.path.pop(0)
 
 @pytest.fixture(scope="module")
 def graph():
-    return data.generated("links", 0.1, seed=0, n=200, n_validation=40)
+    return data.generated("links", 0.1, seed=0, n=160, n_validation=40)
 
 
 @pytest.fixture(scope="module")

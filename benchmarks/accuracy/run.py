@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy import ours
-from benchmarks.accuracy.data import PLANETOID, Case, is_graph, load_case
+from benchmarks.accuracy.data import PLANETOID, Case, is_graph, load_case, seed_of
 from benchmarks.accuracy.peers import features, networks, smoothing, spreading
 from benchmarks.accuracy.results import Record, Results, code_version
 from metricmix.exceptions import DatasetNotFoundError
@@ -120,13 +120,15 @@ def measure(case: Case, method: Method) -> Record:
     Seconds are those of the processor, all threads together: what else runs on the machine, and for
     how long a method has to wait, does not count.
     """
-    repeats = REPEATS if method.is_random and case.split == PLANETOID else 1
+    on_one_split = case.split == PLANETOID
+    repeats = REPEATS if method.is_random and on_one_split else 1
+    first = 0 if on_one_split else REPEATS + seed_of(case.split)  # other starts on other splits
     right = np.zeros(len(case.test))
     validations, settings = [], []
     details: dict[str, Any] = {}
     given = inspect.signature(method.variants).parameters
     started = time.process_time()
-    for seed in range(repeats):
+    for seed in range(first, first + repeats):
         options: dict[str, Any] = {"seed": seed} if "seed" in given else {}
         if "details" in given:
             options["details"] = details
@@ -148,7 +150,7 @@ def measure(case: Case, method: Method) -> Record:
         "version": method.version,
         **details,
     }
-    if case.split == PLANETOID:  # for differences between methods, item by item
+    if on_one_split:  # for differences between methods, item by item
         record["right"] = "".join(np.base_repr(int(count), 36) for count in right)
         record["repeats"] = repeats
     return record
