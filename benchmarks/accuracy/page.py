@@ -225,7 +225,9 @@ model.transduction_
 with `known` the labels of the training items and -1 elsewhere. It uses **no validation labels** and
 no setting that depends on the data. All others are measured in the same run, on the same splits:
 with the settings that their papers give, or with at most six variants, of which the one that is
-right most often on the validation items is taken. So they use 500 labels more, to choose.
+right most often on the validation items is taken. So they use 500 labels more, to choose. On the
+other hand, the sources and settings that are the defaults here were developed with the citation
+networks at hand: these are not unseen data.
 
 ## Random splits of citation networks
 
