@@ -69,6 +69,8 @@ def test_generated_graphs_mislead_as_they_say():
     before, after = (data.generated("attributes", amount, seed=1) for amount in (0.0, 0.6))
     changed = (before.X != after.X).sum(axis=1) > 0
     assert 0.5 < np.mean(changed) <= 0.6
+    assert 0.4 < np.mean(changed[after.train]) < 0.75  # labelled items as often as others
+    assert 0.4 < np.mean(changed[after.test]) < 0.75
     assert np.array_equal(before.edges, after.edges)
     assert before.X.sum() == after.X.sum()
 

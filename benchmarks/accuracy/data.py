@@ -135,18 +135,20 @@ def generated(
         n, N_CLASSES, homophily=1 - unlike, word_signal=0.35, random_state=seed
     )
     X = found.data
+    # Graph, shuffled items and split are drawn with seeds of their own, else the first items of one
+    # permutation would be both shuffled and labelled.
     if curve == "attributes":
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng([seed, 1])
         chosen = rng.permutation(n)[: round(amount * n)]
         row_of = np.arange(n)
         row_of[chosen] = rng.permutation(chosen)
         X = X[row_of]
-    parts = random_split(found.target, PER_CLASS, n_validation, None, seed)
+    parts = random_split(found.target, PER_CLASS, n_validation, None, [seed, 2])
     return Case(f"{curve} {amount:.2f}", f"draw {seed}", X, found.edges, found.target, *parts)
 
 
 def random_split(
-    labels: Indices, per_class: int, n_validation: int, n_test: int | None, seed: int
+    labels: Indices, per_class: int, n_validation: int, n_test: int | None, seed: int | list[int]
 ) -> Split:
     """Return items of each class to train on, items to choose by, and items to test on.
 
