@@ -263,7 +263,11 @@ def check_table(X: ArrayLike | Any, *, allow_nan: bool = False, name: str = "X")
         raise InputError(
             argument=name,
             expected=f"finite numbers, found {found} in row {row}, column {column}{label}",
-            remedy="fill it in, or use metric='nan_euclidean' for missing values",
+            remedy=(
+                "mark it as missing by NaN"
+                if allow_nan
+                else "fill it in, or use metric='nan_euclidean' for missing values"
+            ),
         )
     return table
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricmix as mm
+from metricmix.dissimilarity.supervised import CrossFittedClassifier
 from metricmix.estimators import bootstrap
 from metricmix.estimators.bootstrap import bootstrap_weights, weights_table
 from metricmix.exceptions import ConvergenceWarning, InputError
@@ -160,3 +168,86 @@ def test_errors(labelled):
         model.weights_table(2, level=0.0)
     with pytest.raises(InputError, match=r"^n_bootstrap: expected a whole number >= 1"):
         model.weights_table(0)
+
+
+# -- supervised sources ----------------------------------------------------------------------------
+
+
+class Counting(LogisticRegression):
+    """Notes how often it is fitted, and with which weights."""
+
+    weights: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        Counting.weights.append(sample_weight)
+        return super().fit(X, y, sample_weight)
+
+
+def table_and_labels(n=40):
+    rng = np.random.default_rng(3)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, 3)) + y[:, None]
+    return X, np.where(np.arange(n) < 24, y, -1)
+
+
+FIXED = {"constraint": "nonnegative", "rho": 1e-3}
+
+
+@pytest.mark.parametrize("projection", [False, True])
+def test_supervised_sources_are_fitted_in_every_resample(projection):
+    X, y = table_and_labels()
+    sources = {"plain": "cityblock", "learned": mm.dissimilarity.supervised(Counting())}
+    model = mm.MetricMixture(sources, projection=projection, max_iter=20, **FIXED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+        Counting.weights.clear()
+        found = bootstrap_weights(model, 2, random_state=0)
+    assert found.shape == (2, 2)
+    used = [weights for weights in Counting.weights if weights is not None]
+    folds = 3 if not projection else 5 + 1  # whole stacks need the unlabelled items, too
+    assert len(used) == len(Counting.weights) == 2 * folds
+    assert len({weights.tobytes() for weights in used}) == 2 * folds
+    assert all(0.5 < weights.mean() < 2.0 for weights in used)
+
+
+def test_a_refit_with_equal_weights_is_the_fit():
+    X, y = table_and_labels()
+    stack = mm.sources_for(X, labels=y)
+    model = mm.MetricMixtureClassifier(stack, rule="class-mean", **FIXED).fit(np.arange(40), y)
+    part, codes, predictors = bootstrap.labelled_part(model._as_fitted())
+    assert len(predictors) == len(stack.supervised)
+    same = bootstrap.reweighted(part, codes, predictors, np.ones(len(codes)))
+    for r, name in enumerate(stack.names):
+        if name.startswith("spread"):  # no folds: exactly the same
+            assert same.block[r] == pytest.approx(part.block[r], abs=1e-9)
+        elif name not in stack.supervised:
+            assert same.block[r] is not part.block[r]
+            assert np.array_equal(same.block[r], part.block[r])
+        else:  # other folds
+            assert np.corrcoef(same.block[r].ravel(), part.block[r].ravel())[0, 1] > 0.5
+    other = bootstrap.reweighted(part, codes, predictors, np.linspace(0.1, 3, len(codes)))
+    changed = [not np.array_equal(a, b) for a, b in zip(other.block, same.block, strict=True)]
+    assert changed == [name in stack.supervised for name in stack.names]
+    assert np.array_equal(other.scales, part.scales)
+
+
+def test_classifiers_without_weights_stay_as_they_are():
+    X, y = table_and_labels()
+    sources = ["euclidean", mm.dissimilarity.supervised(KNeighborsClassifier(3))]
+    model = mm.MetricMixtureClassifier(sources, rule="class-mean", **FIXED).fit(X, y)
+    part, codes, predictors = bootstrap.labelled_part(model._as_fitted())
+    v = np.linspace(0.1, 3, len(codes))
+    one, two = (bootstrap.reweighted(part, codes, predictors, w) for w in (v, v[::-1]))
+    assert np.array_equal(one.block, two.block)
+    assert model.weights_table(3, random_state=0)["lower"].notna().all()
+
+
+def test_weights_reach_the_last_step_of_a_pipeline():
+    X, y = table_and_labels()
+    pipeline = make_pipeline(StandardScaler(), Counting())
+    Counting.weights.clear()
+    predictor = CrossFittedClassifier(X, pipeline, n_folds=2)
+    predictor.probabilities(y, 2, np.arange(40.0))
+    assert len(Counting.weights) == 3
+    assert max(weights.max() for weights in Counting.weights) == 23

@@ -133,11 +133,12 @@ def loop(cv: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any) 
     return np.array(accuracy), np.array(loss)
 
 
+@pytest.mark.filterwarnings("ignore::metricmix.exceptions.ProjectionWarning")
 @pytest.mark.parametrize(
     ("objective", "weights"), [("class-means", "uniform"), ("neighbourhood", "distance")]
 )
 def test_scores_are_those_of_a_loop(objective: str, weights: str) -> None:
-    options = {"objective": objective}
+    options = {"objective": objective, "constraint": "nonnegative", "projection": False}
     votes = (KNearest(2, weights), KNearest(5, weights))
     rules = ("class-mean", "nearest", *votes, Spreading(2), Spreading(5, alpha=0.6))
     model = MetricMixtureClassifierCV(

@@ -15,6 +15,7 @@ from metricmix.estimators.explanation import explain
 from metricmix.estimators.rules import ClassMean
 from metricmix.exceptions import InputError
 from reference.instances import on_demand, random_sources
+from reference.models import classifier
 
 N, R = 14, 3
 NAMES = ("words", "links", "link")  # the last one is also what a column would be called
@@ -29,7 +30,7 @@ def make_stack(seed=0, *, directed=False, items=None, n=N):
 
 
 def fitted(stack, y=Y, **options):
-    return mm.MetricMixtureClassifier(**{"rho": 1e-2, **options}).fit(stack, y)
+    return classifier(**{"rho": 1e-2, **options}).fit(stack, y)
 
 
 # -- a distance --------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def test_new_rows_of_a_feature_table(new_items):
     rng = np.random.default_rng(5)
     X, new = rng.normal(size=(N, 3)), rng.normal(size=(1, 3))
     paths = mm.dissimilarity.knn_path_length(k=4)
-    model = mm.MetricMixtureClassifier(["euclidean", paths], new_items=new_items).fit(X, Y)
+    model = classifier(["euclidean", paths], new_items=new_items).fit(X, Y)
     found = explain(model, X=new)
     assert found.label == model.predict(new)[0]
     assert found.nearest[0].contributions.nodes[0] == "new item"
@@ -263,7 +264,7 @@ def test_new_rows_of_a_feature_table(new_items):
 
 def test_ids_of_a_stack_given_beforehand():
     stack = make_stack(items=[f"p{k}" for k in range(N)])
-    model = mm.MetricMixtureClassifier(stack).fit([f"p{k}" for k in range(10)], Y[:10])
+    model = classifier(stack).fit([f"p{k}" for k in range(10)], Y[:10])
     assert model.explain("p12").label == model.transduction_[12]
     assert model.explain(X=["p12"]).item == "p12"
 
@@ -319,7 +320,7 @@ def test_cross_validated():
 
 def test_errors():
     stack = make_stack()
-    model = mm.MetricMixtureClassifier()
+    model = classifier()
     for ask in (lambda: model.explain(0), lambda: model.contributions(0, 1)):
         with pytest.raises(NotFittedError):
             ask()

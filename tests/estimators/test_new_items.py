@@ -11,9 +11,10 @@ from sklearn.datasets import make_blobs
 
 import metricmix as mm
 from metricmix.dissimilarity import features, knn_path_length
-from metricmix.estimators import MetricMixture, MetricMixtureClassifier
+from metricmix.estimators import MetricMixture
 from metricmix.estimators.rules import RULES, ClassMean, KNearest, Nearest, Rule, Spreading
 from reference.instances import random_sources
+from reference.models import classifier
 
 POINTWISE = ["euclidean", "cosine", "chebyshev"]
 X, Y = make_blobs(40, 3, centers=3, cluster_std=4.0, random_state=2)
@@ -24,7 +25,7 @@ NEW = make_blobs(12, 3, centers=3, cluster_std=5.0, random_state=7)[0]
 def both(sources: Any = POINTWISE, **options: Any) -> tuple[Any, Any]:
     """Probabilities of the new items, attached and augmented."""
     attached, augmented = (
-        MetricMixtureClassifier(sources, new_items=way, **options).fit(X, KNOWN)
+        classifier(sources, new_items=way, **options).fit(X, KNOWN)
         for way in ("attached", "augmented")
     )
     assert np.array_equal(attached.weights_, augmented.weights_)
@@ -55,7 +56,7 @@ def test_class_means_differ_where_the_new_item_is_a_shortcut() -> None:
         ]
     )
     table = np.arange(5.0)[:, None]
-    model = MetricMixtureClassifier(
+    model = classifier(
         [lambda a, b: M[int(a[0]), int(b[0])]],
         objective=mm.objectives.LeastSquares(M[:4, :4]),
         scaling=None,
@@ -77,7 +78,7 @@ def test_both_differ_where_sources_look_at_all_items() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_augmented_is_a_fit_with_the_item_added(rule: str) -> None:
     sources = ["euclidean", knn_path_length(k=3)]
-    model = MetricMixtureClassifier(sources, rule=rule, new_items="augmented").fit(X, KNOWN)
+    model = classifier(sources, rule=rule, new_items="augmented").fit(X, KNOWN)
     for k, p in enumerate(model.predict_proba(NEW[:3])):
         table = np.vstack([X, NEW[k]])
         stack = mm.DissimilarityStack(
@@ -89,7 +90,7 @@ def test_augmented_is_a_fit_with_the_item_added(rule: str) -> None:
 
 
 def test_augmented_takes_sparse_tables() -> None:
-    model = MetricMixtureClassifier(["euclidean"], rule="nearest", new_items="augmented")
+    model = classifier(["euclidean"], rule="nearest", new_items="augmented")
     dense = model.fit(X, KNOWN).predict_proba(NEW[:3])
     found = model.fit(sparse.csr_array(X), KNOWN).predict_proba(sparse.csr_array(NEW[:3]))
     assert found == pytest.approx(dense, abs=1e-6)
@@ -146,7 +147,7 @@ def test_the_way_goes_through_items_of_the_fit() -> None:
     assert metric.weights_ == pytest.approx([1.0], abs=0.2)
     assert metric.transform(rows)[0, 2] < 0.5 * metric.weights_[0] * rows[0, 2]
     for rule in (Nearest(), KNearest(2), ClassMean(), Spreading(2)):
-        model = MetricMixtureClassifier(rule=rule, **options).fit(squares, y)
+        model = classifier(rule=rule, **options).fit(squares, y)
         assert model.predict(rows).tolist() == [1], rule
         assert rows[0, :2].min() < rows[0, 2:4].min()
 

@@ -14,6 +14,7 @@ import metricmix as mm
 from metricmix.estimators.rules import FittedRule, Nearest
 from metricmix.mixture.edge_lengths import edge_lengths
 from reference.instances import random_sources
+from reference.models import classifier
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 4)), np.arange(40) % 2
@@ -67,14 +68,14 @@ def test_a_search_gives_each_trial_a_fresh_run(tmp_path: Path) -> None:
 
 
 def test_an_explanation_tells_the_rule_of_the_fit() -> None:
-    model = mm.MetricMixtureClassifier(SOURCES).fit(X, np.where(np.arange(40) < 10, Y, -1))
+    model = classifier(SOURCES).fit(X, np.where(np.arange(40) < 10, Y, -1))
     model.set_params(rule="nearest")
     assert model.explain(20).rule == "class-mean"
 
 
 def test_many_new_items_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     known = np.where(np.arange(40) < 20, Y, -1)
-    model = mm.MetricMixtureClassifier(SOURCES).fit(X, known)
+    model = classifier(SOURCES).fit(X, known)
     metric = mm.MetricMixture(SOURCES).fit(X, known)
     new = np.random.default_rng(5).normal(size=(17, 4))
     p, d, own = model.predict_proba(new), metric.transform(new), metric.transform(X)
@@ -86,7 +87,7 @@ def test_many_new_items_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unlabelled_items_do_not_count_in_a_score() -> None:
     known = np.where(np.arange(40) % 3 == 0, Y, -1)
-    model = mm.MetricMixtureClassifier(SOURCES).fit(X, known)
+    model = classifier(SOURCES).fit(X, known)
     seen = known >= 0
     assert model.score(X, known) == np.mean(model.predict(X)[seen] == Y[seen])
     search = mm.MetricMixtureClassifierCV(SOURCES, rhos=1e-2, random_state=0).fit(X, known)
@@ -97,7 +98,7 @@ def test_unlabelled_items_do_not_count_in_a_score() -> None:
 
 def test_a_table_of_ids_gives_a_model_that_knows_them() -> None:
     ids = [f"p{k}" for k in range(40)]
-    model = mm.MetricMixtureClassifier(SOURCES).fit(pd.DataFrame(X, index=ids), Y)
+    model = classifier(SOURCES).fit(pd.DataFrame(X, index=ids), Y)
     assert model.contributions("p3", "p5").nodes[0] == "p3"
 
 
@@ -105,7 +106,7 @@ def test_a_table_of_ids_gives_a_model_that_knows_them() -> None:
 def test_models_over_default_sources_are_pickled(dense: bool) -> None:
     A = np.triu(np.random.default_rng(0).random((40, 40)) < 0.1, 1)
     stack = mm.sources_for(np.abs(X), (A | A.T).astype(float), dense=dense)
-    model: Any = mm.MetricMixtureClassifier(stack).fit(np.arange(20), Y[:20])
+    model: Any = classifier(stack).fit(np.arange(20), Y[:20])
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(np.arange(40)), model.predict_proba(np.arange(40)))
 

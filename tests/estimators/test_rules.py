@@ -27,6 +27,7 @@ from metricmix.estimators.rules import (
 )
 from reference import prediction_rules as slow
 from reference.instances import random_sources
+from reference.models import classifier
 
 N, M = 30, 8
 WEIGHTS = mm.Mixture([2.0, -0.6], beta=4.0)
@@ -58,7 +59,7 @@ class Case:
 
     def fit(self, y: Any = Y, **options: Any) -> MetricMixtureClassifier:
         options = {"objective": self.objective, "beta": WEIGHTS.beta, **options}
-        model = MetricMixtureClassifier(**options).fit(self.stack, y)
+        model = classifier(**options).fit(self.stack, y)
         if model.objective is self.objective:
             assert model.weights_ == pytest.approx(WEIGHTS.weights, rel=1e-3)
         return model
@@ -157,9 +158,9 @@ def test_spreading_gives_lost_items_the_nearest_class() -> None:
     place = np.concatenate([np.arange(4) * 0.1, 10 + np.arange(4) * 0.1, 16 + np.arange(5) * 0.1])
     y = np.array([0, 0, -1, -1, 1, 1, -1, -1, *[-1] * 5])
     stack = mm.DissimilarityStack([abs(place[:, None] - place)])
-    model = MetricMixtureClassifier(rule=Spreading(2), beta=9.0).fit(stack, y)
+    model = classifier(rule=Spreading(2), beta=9.0).fit(stack, y)
     assert model.transduction_.tolist() == [0] * 4 + [1] * 9
-    near = MetricMixtureClassifier(rule="nearest", beta=9.0).fit(stack, y)
+    near = classifier(rule="nearest", beta=9.0).fit(stack, y)
     assert model._rule.probabilities[8:] == pytest.approx(near._rule.probabilities[8:])
 
 
@@ -181,7 +182,7 @@ def test_labelled_items_keep_their_labels(rule: str, directed: bool) -> None:
     sources = random_sources(rng, N, 2, directed=directed)
     noise = np.where(rng.random(N) < 0.5, -1, rng.integers(0, 3, N))
     stack = mm.DissimilarityStack(sources, directed=directed)
-    model = MetricMixtureClassifier(rule=rule).fit(stack, noise)
+    model = classifier(rule=rule).fit(stack, noise)
     known = noise >= 0
     assert np.array_equal(model.transduction_[known], noise[known])
     assert np.array_equal(
@@ -235,7 +236,7 @@ def test_an_item_of_the_fit_is_predicted_as_such(rule: str) -> None:
 def test_probabilities_rank_well(rule: str) -> None:
     X, y = make_blobs(150, 4, centers=2, cluster_std=5.0, random_state=1)
     known = np.where(np.arange(150) < 60, y, -1)
-    model = MetricMixtureClassifier(["euclidean", "cityblock"], rule=rule).fit(X, known)
+    model = classifier(["euclidean", "cityblock"], rule=rule).fit(X, known)
     assert roc_auc_score(y[60:], model._rule.probabilities[60:, 1]) > 0.85
     new, answers = make_blobs(400, 4, centers=2, cluster_std=5.0, random_state=1)
     assert roc_auc_score(answers[150:], model.predict_proba(new[150:])[:, 1]) > 0.85
@@ -247,7 +248,7 @@ def test_spreading_follows_the_shape_of_the_data() -> None:
     for c in (0, 1):
         known[np.flatnonzero(y == c)[:4]] = c
     sources = ["euclidean", knn_path_length(k=6)]
-    model = MetricMixtureClassifier(sources, rule="spreading").fit(X, known)
+    model = classifier(sources, rule="spreading").fit(X, known)
     assert np.mean(model.transduction_ == y) > 0.95
 
 
@@ -259,7 +260,7 @@ def test_many_classes(rule: str) -> None:
     X = np.repeat(centres, 3, axis=0) + 0.1 * rng.normal(size=(3 * C, 3))
     y = np.repeat(np.arange(C), 3)
     known = np.where(np.arange(3 * C) % 3 == 2, -1, y)
-    model = MetricMixtureClassifier(["euclidean"], rule=with_neighbours(rule, 2)).fit(X, known)
+    model = classifier(["euclidean"], rule=with_neighbours(rule, 2)).fit(X, known)
     assert np.mean(model.transduction_ == y) > 0.95
     p = model.predict_proba(centres + 0.01)
     assert p.shape == (C, C)
@@ -286,7 +287,7 @@ def test_sources_that_tell_nothing(rule: str, source: str) -> None:
         "equal rows": [mm.dissimilarity.features(np.repeat(X[:10], 3, axis=0))],
     }
     stack = mm.DissimilarityStack([*matrices[source], *matrices["zero"]])
-    model = MetricMixtureClassifier(rule=rule).fit(stack, Y)
+    model = classifier(rule=rule).fit(stack, Y)
     assert np.array_equal(model.transduction_[LABELLED], Y[LABELLED])
     p = model.predict_proba(stack)
     assert p.sum(axis=1) == pytest.approx(1.0)
@@ -317,12 +318,12 @@ def test_rules_are_values() -> None:
 
 def test_nested_parameters() -> None:
     rule = KNearest(3)
-    model = MetricMixtureClassifier(rule=rule)
+    model = classifier(rule=rule)
     params = model.get_params()
     assert params["rule"] is rule
     assert params["rule__n_neighbors"] == 3
     assert not any("__" in name for name in model.get_params(deep=False))
-    assert "rule__n_neighbors" not in MetricMixtureClassifier(rule="k-nearest").get_params()
+    assert "rule__n_neighbors" not in classifier(rule="k-nearest").get_params()
     model.set_params(rule__n_neighbors=7, rule__weights="distance", rho=0.5)
     assert (model.rule, model.rho) == (KNearest(7, "distance"), 0.5)
     assert rule == KNearest(3)
@@ -346,7 +347,7 @@ def test_a_fit_is_not_changed_by_its_parameters() -> None:
 
 def test_searches_over_rules() -> None:
     X, y = make_blobs(60, 3, centers=3, cluster_std=4.0, random_state=0)
-    model = MetricMixtureClassifier(["euclidean"], rule=KNearest())
+    model = classifier(["euclidean"], rule=KNearest())
     search = GridSearchCV(model, {"rule": ["class-mean", KNearest(1), KNearest(9)]}, cv=3).fit(X, y)
     assert search.best_params_["rule"] in ("class-mean", KNearest(1), KNearest(9))
     nested = GridSearchCV(model, {"rule__n_neighbors": [1, 9]}, cv=3).fit(X, y)
@@ -370,7 +371,7 @@ def test_a_solver_object_reaches_minimize(monkeypatch: pytest.MonkeyPatch) -> No
         return mm.minimize(objective, stack, "full", **options)
 
     monkeypatch.setattr("metricmix.estimators.base.minimize", minimize)
-    model = MetricMixtureClassifier(method=Settings()).set_params(method__tol=1e-3)
+    model = classifier(method=Settings()).set_params(method__tol=1e-3)
     model.fit(CASES["symmetric"].stack, Y)
     assert seen == [Settings(1e-3)]
     assert model.get_params()["method__tol"] == 1e-3

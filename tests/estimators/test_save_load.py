@@ -25,6 +25,7 @@ from metricmix.estimators import LabelledKFold, MetricMixtureClassifierCV
 from metricmix.estimators.model_container import npy_header, write_model
 from metricmix.estimators.model_files import Reader, Writer
 from metricmix.estimators.rules import ClassMean, KNearest, Nearest, Rule, Spreading
+from reference.models import classifier
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -115,7 +116,7 @@ def round_trip(model: Any, folder: Path, **options: Any) -> Any:
 )
 def test_classifier_comes_back(way: str, rule: str | Rule, tmp_path: Path) -> None:
     X, sources, new = WAYS[way]
-    model = mm.MetricMixtureClassifier(sources, rule=rule).fit(X, labels_for(X))
+    model = classifier(sources, rule=rule).fit(X, labels_for(X))
     assert_same(model, round_trip(model, tmp_path), X, new)
 
 
@@ -163,12 +164,12 @@ def test_repair_comes_back(dtype: Any, norm: str, tmp_path: Path) -> None:
 
 
 def test_augmented_items(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(RECIPES, new_items="augmented").fit(TABLE, LABELS)
+    model = classifier(RECIPES, new_items="augmented").fit(TABLE, LABELS)
     assert_same(model, round_trip(model, tmp_path), TABLE, NEW)
 
 
 def test_a_loaded_model_is_saved_again(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(RECIPES).fit(TABLE, LABELS)
+    model = classifier(RECIPES).fit(TABLE, LABELS)
     again = round_trip(round_trip(model, tmp_path), tmp_path)
     assert_same(model, again, TABLE, NEW)
     first = (tmp_path / "model.mm").read_bytes()
@@ -177,7 +178,7 @@ def test_a_loaded_model_is_saved_again(tmp_path: Path) -> None:
 
 
 def test_a_loaded_model_fits_again(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(RECIPES, random_state=3).fit(TABLE, LABELS)
+    model = classifier(RECIPES, random_state=3).fit(TABLE, LABELS)
     again = clone(round_trip(model, tmp_path)).fit(TABLE, LABELS)
     np.testing.assert_array_equal(again.weights_, model.weights_)
 
@@ -205,14 +206,14 @@ def test_names_of_features_and_kind_of_output(tmp_path: Path) -> None:
     ids=["text", "objects", "small", "floats"],
 )
 def test_labels_keep_their_type(labels: np.ndarray, tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(["euclidean", "cosine"]).fit(TABLE, labels)
+    model = classifier(["euclidean", "cosine"]).fit(TABLE, labels)
     again = round_trip(model, tmp_path)
     assert again.classes_.dtype == model.classes_.dtype
     assert_same(model, again, TABLE, NEW)
 
 
 def test_in_another_process(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier([*RECIPES, cityblock], rule="k-nearest").fit(TABLE, TEXT)
+    model = classifier([*RECIPES, cityblock], rule="k-nearest").fit(TABLE, TEXT)
     mm.save(model, tmp_path / "model.mm")
     np.save(tmp_path / "new.npy", NEW)
     code = """
@@ -241,7 +242,7 @@ def test_computed_and_mapped_sources_are_written_by_rows(directed: bool, tmp_pat
     line = np.abs(TABLE[:, 0, None] - TABLE[:, 0])
     computed = ComputedSource(N, lambda i: line[i], columns=lambda i: line[i], name="line")
     stack = mm.DissimilarityStack([mapped, computed], directed=directed)
-    model = mm.MetricMixtureClassifier(rule="k-nearest").fit(stack, LABELS)
+    model = classifier(rule="k-nearest").fit(stack, LABELS)
     again = round_trip(model, tmp_path)
     assert again.stack_.block is None
     assert_same(model, again, stack, rows_of_new())
@@ -253,7 +254,7 @@ def big() -> Any:
     X += 3 * (np.arange(600) % 2)[:, None]
     stack = mm.DissimilarityStack([features(X), features(X, metric="chebyshev")])
     y = np.where(np.arange(600) < 20, np.arange(600) % 2, -1)
-    return mm.MetricMixtureClassifier(rule="k-nearest").fit(stack, y), stack
+    return classifier(rule="k-nearest").fit(stack, y), stack
 
 
 @pytest.mark.parametrize("verify", [True, False])
@@ -329,7 +330,7 @@ def test_no_copy_of_the_matrices_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["stack", "stack with ids", "array", "float32", "one matrix"])
 def test_referenced_matrices(way: str, tmp_path: Path) -> None:
     X, sources, new = WAYS[way]
-    model = mm.MetricMixtureClassifier(sources).fit(X, labels_for(X))
+    model = classifier(sources).fit(X, labels_for(X))
     path = tmp_path / "model.mm"
     mm.save(model, path, sources=False)
     with zipfile.ZipFile(path) as archive:
@@ -411,7 +412,7 @@ def test_values_come_back(value: Any) -> None:
 )
 def test_what_cannot_be_stored(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     given = {"sources": ["euclidean", "cosine"], **options}
-    model = mm.MetricMixtureClassifier(**given).fit(TABLE, LABELS)
+    model = classifier(**given).fit(TABLE, LABELS)
     with pytest.raises(mm.ModelFileError, match=message):
         mm.save(model, tmp_path / "model.mm")
     assert not list(tmp_path.iterdir())
@@ -431,7 +432,7 @@ def test_two_functions_of_one_name(tmp_path: Path) -> None:
 
 def test_functions_come_from_the_caller(tmp_path: Path) -> None:
     sources = [cityblock, features(metric=cityblock), knn_path_length(k=3, metric=cityblock)]
-    model = mm.MetricMixtureClassifier(sources).fit(TABLE, LABELS)
+    model = classifier(sources).fit(TABLE, LABELS)
     again = round_trip(model, tmp_path, functions={"cityblock": cityblock})
     assert again.sources == sources
     assert_same(model, again, TABLE, NEW)
@@ -448,7 +449,7 @@ def test_an_objective_of_ones_own_is_replaced_by_its_name(tmp_path: Path) -> Non
         return mm.objectives.LabelContrast(codes, 1e-3)
 
     for objective, name in ((contrast, "LabelContrast"), (own_objective, "own_objective")):
-        model = mm.MetricMixtureClassifier(["euclidean", "cosine"], objective=objective)
+        model = classifier(["euclidean", "cosine"], objective=objective)
         model.fit(TABLE, LABELS)
         again = round_trip(round_trip(model, tmp_path), tmp_path)
         np.testing.assert_array_equal(again.predict_proba(NEW), model.predict_proba(NEW))
@@ -467,7 +468,7 @@ def test_no_objective_at_all(tmp_path: Path) -> None:
 
 
 def test_parameters_that_were_changed_after_the_fit(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(RECIPES, rule="k-nearest").fit(TABLE, LABELS)
+    model = classifier(RECIPES, rule="k-nearest").fit(TABLE, LABELS)
     for changed in ({"rule": KNearest(2)}, {"rule": "nearest"}):
         with pytest.raises(mm.ModelFileError, match=r"rule: .* fit again to save"):
             mm.save(model.set_params(**changed), tmp_path / "model.mm")
@@ -522,7 +523,7 @@ def test_an_interrupted_save_leaves_the_old_file(
 
 
 def test_numpy_reads_the_arrays(tmp_path: Path) -> None:
-    model = mm.MetricMixtureClassifier(RECIPES).fit(TABLE, LABELS)
+    model = classifier(RECIPES).fit(TABLE, LABELS)
     mm.save(model, tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as content:
         np.testing.assert_array_equal(content["arrays/block"], model.stack_.block)

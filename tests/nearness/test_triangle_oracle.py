@@ -10,7 +10,7 @@ from metricmix.nearness import triangle_oracle
 from metricmix.nearness.constraints import key_of, read_keys
 from metricmix.nearness.problem import pairs_of
 from metricmix.nearness.triangle_oracle import (
-    Selection,
+    SelectedTriangles,
     count_violated,
     find_violated,
     select_violated,
@@ -23,7 +23,7 @@ def look(D, threads=1, blocks=1, **options):
     n = len(D)
     with ThreadPool(threads) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(triangle_oracle, "blocks_for", lambda n: blocks)
-        selection = Selection(**settings)
+        selection = SelectedTriangles(**settings)
         found = find_violated(pairs_of(D), n, pool, selection, lambda rows, low: 0.0)
     rows = np.empty((len(found.keys), 3), np.int32)
     read_keys(found.keys, -(-n // blocks), blocks, rows)
@@ -77,12 +77,12 @@ def test_kernels(low):
         for j in range(i)
         if D[i, j] - shortest[i - low, j] > tolerance
     ]
-    count, worst = count_violated(D, shortest, low, Selection(tolerance, share, n))
+    count, worst = count_violated(D, shortest, low, SelectedTriangles(tolerance, share, n))
     assert count == len(violated)
     assert worst == max((D[low:] - shortest)[np.tri(n, dtype=bool)[low:]])
     for most in (2, n):
         keys = np.empty(count * most, np.int64)
-        selection = Selection(tolerance, share, most)
+        selection = SelectedTriangles(tolerance, share, most)
         found = select_violated(D, shortest, low, selection, n, 1, keys)
         expected = {}
         for i, j in violated:

@@ -4,6 +4,7 @@ from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.mahalanobis import mahalanobis
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
 from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
@@ -11,6 +12,7 @@ from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.supervised_recipes import supervised
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "FeatureSource",
     "Graph",
     "GraphSource",
+    "ProbabilitySource",
     "Recipe",
     "Source",
     "SourceFacts",
@@ -35,5 +38,6 @@ __all__ = [
     "path_length",
     "resource_allocation",
     "sources_for",
+    "supervised",
     "threshold_graphs",
 ]

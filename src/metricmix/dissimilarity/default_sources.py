@@ -32,86 +32,74 @@ classifiers say: logistic regressions on these tables (``learned_...``) and on t
 the mean of the neighbours' (``learned_neighbours``), and labels spread over the graph
 (``spread_links``).
 
-**A table.** With the columns centred at their median, divided by their spread, and cut off at 3, so
-that one far value stretches nothing:
+Attributes may also be real numbers, categories and texts, and miss values
+(:mod:`metricmix.dissimilarity.encoded_table`). If they are no counts (some are negative, less than
+a quarter is zero, or columns are of very different size), F are the scaled columns instead of
+tf-idf.
 
-====================  ============================================================================
-``columns``           Euclidean distance of the scaled columns
-``raw``               Euclidean distance of the columns as they are
-``direction``         angle between rows, as they are if no entry is negative, else scaled
-``near_columns``      :math:`-\log(P_{0.1}(K) + 10^{-6})`, K joining each item to the 10 nearest in
-                      ``columns``: how well chains of near items lead from one to the other
-``near_direction``    the same for ``direction``
-====================  ============================================================================
-
-With labels follow supervised sources: logistic regressions on these tables (``learned_...``) and in
-the feature space of a Gaussian kernel (``kernel_...``), and labels spread over the graphs of near
-items (``spread_...``).
+**A table.** See :mod:`metricmix.dissimilarity.table_sources`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricmix.dissimilarity.diffusion import (
+    RESTART,
+    LogPageRank,
     normalised,
     pagerank_smoothed,
     smoothing_operator,
     strengths_of,
 )
-from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.encoded_table import are_counts, as_array, encode_table
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
-    SourceFacts,
     as_dissimilarity,
     facts,
     graph_items,
+    is_frame,
     plain_list,
-    states,
     table_items,
 )
-from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
+from metricmix.dissimilarity.sources import ComputedSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
     LabelPropagation,
     Predictor,
     SupervisedSource,
-    regularisation_path,
+)
+from metricmix.dissimilarity.table_sources import (
+    joint_columns,
+    table_source,
+    table_sources,
+    unit_mean_square,
+    unit_rows,
 )
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import fold, mirror
-from metricmix.typing import Floats, Indices
-from metricmix.validation import (
-    check_choice,
-    check_labels,
-    check_square_fits,
-    check_table,
-)
+from metricmix.typing import Floats
+from metricmix.validation import check_choice, check_labels, check_square_fits, check_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = ["sources_for"]
 
-RESTART, NEAR_RESTART = 0.1, 0.2
+NEAR_RESTART = 0.2
 LINK_STRENGTH = 10.0
 """Strength of a link of the graph, where one of similarity has 1."""
-FLOOR = 1e-6
-"""Share of a walk below which two items count as not connected."""
 PRECISION = 1e-4
 """To which smoothed attributes are computed: far below what their words are worth."""
 WALKS, STAY = 16, 0.05
 """Steps that ``shares_walks`` averages over, and the share of the item itself."""
-CUT = 3.0
-"""Standard deviations at which a scaled column is cut off."""
 DENSE_UP_TO = 8000
 """Largest n for which the matrices are computed beforehand; else rows are computed on demand."""
-NEIGHBOURS = 10
-"""Nearest items that a table is made a graph by."""
+SOME_ZEROS = 0.25
+"""Share of zeros from which on attributes of a graph may be counts."""
 
 
 def sources_for(
@@ -128,8 +116,9 @@ def sources_for(
 
     Parameters
     ----------
-    X : array, scipy sparse or pandas DataFrame (n, d)
-        Numbers: attributes such as counts of words, measurements, pixels. A DataFrame with an index
+    X : array, scipy sparse or pandas DataFrame (n, d), or images (n, height, width)
+        Numbers, categories, texts and dates; NaN, None, NA and NaT are missing. What a column is
+        taken for is said in :mod:`metricmix.dissimilarity.encoded_table`. A DataFrame with an index
         of ids is aligned with the graph by them; else `nodes` says what the rows are, or row k is
         node k.
     graph, nodes, weight
@@ -139,9 +128,9 @@ def sources_for(
         -1 (among texts: "" or "-1") marks items without a label. With labels there are supervised
         sources as well. An estimator computes them again from the labels that it is given.
     weighting : {"tfidf", "plain"}
-        Whether attributes that few items have count more, by
-        ``1 + log((1 + n) / (1 + number of items that have it))``. Attributes with negative values
-        are no counts, and are taken as they are.
+        Whether attributes of a graph that few items have count more, by
+        ``1 + log((1 + n) / (1 + number of items that have it))``. Attributes that are no counts
+        have their columns scaled instead.
     dense : bool, optional
         Whether to compute the matrices of the unsupervised sources beforehand, or rows as they are
         asked for. Default: for a graph without labels up to 8000 items, otherwise not: learning and
@@ -150,8 +139,21 @@ def sources_for(
     Returns
     -------
     DissimilarityStack
-        What the sources are is said in :mod:`metricmix.dissimilarity.default_sources`. Its items
-        have the ids of the table or of the graph. Each is divided by its mean.
+        At most 20 sources. What they are is said in :mod:`metricmix.dissimilarity.default_sources`
+        and :mod:`metricmix.dissimilarity.table_sources`. Its items have the ids of the table or of
+        the graph. Each source is divided by its mean.
+
+    Raises
+    ------
+    InputError
+        If X has fewer than two rows, no columns, only constant columns (unless there is a graph),
+        infinite or complex numbers, or other objects than numbers, texts and dates; if `labels`
+        are not one per row, or fewer than two classes.
+
+    Warns
+    -----
+    UserWarning
+        If columns are dropped: those without a value, and short texts that no two rows share.
 
     Examples
     --------
@@ -162,24 +164,41 @@ def sources_for(
     (7, 'attributes', 'joint_pagerank')
     >>> mm.sources_for(words, [(0, 1), (1, 2)], nodes=4, labels=[0, 1, -1, 1]).supervised[:2]
     ('learned_attributes', 'learned_diffusion_2')
-    >>> mm.sources_for(np.arange(12.0).reshape(6, 2)).names
-    ('columns', 'raw', 'direction', 'near_columns', 'near_direction')
+
+    A table:
+
+    >>> import pandas as pd
+    >>> wines = pd.DataFrame(
+    ...     {
+    ...         "alcohol": [13.5, 12.9, None, 14.1],
+    ...         "sugar": [2.1, 9.5, 8.8, 1.9],
+    ...         "colour": ["red", "white", "white", "red"],
+    ...         "note": ["dark fruit, oak", "fresh apple", "apple and pear", "oak, dark cherry"],
+    ...     },
+    ...     index=["a", "b", "c", "d"],
+    ... )
+    >>> stack = mm.sources_for(wines, labels=["old", "young", None, "old"])
+    >>> stack.names[:6]
+    ('columns', 'numbers', 'raw', 'direction', 'categories', 'texts')
+    >>> stack.supervised[:3]
+    ('learned_columns', 'learned_raw', 'learned_texts')
     """
     check_choice(weighting, ("plain", "tfidf"), name="weighting")
-    ids = table_items(X)
+    n = len(X) if is_frame(X) or not hasattr(X, "shape") else X.shape[0] if X.shape else 0
+    if n == 1:
+        raise InputError(argument="X", expected="at least two rows", found=1)
+    codes = None if labels is None or not n else check_labels(labels, n=n, name="labels")
+    items = table_items(X)
     if graph is None:
-        table = check_table(X)
-        sources, predictors = table_sources(table)
-        items = ids
+        sources, predictors = table_sources(encode_table(X))
     else:
-        table, lengths, items = aligned(X, graph, nodes, weight, ids)
-        sources, predictors = graph_sources(table, lengths, weighting, labels is not None)
+        table, lengths, items = aligned(X, graph, nodes, weight, items)
+        sources, predictors = graph_sources(table, lengths, weighting, codes is not None)
         if dense is None:
-            dense = labels is None and lengths.n <= DENSE_UP_TO
+            dense = codes is None and n <= DENSE_UP_TO
     if dense:
-        sources = computed(sources, table.shape[0])
-    if labels is not None:
-        codes = check_labels(labels, n=table.shape[0], name="labels")
+        sources = computed(sources, n)
+    if codes is not None:
         n_classes = int(codes.max()) + 1
         for name, predictor in predictors.items():
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
@@ -222,7 +241,7 @@ def aligned(X: Any, graph: Any, nodes: Any, weight: Any, ids: Any) -> tuple[Any,
                 remedy=("pass nodes= with the id of each row, or a DataFrame with an index of ids"),
             )
         lengths = as_graph(graph, nodes=len(own), weight=weight)  # numbers are places
-    table = check_table(X)
+    table = attributes_of(X)
     if table.shape[0] != lengths.n:
         raise InputError(
             argument="X",
@@ -233,6 +252,25 @@ def aligned(X: Any, graph: Any, nodes: Any, weight: Any, ids: Any) -> tuple[Any,
     return table, lengths, ids if ids is not None else None if nodes is None else own
 
 
+def attributes_of(X: Any) -> Any:
+    """Return the attributes of the nodes of a graph as a table of numbers (n, d).
+
+    Counts are taken as they are, 0 where they are missing; all other columns are scaled. Where
+    nothing differs, all nodes have the same attribute.
+    """
+    table = X if is_frame(X) else as_array(X)
+    dtypes = table.dtypes if is_frame(X) else [table.dtype]
+    if all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes):
+        table = check_table(table, allow_nan=True)
+        if are_counts(table, SOME_ZEROS):
+            if isinstance(table, np.ndarray):
+                return np.nan_to_num(table) if np.isnan(table).any() else table
+            table.data = np.nan_to_num(table.data)
+            return table
+    columns = joint_columns(encode_table(X))
+    return columns if (columns != columns[:1]).any() else np.ones((len(columns), 1))
+
+
 def graph_sources(
     table: Any, lengths: Graph, weighting: str, labelled: bool
 ) -> tuple[dict[str, Any], dict[str, Predictor]]:
@@ -241,18 +279,18 @@ def graph_sources(
     precise: Any = np.float32 if labelled else np.float64
     B = smoothing_operator(lengths)
     links = strengths_of(lengths)
-    counts = (table.data if not isinstance(table, np.ndarray) else table).min(initial=0.0) >= 0
-    F = unit_rows(table, weighting if counts else "plain").astype(precise, copy=False)
-    near = normalize(pagerank_smoothed(B, F, NEAR_RESTART, precision))
+    F = weighted_rows(table, weighting if table.min() >= 0 else "plain")
+    F = F.astype(precise, copy=False)
+    near = unit_rows(pagerank_smoothed(B, F, NEAR_RESTART, precision))
     b: Any = B.astype(precise)
     tables = {
         "attributes": F,
-        "diffusion_2": normalize(b @ (b @ F)),
+        "diffusion_2": unit_rows(b @ (b @ F)),
         f"pagerank_{NEAR_RESTART}": near,
-        f"pagerank_{RESTART}": normalize(pagerank_smoothed(B, F, RESTART, precision)),
+        f"pagerank_{RESTART}": unit_rows(pagerank_smoothed(B, F, RESTART, precision)),
     }
     joint = {
-        f"joint_{name}": normalize(
+        f"joint_{name}": unit_rows(
             pagerank_smoothed(
                 normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, precision
             )
@@ -287,116 +325,13 @@ def graph_sources(
         "diffusion_2": tables["diffusion_2"],
         "pagerank": tables[f"pagerank_{RESTART}"],
         **lengthwise,
-        "neighbours": np.hstack([F, normalize(means @ F)]),
+        "neighbours": np.hstack([F, unit_rows(means @ F)]),
     }
     predictors: dict[str, Predictor] = {
         f"learned_{name}": CrossFittedClassifier(Z) for name, Z in views.items()
     }
     predictors["spread_links"] = LabelPropagation(B)
     return sources, predictors
-
-
-def table_sources(table: Any) -> tuple[dict[str, Any], dict[str, Predictor]]:
-    """Return the sources of a plain table, and the predictors of the supervised ones."""
-    values = np.asarray(table if isinstance(table, np.ndarray) else table.toarray())
-    columns, raw = unit_mean_square(scaled_columns(values)), unit_mean_square(centred(values))
-    directions = normalize(values if values.min(initial=0.0) >= 0 else columns)
-    graphs = {
-        name: normalised(neighbour_graph(Z, NEIGHBOURS))
-        for name, Z in (("columns", columns), ("direction", directions))
-    }
-    sources: dict[str, Any] = {
-        "columns": FeatureSource(columns, name="columns"),
-        "raw": FeatureSource(raw, name="raw"),
-        "direction": FeatureSource(directions, "angular", name="direction"),
-    }
-    for name, B in graphs.items():
-        rank, title = LogPageRank(B), f"near_{name}"
-        sources[title] = ComputedSource(
-            len(values), rank, columns=rank, name=title, facts=facts("log_pagerank")
-        )
-    smooth = pagerank_smoothed(graphs["direction"], directions, NEAR_RESTART, PRECISION)
-    predictors: dict[str, Predictor] = {
-        "learned_columns": CrossFittedClassifier(columns),
-        "learned_raw": CrossFittedClassifier(raw),
-        "learned_smoothed": CrossFittedClassifier(normalize(smooth)),
-        "kernel_columns": CrossFittedClassifier(columns, regularisation_path("rbf")),
-        "kernel_direction": CrossFittedClassifier(directions, regularisation_path("rbf")),
-        "spread_columns": LabelPropagation(graphs["columns"]),
-        "spread_direction": LabelPropagation(graphs["direction"]),
-    }
-    return sources, predictors
-
-
-def scaled_columns(X: Floats) -> Floats:
-    """Return the columns centred at their median and divided by their spread, cut off at 3.
-
-    The spread is the distance between quartiles, as a multiple of that of the normal distribution;
-    where half of the values are equal, the standard deviation of what lies within the cut.
-    """
-    middle = np.median(X, axis=0)
-    low, high = np.percentile(X, [25, 75], axis=0)
-    spread = (high - low) / 1.349
-    flat = spread == 0
-    if flat.any():
-        spread[flat] = X[:, flat].std(axis=0)
-        for _ in range(3):  # a single far value must not set the spread of the others
-            part = X[:, flat]
-            far = np.abs(part - middle[flat]) > CUT * spread[flat]
-            rest = np.where(far, middle[flat], part).std(axis=0)
-            spread[flat] = np.where(rest > 0, rest, spread[flat])
-    spread[spread == 0] = 1.0
-    return np.asarray(np.clip((X - middle) / spread, -CUT, CUT))
-
-
-def centred(X: Floats) -> Floats:
-    """Return the columns less their means."""
-    return np.asarray(X - X.mean(axis=0))
-
-
-def table_source(Z: Floats, metric: str, name: str) -> FeatureSource:
-    """Return the distances between the rows of a table, in its own precision."""
-    return FeatureSource.of(FeatureRows(Z, metric, {}), name)
-
-
-def unit_mean_square(Z: Floats) -> Floats:
-    """Return a table divided by the root mean square length of its rows."""
-    length = np.sqrt(np.einsum("ij,ij->", Z, Z) / max(1, len(Z)))
-    return np.asarray(Z / length) if length > 0 else Z
-
-
-def normalize(Z: Floats) -> Floats:
-    """Return the rows at length 1 (or 0)."""
-    from sklearn.preprocessing import normalize as unit
-
-    return np.asarray(unit(Z))
-
-
-def neighbour_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
-    """Return the graph that joins each item to its k nearest in Euclidean distance."""
-    from scipy.sparse import csr_array
-    from sklearn.neighbors import NearestNeighbors
-
-    n = len(Z)
-    k = min(k, n - 1)
-    neighbours = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
-    joined = csr_array(
-        (np.ones(n * k), (np.repeat(np.arange(n), k), neighbours.ravel())), shape=(n, n)
-    )
-    return csr_array(joined.maximum(joined.T))
-
-
-def unit_rows(table: Any, weighting: str) -> Floats:
-    """Return the weighted rows of the table, scaled to length 1 (or 0)."""
-    from sklearn.preprocessing import normalize
-
-    if weighting == "tfidf":
-        n = table.shape[0]
-        having = np.asarray((table != 0).sum(axis=0)).ravel()
-        rarity = 1.0 + np.log((1.0 + n) / (1.0 + having))
-        table = table * rarity if isinstance(table, np.ndarray) else table.multiply(rarity)
-    F = table if isinstance(table, np.ndarray) else table.toarray()
-    return np.asarray(normalize(F))
 
 
 def similarity_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
@@ -415,26 +350,11 @@ def similarity_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
     return csr_array(joined.maximum(joined.T))
 
 
-@states(
-    SourceFacts("metric", bound=-np.log(FLOOR), row_cost="O(E / sqrt(restart))"), "log_pagerank"
-)
-@dataclass(frozen=True)
-class LogPageRank:
-    r"""Rows of ``-log(P + 1e-6)``, one run of PageRank per item.
-
-    A metric: P is a sum over walks, so that :math:`P_{ik} P_{kj} \le P_{kk} P_{ij} \le P_{ij}`, and
-    its eigenvalues are at most 1, so that :math:`P_{ik}^2 + P_{kj}^2 \le P_{kk} - P_{kk}^2 \le 1/4`
-    and therefore :math:`P_{ik} + P_{kj} + 10^{-6} \le 1`. Together,
-    :math:`(P_{ik} + 10^{-6}) (P_{kj} + 10^{-6}) \le P_{ij} + 10^{-6}`.
-    """
-
-    B: Any
-
-    def __call__(self, items: Indices) -> Floats:
-        """Return the rows of some items."""
-        start = np.zeros((self.B.shape[0], len(items)))
-        start[items, np.arange(len(items))] = 1.0
-        share = pagerank_smoothed(self.B, start, RESTART, FLOOR / 1000).T
-        values = np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0)
-        values[np.arange(len(items)), items] = 0.0
-        return values
+def weighted_rows(table: Any, weighting: str) -> Floats:
+    """Return the weighted rows of the table, scaled to length 1 (or 0)."""
+    if weighting == "tfidf":
+        n = table.shape[0]
+        having = np.asarray((table != 0).sum(axis=0)).ravel()
+        rarity = 1.0 + np.log((1.0 + n) / (1.0 + having))
+        table = table * rarity if isinstance(table, np.ndarray) else table.multiply(rarity)
+    return unit_rows(table if isinstance(table, np.ndarray) else table.toarray())

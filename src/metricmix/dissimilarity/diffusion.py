@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,12 +26,21 @@ from metricmix.validation import check_number, check_square_fits, check_table
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["diffusion", "normalised", "pagerank_smoothed", "smoothing_operator", "strengths_of"]
+__all__ = [
+    "LogPageRank",
+    "diffusion",
+    "normalised",
+    "pagerank_smoothed",
+    "smoothing_operator",
+    "strengths_of",
+]
 
 SPARSE_COST = 10
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
 COLUMNS = 32
 """Columns that are smoothed together: few, so that three tables of them stay in the cache."""
+RESTART, FLOOR = 0.1, 1e-6
+"""Of :class:`LogPageRank`; a smaller share of a walk counts as not connected."""
 
 
 @states(SourceFacts("no", bound=2.0, row_cost="O(n d), after O(steps E d)"))
@@ -244,3 +253,28 @@ def chebyshev_iteration(edges: CompressedRows, right: Floats, steps: Floats) -> 
         for c in range(width):
             x[i, c] += step[i, c]
     return x
+
+
+@states(
+    SourceFacts("metric", bound=-np.log(FLOOR), row_cost="O(E / sqrt(restart))"), "log_pagerank"
+)
+@dataclass(frozen=True)
+class LogPageRank:
+    r"""Rows of ``-log(P + 1e-6)``, one run of PageRank per item.
+
+    A metric: P is a sum over walks, so that :math:`P_{ik} P_{kj} \le P_{kk} P_{ij} \le P_{ij}`, and
+    its eigenvalues are at most 1, so that :math:`P_{ik}^2 + P_{kj}^2 \le P_{kk} - P_{kk}^2 \le 1/4`
+    and therefore :math:`P_{ik} + P_{kj} + 10^{-6} \le 1`. Together,
+    :math:`(P_{ik} + 10^{-6}) (P_{kj} + 10^{-6}) \le P_{ij} + 10^{-6}`.
+    """
+
+    B: Any
+
+    def __call__(self, items: Indices) -> Floats:
+        """Return the rows of some items."""
+        start = np.zeros((self.B.shape[0], len(items)))
+        start[items, np.arange(len(items))] = 1.0
+        share = pagerank_smoothed(self.B, start, RESTART, FLOOR / 1000).T
+        values = np.maximum(-np.log(np.maximum(share, 0.0) + FLOOR), 0.0)
+        values[np.arange(len(items)), items] = 0.0
+        return values

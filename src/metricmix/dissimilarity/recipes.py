@@ -3,7 +3,8 @@
 A recipe is a function of :mod:`metricmix.dissimilarity` with its arguments, but without the table.
 Applied to a table of n rows it gives their n × n matrix, and later the dissimilarities from new
 rows to these n. All that is estimated from data (variances, covariances, neighbours) is estimated
-from the n rows. The recipes of `knn_path_length` and `mahalanobis` are beside these functions.
+from the n rows. The recipes of `knn_path_length` and `mahalanobis` are beside these functions; that
+of a classifier, which is fitted to labels, is in :mod:`metricmix.dissimilarity.supervised_recipes`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from metricmix.dissimilarity.features import (
     metric_name,
 )
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_table
@@ -46,8 +48,9 @@ class Recipe(ABC):
 
     Made by calling :func:`~metricmix.dissimilarity.features`,
     :func:`~metricmix.dissimilarity.knn_path_length` or
-    :func:`~metricmix.dissimilarity.mahalanobis` without a table, or by :func:`as_recipe`. Recipes
-    with equal arguments are equal.
+    :func:`~metricmix.dissimilarity.mahalanobis` without a table, by
+    :func:`~metricmix.dissimilarity.supervised`, or by :func:`as_recipe`. Recipes with equal
+    arguments are equal.
 
     Attributes
     ----------
@@ -198,6 +201,19 @@ class AppliedRecipe(ABC):
     def matrix(self) -> DissimilarityMatrix:
         """The (n, n) dissimilarities among the rows, computed on access."""
 
+    @property
+    def source(self) -> DissimilarityMatrix | Source:
+        """What a stack takes: the matrix, or a source that gives rows of it."""
+        return self.matrix
+
+    def cross_to(self, source: Source, Y: ArrayLike | Any) -> Floats:
+        """Return `cross` of new rows, `source` being what a fit has made of that of the n rows."""
+        return self.cross(Y)
+
+    def extended(self, source: Source, table: Any) -> DissimilarityMatrix | Source:
+        """Return the dissimilarities of a table that has a row more than the n rows."""
+        return self.recipe.apply(table).source
+
     def cross(self, Y: ArrayLike | Any) -> Floats:
         """Return the (m, n) dissimilarities from the m rows of a new table to the n rows.
 
@@ -210,6 +226,10 @@ class AppliedRecipe(ABC):
             If Y is not a table with the features of the n rows, or the metric is not defined for
             some of its rows.
         """
+        return self.compute_cross(self.checked(Y))
+
+    def checked(self, Y: ArrayLike | Any) -> Any:
+        """Return a table with the features of the n rows, as sparse as these."""
         table = check_table(Y, allow_nan=self._allow_nan, name="Y")
         if table.shape[1] != self._table.shape[1]:
             raise InputError(
@@ -221,8 +241,8 @@ class AppliedRecipe(ABC):
                 found=table.shape[1],
             )
         if not isinstance(self._table, np.ndarray):
-            return self.compute_cross(type(self._table)(table))
-        return self.compute_cross(table if isinstance(table, np.ndarray) else table.toarray())
+            return type(self._table)(table)
+        return table if isinstance(table, np.ndarray) else table.toarray()
 
     @abstractmethod
     def compute_cross(self, Y: Any) -> Floats:
@@ -277,11 +297,11 @@ def recipe_makers() -> dict[str, Callable[..., Any]]:
     """Return the functions that return a recipe when called without a table, by kind."""
     from metricmix import dissimilarity
 
-    kinds = ("features", "knn_path_length", "mahalanobis")
+    kinds = ("features", "knn_path_length", "mahalanobis", "supervised")
     return {kind: getattr(dissimilarity, kind) for kind in kinds}
 
 
-def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
+def as_recipe(spec: Any, *, name: str = "source") -> Recipe:
     """Return a metric's name, a function ``metric(x, y)`` or a recipe as a :class:`Recipe`.
 
     `name` is what an :class:`~metricmix.exceptions.InputError` calls anything else.
@@ -297,6 +317,12 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
         )
     if isinstance(spec, str) or callable(spec):
         return FeatureRecipe(spec)
+    remedy = (
+        "matrices and graphs go into a DissimilarityStack, which is X "
+        "itself, or the whole of sources="
+    )
+    if hasattr(spec, "fit"):
+        remedy = f"a classifier becomes a source by supervised({type(spec).__name__}())"
     raise InputError(
         argument=name,
         expected=(
@@ -304,10 +330,7 @@ def as_recipe(spec: Recipe | Metric, *, name: str = "source") -> Recipe:
             "knn_path_length(k=10)"
         ),
         found=type(spec).__name__,
-        remedy=(
-            "matrices and graphs go into a DissimilarityStack, which is X "
-            "itself, or the whole of sources="
-        ),
+        remedy=remedy,
     )
 
 
@@ -322,6 +345,8 @@ def frozen_argument(value: Any) -> Any:
         return tuple(frozen_argument(entry) for entry in value)
     if isinstance(value, dict):
         return frozenset((name, frozen_argument(entry)) for name, entry in value.items())
+    if hasattr(value, "get_params") and not hasattr(value, "classes_"):  # not fitted
+        return type(value), frozen_argument(value.get_params(deep=False))
     return value
 
 

@@ -310,6 +310,14 @@ class Subset(Source):
         self.source, self.items = source, items
         self.n = len(items)
         self.name, self.facts = source.name, source.facts
+        self.supervised = source.supervised
+
+    def relabelled(self, codes: Indices, n_classes: int, *, keep_choice: bool = False) -> Source:
+        """Return the source for other labels of these items; all others are unlabelled."""
+        everyone = np.full(self.source.n, -1)
+        everyone[self.items] = codes
+        source = self.source.relabelled(everyone, n_classes, keep_choice=keep_choice)
+        return self if source is self.source else Subset(source, self.items)
 
     def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]`` among these items."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -345,6 +346,8 @@ class DissimilarityStack:
         stack._sources = tuple(
             source.relabelled(codes, n_classes, keep_choice=keep_choice) for source in self._sources
         )
+        if all(map(operator.is_, stack._sources, self._sources)):
+            return self
         scales = self._scales.copy()
         if self._scaling in SCALINGS and self._scaling != "none":
             for r, source in enumerate(stack._sources):
@@ -353,6 +356,22 @@ class DissimilarityStack:
         scales.flags.writeable = False
         stack._scales = scales
         return stack
+
+    def replaced(self, sources: Mapping[int, Source]) -> DissimilarityStack:
+        """Return the stack with other sources in some places, at the same scales."""
+        if not sources:
+            return self
+        stack = copy.copy(self)
+        if self._block is None:
+            stack._sources = tuple(sources.get(r, old) for r, old in enumerate(self._sources))
+            return stack
+        block, every = self._block.copy(), np.arange(self._n)
+        for r, source in sources.items():
+            rows = source.rows(every)
+            block[r] = rows if self._directed else np.minimum(rows, rows.T)
+        return DissimilarityStack.from_block(
+            block, self._names, self._directed, scaling=self._scales, facts=self._facts
+        )
 
     def part(
         self,

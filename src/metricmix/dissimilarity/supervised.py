@@ -10,6 +10,11 @@ Items with a label get *cross-fitted* probabilities, from a model that has not s
 all others those of the model of all labels. Otherwise a classifier that knows its labels by heart
 would look best, and get the largest weight. A supervised source depends on the labels, so each fold
 of a cross-validation computes it anew from the labels that it may see (:meth:`relabelled`).
+
+Where labels are scarce: an item whose class has no other label, or none in the folds that judge it,
+gets equal probabilities for all classes: nothing is known of its class without it. Identical items
+with different labels get the probabilities of their folds. A classifier that says the same of all
+items makes a source of zeros, which no weight changes.
 """
 
 from __future__ import annotations
@@ -18,29 +23,28 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.features import FeatureRows
-from metricmix.dissimilarity.matrix import SourceFacts, facts, states
-from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
+from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression, regularisation_path
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "CrossFittedClassifier",
+    "FittedClassifier",
     "KernelLogisticRegression",
     "LabelPropagation",
     "Predictor",
     "SupervisedSource",
+    "check_classifier",
     "deal_folds",
-    "hellinger",
     "regularisation_path",
 ]
 
-PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Inverse strengths C that a default classifier is chosen from."""
 N_FOLDS, FEWER_FOLDS = 10, 5
 KERNEL_VALUES_KEPT = 1 << 23
 """Kernel values that a predictor keeps: 64 MiB."""
@@ -52,7 +56,9 @@ class Predictor(ABC):
     n: int
 
     @abstractmethod
-    def probabilities(self, codes: Indices, n_classes: int) -> Floats:
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
         """Return the probabilities (n, C); those of labelled items are cross-fitted.
 
         Parameters
@@ -60,11 +66,77 @@ class Predictor(ABC):
         codes : (n,) array
             Class numbers 0 .. C - 1; -1 for unlabelled items.
         n_classes : int
+        item_weights : (n,) array, optional
+            How much each label counts; default: all the same.
         """
+
+    def fit(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> tuple[Floats, FittedClassifier | None]:
+        """Return the probabilities, and the classifier of all labels where new items may follow."""
+        return self.probabilities(codes, n_classes, item_weights), None
+
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> Predictor:
+        """Return the predictor for some of the items, which have all the labels there are.
+
+        `n_folds` are at most as many as it cross-fits in now.
+        """
+        return PartOfItems(self, items)
 
     def narrowed(self) -> Predictor:
         """Return the predictor with the choice that it made last, if it has one to make."""
         return self
+
+
+class PartOfItems(Predictor):
+    """A predictor for some of its items, asked for the others as well."""
+
+    def __init__(self, whole: Predictor, items: Indices) -> None:
+        self.whole, self.items, self.n = whole, items, len(items)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
+        """Return the probabilities of these items, the others being unlabelled."""
+        everyone, weights = np.full(self.whole.n, -1), None
+        everyone[self.items] = codes
+        if item_weights is not None:
+            weights = np.zeros(self.whole.n)
+            weights[self.items] = item_weights
+        return self.whole.probabilities(everyone, n_classes, weights)[self.items]
+
+
+@dataclass(frozen=True)
+class FittedClassifier:
+    """A classifier of some of C classes.
+
+    Attributes
+    ----------
+    model : classifier or None
+        Fitted to class numbers 0, 1, …; None if there was one class only.
+    classes : array
+        What these numbers stand for among 0 .. C - 1.
+    n_classes : int
+        C.
+    """
+
+    model: Any
+    classes: Indices
+    n_classes: int
+
+    def probabilities(self, X: Any) -> Floats:
+        """Return the probabilities (m, C) of the rows X, 0 for classes that it does not know."""
+        p = np.zeros((X.shape[0], self.n_classes))
+        if self.model is None:
+            p[:, self.classes] = 1.0
+            return p
+        name = f"predict_proba of {type(self.model).__name__}"
+        found = check_distributions(self.model.predict_proba(X), name=name)
+        if found.shape != (len(p), len(self.classes)):
+            expected = f"shape {(len(p), len(self.classes))}, a column per class"
+            raise InputError(argument=name, expected=expected, found=found.shape)
+        p[:, self.classes] = found
+        return p
 
 
 class CrossFittedClassifier(Predictor):
@@ -77,28 +149,31 @@ class CrossFittedClassifier(Predictor):
         With ``predict_proba``. Of several, the one with the highest cross-fitted accuracy is taken;
         among equal ones the first, so list the strongest penalty first.
     n_folds : int
-        At most as many as there are labelled items.
+        At most as many as a class has labels on average.
+    new_items : bool
+        Whether to keep the classifier of all labels, for rows that are not in the table.
 
     Notes
     -----
-    Folds are dealt the same way every time, class by class. A class with one labelled item gets
-    probability 0 for that item, which is what the others know of it.
+    Folds are dealt the same way every time, class by class.
     """
 
-    def __init__(self, X: Any, classifiers: Any = None, n_folds: int = N_FOLDS) -> None:
+    def __init__(
+        self,
+        X: Any,
+        classifiers: Any = None,
+        n_folds: int = N_FOLDS,
+        *,
+        new_items: bool = False,
+    ) -> None:
         if classifiers is None:
             classifiers = regularisation_path()
         several = isinstance(classifiers, Sequence)
         self.classifiers = list(classifiers) if several else [classifiers]
         for classifier in self.classifiers:
-            if not hasattr(classifier, "predict_proba"):
-                raise InputError(
-                    argument="classifier",
-                    expected="a classifier with class probabilities, predict_proba",
-                    found=type(classifier).__name__,
-                    remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
-                )
+            check_classifier(classifier)
         self.X, self.n, self.n_folds = X, X.shape[0], n_folds
+        self.new_items = new_items
         self.chosen = self.classifiers[0]
         self._kernel: tuple[Indices, Floats] | None = None  # values with some items, (n, L)
 
@@ -111,31 +186,52 @@ class CrossFittedClassifier(Predictor):
         narrowed._kernel = self._kernel
         return narrowed
 
-    def probabilities(self, codes: Indices, n_classes: int) -> Floats:
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> CrossFittedClassifier:
+        """Return the predictor for some rows of the table."""
+        folds = min(n_folds, self.n_folds)
+        return CrossFittedClassifier(self.X[items], self.classifiers, folds)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
         """Return the probabilities (n, C) of all items."""
+        return self.fit(codes, n_classes, item_weights)[0]
+
+    def fit(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> tuple[Floats, FittedClassifier | None]:
+        """Return the probabilities, and the classifier of all labels if `new_items`."""
         labelled = np.flatnonzero(codes >= 0)
         y, X = codes[labelled], self.X
+        weights = None if item_weights is None else item_weights[labelled]
         table = X
         if all(isinstance(c, KernelLogisticRegression) for c in self.classifiers):
             table = self.kernel_table(labelled)
+        own = table[labelled]
         folds = deal_folds(y, self.n_folds)
         best: tuple[float, Any, Floats] | None = None
         for classifier in self.classifiers:
             held_out = np.zeros((len(y), n_classes))
             for fold in range(int(folds.max()) + 1):
                 test = folds == fold
-                model = self._fitted(classifier, table, labelled, y, ~test)
-                held_out[test] = self._predicted(model, table, labelled[test], n_classes, ~test)
+                model = fitted(classifier, own, y, ~test, n_classes, weights)
+                held_out[test] = predicted(model, own[test], ~test)
+                held_out[test & ~np.isin(y, model.classes)] = 1.0 / n_classes
             right = float((held_out.argmax(axis=1) == y).mean())
             if best is None or right > best[0] + 1e-9:
                 best = right, classifier, held_out
         assert best is not None
         self.chosen = best[1]
-        everyone = np.ones(len(y), dtype=bool)
-        model = self._fitted(best[1], table, labelled, y, everyone)
-        p = self._predicted(model, table, np.arange(self.n), n_classes, everyone)
+        p, everyone = np.zeros((self.n, n_classes)), np.ones(len(y), dtype=bool)
+        kept = None
+        if self.new_items or len(labelled) < self.n:
+            kept = fitted(best[1], own, y, everyone, n_classes, weights)
+            p = predicted(kept, table, everyone)
+            if self.new_items and isinstance(kept.model, KernelLogisticRegression):
+                items = labelled if self._kernel is None else self._kernel[0]
+                kept.model.keep_rows(X[labelled], kept.model.gamma_of(X[items]))
         p[labelled] = best[2]
-        return p
+        return p, kept if self.new_items else None
 
     def kernel_table(self, labelled: Indices) -> Floats:
         """Return the kernel values of all rows with the labelled ones, (n, L).
@@ -151,34 +247,77 @@ class CrossFittedClassifier(Predictor):
             values if len(items) == len(labelled) else values[:, np.searchsorted(items, labelled)]
         )
 
-    def _fitted(
-        self, classifier: Any, table: Any, labelled: Indices, y: Indices, train: AnyArray
-    ) -> Any:
-        """Return a classifier fitted to the labelled items of `train`; None for a single class."""
-        if len(np.unique(y[train])) < 2:
-            return int(y[train][0])
-        rows = table[labelled[train]]
-        if isinstance(classifier, KernelLogisticRegression):
-            return copy(classifier).fit_gram(rows[:, train], y[train])
-        from sklearn.base import clone
 
-        model = clone(classifier)
+def fitted(
+    classifier: Any, table: Any, y: Indices, train: AnyArray, n_classes: int, weights: Floats | None
+) -> FittedClassifier:
+    """Return a classifier fitted to the labelled rows of `train`.
+
+    `table` holds the rows of the labelled items, or for a :class:`KernelLogisticRegression` their
+    kernel values with each other.
+    """
+    classes, numbers = np.unique(y[train], return_inverse=True)
+    if len(classes) < 2:
+        return FittedClassifier(None, classes, n_classes)
+    rows = table[train]
+    own = None if weights is None else weights[train]
+    if isinstance(classifier, KernelLogisticRegression):
+        model: Any = copy(classifier).fit_gram(rows[:, train], numbers, own)
+        return FittedClassifier(model, classes, n_classes)
+    from sklearn.base import clone
+
+    model = clone(classifier)
+    options = {} if own is None else weight_option(model, own)
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return model.fit(rows, y[train])
+            model.fit(rows, numbers, **options)
+    except ValueError as error:
+        raise InputError(
+            f"{type(classifier).__name__} cannot be fitted to {len(numbers)} labels of "
+            f"{len(classes)} classes ({' '.join(str(error).split())})",
+            argument="classifier",
+            remedy="label more items, or take another classifier",
+        ) from error
+    return FittedClassifier(model, classes, n_classes)
 
-    def _predicted(
-        self, model: Any, table: Any, items: Indices, n_classes: int, train: AnyArray
-    ) -> Floats:
-        """Return the probabilities (len(items), C), 0 for classes that the model does not know."""
-        p = np.zeros((len(items), n_classes))
-        if isinstance(model, int):
-            p[:, model] = 1.0
-        elif isinstance(model, KernelLogisticRegression):
-            p[:, model.classes_] = model.gram_probabilities(table[items][:, train])
-        else:
-            p[:, model.classes_] = model.predict_proba(table[items])
+
+def predicted(model: FittedClassifier, table: Any, train: AnyArray) -> Floats:
+    """Return the probabilities (m, C) of rows, or of kernel values with all labelled items."""
+    if isinstance(model.model, KernelLogisticRegression):
+        p = np.zeros((table.shape[0], model.n_classes))
+        p[:, model.classes] = model.model.gram_probabilities(table[:, train])
         return p
+    return model.probabilities(table)
+
+
+def weight_option(classifier: Any, weights: Floats) -> dict[str, Any]:
+    """Return how `fit` of a classifier takes weights of its rows; nothing if it takes none."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    steps = getattr(classifier, "steps", None)  # a pipeline passes them to its last step
+    prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", classifier)
+    known = has_fit_parameter(last, "sample_weight")
+    return {f"{prefix}sample_weight": weights} if known else {}
+
+
+def check_classifier(classifier: Any) -> None:
+    """Raise unless an object is a classifier with class probabilities."""
+    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+        found = f"the class {classifier.__name__}" if isinstance(classifier, type) else classifier
+        raise InputError(
+            argument="classifier",
+            expected="a classifier with fit and predict_proba",
+            found=f"{found!s}",
+            remedy="pass one such as LogisticRegression()",
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise InputError(
+            argument="classifier",
+            expected="a classifier with class probabilities, predict_proba",
+            found=type(classifier).__name__,
+            remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
+        )
 
 
 class LabelPropagation(Predictor):
@@ -198,26 +337,47 @@ class LabelPropagation(Predictor):
 
     def __init__(self, operator: Any, restart: float = 0.1) -> None:
         self.operator, self.restart, self.n = operator, restart, operator.shape[0]
+        self._known: Floats | None = None  # P between the items of a part
 
-    def probabilities(self, codes: Indices, n_classes: int) -> Floats:
-        """Return the probabilities (n, C) of all items, labelled ones without their own label."""
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> LabelPropagation:
+        """Return the predictor for some nodes of the graph."""
+        small = copy(self)
+        small.n, small._known = len(items), self.reached(items)[items]
+        return small
+
+    def reached(self, labelled: Indices) -> Floats:
+        """Return the columns of P that belong to the labelled items, (n, L)."""
         from metricmix.dissimilarity.diffusion import pagerank_smoothed
 
-        labelled = np.flatnonzero(codes >= 0)
-        y = codes[labelled]
+        if self._known is not None:
+            return self._known[:, labelled]
         start = np.zeros((self.n, len(labelled)))
         start[labelled, np.arange(len(labelled))] = 1.0
-        reached = np.maximum(pagerank_smoothed(self.operator, start, self.restart, 1e-6), 0.0)
+        return np.maximum(pagerank_smoothed(self.operator, start, self.restart, 1e-6), 0.0)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
+        """Return the probabilities (n, C) of all items, labelled ones without their own label."""
+        labelled = np.flatnonzero(codes >= 0)
+        y = codes[labelled]
+        own = np.ones(len(y)) if item_weights is None else item_weights[labelled]
+        reached = self.reached(labelled)
         reached[labelled, np.arange(len(labelled))] = 0.0
-        of_class = y[:, None] == np.arange(n_classes)
-        sizes = np.tile(of_class.sum(axis=0).astype(np.float64), (self.n, 1))
-        sizes[labelled, y] -= 1.0
-        share = reached @ of_class / np.maximum(sizes, 1.0)
+        of_class = (y[:, None] == np.arange(n_classes)) * own[:, None]
+        sizes = np.tile(of_class.sum(axis=0), (self.n, 1))
+        sizes[labelled, y] -= own
+        none = sizes <= 1e-12 * own.sum()
+        share = reached @ of_class / np.where(none, 1.0, sizes)
+        share[labelled[none[labelled, y]]] = 0.0  # nothing is known of its class without it
         share += 1e-9  # an item that no label reaches knows nothing
         return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-class SupervisedSource(Source):
+# -- sources ---------------------------------------------------------------------------------------
+
+
+class SupervisedSource(ProbabilitySource):
     """Hellinger distances between the class probabilities of a predictor.
 
     Parameters
@@ -225,25 +385,53 @@ class SupervisedSource(Source):
     predictor : Predictor
     name : str
     codes : (n,) array, optional
-        Class numbers, -1 for unlabelled items.
+        Class numbers, -1 for unlabelled items. Without any label all distances are 0, until labels
+        are known (:meth:`relabelled`).
     n_classes : int, optional
+    item_weights : (n,) array, optional
+        How much each label counts.
 
     Attributes
     ----------
     probabilities : (n, C) array
+    classifier : FittedClassifier or None
+        That of all labels, if the predictor keeps it for new items.
     """
 
     supervised = True
 
-    def __init__(self, predictor: Predictor, name: str, codes: Indices, n_classes: int) -> None:
-        self.predictor, self.name, self.n = predictor, name, predictor.n
-        self.codes, self.n_classes = codes.copy(), n_classes
-        self.facts = facts("hellinger")
-        self.probabilities = predictor.probabilities(codes, n_classes)
-        self._distances = FeatureRows(
-            np.sqrt(np.maximum(self.probabilities, 0.0) / 2.0), "euclidean", {}
-        )
-        self.narrowed = predictor.narrowed()
+    def __init__(
+        self,
+        predictor: Predictor,
+        name: str,
+        codes: Indices | None = None,
+        n_classes: int = 1,
+        item_weights: Floats | None = None,
+    ) -> None:
+        self.predictor: Predictor | None = predictor
+        self.codes = np.full(predictor.n, -1) if codes is None else codes.copy()
+        self.name, self.n_classes, self.classifier = name, n_classes, None
+        p = np.full((predictor.n, n_classes), 1.0 / n_classes)
+        if (self.codes >= 0).any():
+            p, self.classifier = predictor.fit(self.codes, n_classes, item_weights)
+        self._hold(np.maximum(p, 0.0))
+        self.narrowed: Predictor | None = predictor.narrowed()
+
+    @classmethod
+    def restored(
+        cls,
+        name: str,
+        probabilities: Floats,
+        codes: Indices,
+        classifier: FittedClassifier | None = None,
+    ) -> SupervisedSource:
+        """Return a source with the probabilities that were computed before, without a predictor."""
+        source = cls.__new__(cls)
+        source.predictor = source.narrowed = None
+        source.name, source.codes, source.classifier = name, codes, classifier
+        source.n_classes = probabilities.shape[1]
+        source._hold(probabilities)
+        return source
 
     def relabelled(
         self, codes: Indices, n_classes: int, *, keep_choice: bool = False
@@ -254,128 +442,23 @@ class SupervisedSource(Source):
         """
         if n_classes == self.n_classes and np.array_equal(codes, self.codes):
             return self
-        assert self.name is not None
         predictor = self.narrowed if keep_choice else self.predictor
-        return SupervisedSource(predictor, self.name, codes, n_classes)
-
-    def rows(self, indices: Indices) -> Floats:
-        """Return ``M[indices, :]``."""
-        return self._distances.rows(indices)
-
-    def columns(self, indices: Indices) -> Floats:
-        """Return the same: the distance is symmetric."""
-        return self.rows(indices)
-
-    def block(self, i: Indices, j: Indices) -> Floats:
-        """Return ``M[np.ix_(i, j)]``."""
-        return self._distances.between(i, j)
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return ``M[i, j]`` elementwise."""
-        return hellinger(self.probabilities[i], self.probabilities[j])
-
-
-@states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n C)"))
-def hellinger(p: Floats, q: Floats) -> Floats:
-    """Return the Hellinger distances of the rows of `p` and `q`.
-
-    >>> hellinger(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [0.5, 0.5]]))
-    array([1., 0.])
-    """
-    difference = np.sqrt(p) - np.sqrt(q)
-    return np.asarray(np.sqrt((difference * difference).sum(axis=-1) / 2.0))
-
-
-class KernelLogisticRegression:
-    r"""Multinomial logistic regression in the feature space of a kernel.
-
-    .. math:: \min_W \; C \sum_i -\log p_{y_i}(x_i) + \tfrac12 \lVert W \rVert^2, \qquad
-              p_c(x) \propto e^{w_c \cdot \phi(x) + b_c}
-
-    The solution lies in the span of the L labelled rows, so with the L × L matrix of their kernel
-    values it costs the same however many columns the table has. With the linear kernel this is
-    :class:`~sklearn.linear_model.LogisticRegression`.
-
-    Parameters
-    ----------
-    kernel : {"linear", "rbf"}
-    C : float
-        Inverse strength of the penalty.
-    gamma : float, optional
-        Of ``exp(-gamma ||x - y||^2)``; default 1 / (d var(X)) over the rows of the fit.
-    """
-
-    def __init__(self, kernel: str = "linear", C: float = 1.0, gamma: float | None = None) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-
-    def fit(self, X: Any, y: Any) -> KernelLogisticRegression:
-        """Fit to the rows X (n, d) with classes y."""
-        self.rows_ = X
-        self.gamma_ = self._gamma(X)
-        return self.fit_gram(self.kernel_rows(X, X), y)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the class probabilities (n, C) of the rows X."""
-        return self.gram_probabilities(self.kernel_rows(X, self.rows_))
-
-    def predict(self, X: Any) -> AnyArray:
-        """Return the classes of the rows X."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-    def _gamma(self, X: Any) -> float:
-        if self.gamma is not None:
-            return self.gamma
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        spread = float(dense.var())
-        return 1.0 / (dense.shape[1] * spread) if spread > 0 else 1.0
-
-    def kernel_rows(self, X: Any, anchors: Any) -> Floats:
-        """Return the kernel values of the rows X with the rows `anchors`, (n, L)."""
-        product = X @ anchors.T
-        values = np.asarray(product.toarray() if hasattr(product, "toarray") else product)
-        if self.kernel == "linear":
-            return values.astype(np.float64, copy=False)
-        gamma = getattr(self, "gamma_", None) or self._gamma(anchors)
-        left, right = row_squares(X), row_squares(anchors)
-        return np.exp(-gamma * np.maximum(left[:, None] + right - 2.0 * values, 0.0))
-
-    def fit_gram(self, gram: Floats, y: Indices) -> KernelLogisticRegression:
-        """Fit to classes y, given the kernel values of the rows with each other, (L, L)."""
-        from sklearn.linear_model import LogisticRegression
-
-        values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
-        kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        self.basis_ = vectors[:, kept] / np.sqrt(values[kept])
-        model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(gram @ self.basis_, y)
-        self.classes_, self.model_ = model.classes_, model
-        return self
-
-    def gram_probabilities(self, gram: Floats) -> Floats:
-        """Return class probabilities, given the kernel values with the rows of the fit, (n, L)."""
-        return np.asarray(self.model_.predict_proba(gram @ self.basis_))
-
-
-def regularisation_path(
-    kernel: str = "linear", penalties: Sequence[float] = PENALTIES
-) -> list[KernelLogisticRegression]:
-    """Return logistic regressions to choose from, the strongest penalty first."""
-    return [KernelLogisticRegression(kernel, C) for C in penalties]
-
-
-def row_squares(X: Any) -> Floats:
-    """Return the squared length of each row."""
-    if isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", X, X), dtype=np.float64)
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        if predictor is None:
+            raise InputError(
+                f"source {self.name!r} was loaded with the probabilities of its fit, and cannot be "
+                "computed from other labels",
+                argument="sources",
+                remedy="make the stack again, and fit to it",
+            )
+        return SupervisedSource(predictor, str(self.name), codes, n_classes)
 
 
 def deal_folds(y: Indices, n_folds: int) -> Indices:
     """Return the fold of each labelled item: class by class, in a fixed random order.
+
+    There are at most as many folds as a class has labels on average, so that classes keep their
+    shares when a fold is left out: where they do not, an item's class is the rarer one among those
+    that judge it, and a classifier that knows nothing else would say the contrary of its label.
 
     >>> deal_folds(np.array([0, 0, 1, 1]), 2)
     array([0, 1, 0, 1])
@@ -383,5 +466,5 @@ def deal_folds(y: Indices, n_folds: int) -> Indices:
     shuffled = np.random.default_rng(0).permutation(len(y))
     order = shuffled[np.argsort(y[shuffled], kind="stable")]
     folds = np.empty(len(y), dtype=np.int64)
-    folds[order] = np.arange(len(y)) % min(n_folds, len(y))
+    folds[order] = np.arange(len(y)) % min(n_folds, max(2, len(y) // len(np.unique(y))))
     return folds

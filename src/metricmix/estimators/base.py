@@ -64,7 +64,7 @@ __all__ = [
 RHO = {"class-means": 1e-5, "label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = tuple(RHO)
-MOVED_AT_MOST = 0.02
+MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
 ROOTS = 32
 """Items from which that share is measured."""
@@ -83,9 +83,9 @@ DOCUMENTATION = {
         What X is. ``"precomputed"``: a stack, an (n, n, R) array, or one square matrix. A list of
         specifications: X is a feature table, and each makes a dissimilarity of it: the name of a
         distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a recipe such as
-        ``knn_path_length(k=10)`` (see :mod:`metricmix.dissimilarity`); or a dict of such, with
-        names. A stack: X holds ids of its items (their numbers, if it has none), and all its items
-        take part in paths.
+        ``knn_path_length(k=10)`` or ``supervised(LogisticRegression())`` (see
+        :mod:`metricmix.dissimilarity`); or a dict of such, with names. A stack: X holds ids of its
+        items (their numbers, if it has none), and all its items take part in paths.
     objective : {"class-means", "neighbourhood", "label-contrast"}, Objective, callable or None
         What to minimise; see :mod:`metricmix.objectives`. An objective of your own is used as it
         is (y may then be None); a function is called with the class numbers of all items. None:
@@ -103,7 +103,7 @@ DOCUMENTATION = {
     projection : {"auto", True, False}
         Whether weights are learned on the metric itself, through shortest paths, or on edge
         lengths, which needs the pairs of labelled items only. The metric is projected either way.
-        "auto": on edge lengths, unless the projection then moves more than 2 % of the distances.
+        "auto": on edge lengths, unless the projection then moves more than 10 % of the distances.
         False warns in that case.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
@@ -259,6 +259,7 @@ class MixtureEstimator(BaseEstimator):
             recipes = FeatureInput.recipes_of(self.sources)
             table = self._check_table(X, recipes, ensure_min_samples=2)
             opened = FeatureInput(self.sources, table, scaling, table_items(X))
+            opened.check_labels(y)
         elif kind is IdInput:
             opened = IdInput(self.sources, X, scaling)
         else:

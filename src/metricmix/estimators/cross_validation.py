@@ -238,7 +238,7 @@ def fold_scores(
             trial = search._classifier(**setting)
             try:
                 objective = make_objective(trial, codes, search.classes_)
-                result = trial._solve(objective, stack, refit=True, **options)
+                result, _ = trial._solve_as_used(objective, stack, refit=True, **options)
             except InputError as error:
                 raise InputError(
                     "one of the training sets will not do", argument="cv", remedy=error

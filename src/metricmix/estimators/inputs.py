@@ -32,6 +32,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
+from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
@@ -249,16 +250,16 @@ class FeatureInput(Input):
         self.X, self.n_features = X, X.shape[1]
         self.applied: list[AppliedRecipe] = [recipe.apply(X) for recipe in self.recipes]
         if stack is None:
-            matrices = [applied.matrix for applied in self.applied]
+            matrices = [applied.source for applied in self.applied]
             names = list(sources) if isinstance(sources, Mapping) else None
             stack = DissimilarityStack(matrices, names, items=items, scaling=scaling)
         self.stack = stack
         self.samples = np.arange(stack.n_items)
-        if stack.block is not None:  # new rows need these matrices too: one copy is enough
-            for r, applied in enumerate(self.applied):
-                if isinstance(applied, AppliedKnnPathLength):
-                    layer, unreachable = stack.block[r], stack.n_unreachable[r]
-                    vars(applied)["matrix"] = as_dissimilarity(layer, applied.name, unreachable)
+        for r, (applied, source) in enumerate(zip(self.applied, stack._sources, strict=True)):
+            if isinstance(applied, AppliedKnnPathLength) and isinstance(source, DenseSource):
+                # New rows need this matrix too: one copy is enough.
+                layer, unreachable = source.matrix, stack.n_unreachable[r]
+                vars(applied)["matrix"] = as_dissimilarity(layer, applied.name, unreachable)
 
     @staticmethod
     def recipes_of(sources: Any) -> list[Recipe]:
@@ -266,13 +267,27 @@ class FeatureInput(Input):
         specs = sources.items() if isinstance(sources, Mapping) else enumerate(sources)
         return [as_recipe(spec, name=f"sources[{key!r}]") for key, spec in specs]
 
+    def check_labels(self, y: Any) -> None:
+        """Raise if there are no labels, and some sources are computed from them."""
+        if y is None and self.stack.supervised:
+            raise InputError(
+                f"source {self.stack.supervised[0]!r} is a classifier, to be fitted to labels, but "
+                "y is None",
+                argument="y",
+                remedy="pass y, with -1 for unlabelled items",
+            )
+
     def rows(self, X: Any) -> Iterator[AnyArray]:
         """Yield the dissimilarities of new feature rows to those of the fit."""
         for part in self.slices(X.shape[0]):
-            yield np.stack([applied.cross(X[part]) for applied in self.applied], axis=-1)
+            pairs = zip(self.applied, self.stack._sources, strict=True)
+            yield np.stack([one.cross_to(source, X[part]) for one, source in pairs], axis=-1)
 
     def augmented(self, X: Any) -> Iterator[DissimilarityStack]:
-        """Yield, for each new row, the stack of all sources recomputed with that row added."""
+        """Yield, for each new row, the stack of all sources recomputed with that row added.
+
+        It has no label, so the classifiers of supervised sources stay as they are.
+        """
         for k in range(X.shape[0]):
             if isinstance(self.X, np.ndarray):
                 table = np.vstack([self.X, X[k : k + 1]])
@@ -280,7 +295,8 @@ class FeatureInput(Input):
                 from scipy.sparse import vstack
 
                 table = vstack([self.X, X[k : k + 1]], format="csr")
-            matrices = [recipe.apply(table).matrix for recipe in self.recipes]
+            pairs = zip(self.applied, self.stack._sources, strict=True)
+            matrices = [one.extended(source, table) for one, source in pairs]
             yield DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
 
 

@@ -1,7 +1,8 @@
 """Fitted estimators in files, without pickles: :func:`save` and :func:`load`.
 
 :mod:`~metricmix.estimators.model_container` describes the file: JSON, and arrays of numbers. This
-module says how values become JSON. None, booleans, integers, finite numbers, text and lists are
+module says how values become JSON, :mod:`~metricmix.estimators.classifier_files` which classifiers
+are stored and how. None, booleans, integers, finite numbers, text and lists are
 stored as they are; everything else is a dictionary with one entry, whose key says what it is:
 ``{"tuple": [1, 2]}``, ``{"float": "inf"}``, ``{"dict": [["a", 1]]}``, ``{"scalar": ["<f4", 0.5]}``,
 ``{"KNearest": {"n_neighbors": 5, "weights": "uniform"}}``. An estimator is
@@ -41,12 +42,28 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.matrix import ItemIds
+from metricmix.dissimilarity.hellinger import ProbabilitySource
+from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.supervised import FittedClassifier, SupervisedSource
+from metricmix.dissimilarity.supervised_recipes import AppliedSupervised, SupervisedRecipe
 from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.estimators.classifier_files import (
+    ARRAYS,
+    STORED,
+    Storage,
+    as_probabilities,
+    check_supervised,
+    decode_source,
+    join_classifier,
+    restored_classifier,
+    same_sources,
+    scales_of,
+    storage_of,
+)
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
 from metricmix.estimators.metric_mixture import MetricMixture
@@ -86,14 +103,16 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     Raises
     ------
     ModelFileError
-        If a parameter cannot be stored, such as a random generator, a lambda or a callback. An
+        If a parameter cannot be stored, such as a random generator, a lambda or a callback, or the
+        classifier of a supervised source of a feature table is none of those that can be. An
         `objective` of your own, which predictions do not need, is replaced by its name: the loaded
         estimator does all but fit again.
 
     Notes
     -----
     Matrices are written by rows; no copy of them is made. Sources that are computed on demand are
-    stored as what they compute, block of rows by block of rows.
+    stored as what they compute, block of rows by block of rows; supervised ones as the class
+    probabilities of the items, always, and of a feature table with the fitted classifier.
 
     Examples
     --------
@@ -223,6 +242,8 @@ OBJECTS = (
     MetricViolations,
     LabelledKFold,
     NotStored,
+    SourceFacts,
+    FittedClassifier,
 )
 PARTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
@@ -235,9 +256,19 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "n_unreachable": tuple[int, ...],
         "scaling": str,
         "scales": Floats,
+        "facts": tuple[SourceFacts | None, ...],
+        "by_probabilities": dict,
         "block": Matrix | list[Matrix] | None,
         "fingerprint": dict | None,
     },
+    ProbabilitySource: {"name": str, "probabilities": Floats},
+    SupervisedSource: {
+        "name": str,
+        "probabilities": Floats,
+        "codes": Indices,
+        "classifier": FittedClassifier | None,
+    },
+    SupervisedRecipe: {"classifier": Any, "n_folds": int, "probabilities": Floats | None},
     sparse.csr_array: SPARSE,
     sparse.csr_matrix: SPARSE,
     **{kind: arguments(kind) for kind in (*OBJECTS, *RULES.values(), *METHODS.values())},
@@ -245,7 +276,8 @@ PARTS: dict[type[Any], dict[str, Any]] = {
 PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
 """What is stored of other objects; all but the first six are made of these by the constructor."""
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
-MEMBERS = ("X", "_codes", "_labels", "block", "samples", *REPAIR, *SPARSE)
+HELD = ("codes", "probabilities", *ARRAYS)
+MEMBERS = ("X", "_codes", "_labels", "block", "samples", *REPAIR, *SPARSE, *HELD)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -283,7 +315,6 @@ ROWS = 256
 """Rows asked of a source at a time."""
 HASHED = 1 << 27
 """Entries of a stack up to which all of them count in its fingerprint; else evenly spaced rows."""
-SUPERVISED = "source {!r} is computed from labels, and such models cannot be saved yet"
 CHANGED = "{}: expected the parameters of the fit, found others; fit again to save"
 
 
@@ -324,6 +355,8 @@ class Writer:
         if isinstance(value, list):
             return [self.encode(part, f"{name}[{k}]") for k, part in enumerate(value)]
         if isinstance(value, np.ndarray | PendingArray) and name.partition("[")[0] in MEMBERS:
+            if self.arrays.get(name, value) is not value:
+                name = f"{name}[{len(self.arrays)}]"
             self.arrays[name] = value
             return {"member": name}
         if isinstance(value, tuple):
@@ -334,13 +367,24 @@ class Writer:
         if isinstance(value, np.ndarray):
             values = [self.encode(part, name) for part in value.ravel().tolist()]
             return {"array": [dtype_code(value, name), list(value.shape), values]}
-        if isinstance(value, Recipe) or (callable(value) and name.startswith("sources")):
+        if kind.__name__ in STORED and kind is storage_of(kind.__name__).kind:
+            return {kind.__name__: self.encode_classifier(value, storage_of(kind.__name__))}
+        plain = isinstance(value, Recipe) and kind not in PARTS
+        if plain or (callable(value) and name.startswith("sources")):
             key = "recipe" if isinstance(value, Recipe) else "function"
             return {key: self.encode(as_recipe(value).to_dict(), name)}
         if kind in FITTED:
             return {kind.__name__: self.encode_estimator(value)}
         if kind is DissimilarityStack:
             return {kind.__name__: self.encode_parts(value, **self.matrices(value))}
+        if kind is SupervisedRecipe:
+            held = self.encode(value.probabilities, "probabilities")
+            classifier = self.encode(value.classifier, name)
+            recipe = {"classifier": classifier, "n_folds": value.n_folds, "probabilities": held}
+            return {kind.__name__: recipe}
+        others = f"without pickle; of scikit-learn these can: {', '.join(STORED)}"
+        known = kind in PARTS or not hasattr(value, "get_params")
+        require(known, f"{name}: {kind.__name__} cannot be stored {others}")
         expected = "expected numbers, text, None, or lists, dictionaries and arrays of these"
         found = f"got {kind.__name__}, which cannot be stored"
         require(kind in PARTS, f"{name}: {expected}, {found}")
@@ -350,6 +394,16 @@ class Writer:
         """Return the attributes of an object that its table names; `others` go before them."""
         parts = {name: getattr(value, name, None) for name in TABLES[type(value)]} | others
         return {name: self.encode(part, name) for name, part in parts.items()}
+
+    def encode_classifier(self, classifier: Any, storage: Storage) -> dict[str, Any]:
+        """Return the parameters of a classifier, and what its fit left, if it was fitted."""
+        given = classifier.get_params(deep=False)
+        label = type(classifier).__name__
+        parameters = {name: self.encode(value, f"{label}.{name}") for name, value in given.items()}
+        state = storage.state(classifier) if hasattr(classifier, storage.fitted) else None
+        if state is not None:
+            state = {name: self.encode(value, name) for name, value in state.items()}
+        return {"parameters": parameters, "fitted": state}
 
     def encode_estimator(self, estimator: Any) -> dict[str, Any]:
         """Return the parameters of an estimator, and what its fit left."""
@@ -362,12 +416,14 @@ class Writer:
         parameters = {}
         for name, value in estimator.get_params(deep=False).items():
             if name == "sources" and isinstance(value, DissimilarityStack):
-                value = {"scaling": value.scaling, "scales": value.scales.tolist()}
+                value = {"scaling": value.scaling, "scales": scales_of(value, estimator.stack_)}
             if name == "objective" and not (value is None or isinstance(value, str | NotStored)):
                 value = NotStored(str(getattr(value, "__name__", type(value).__name__)))
             try:
                 parameters[name] = self.encode(value, name)
             except ModelFileError as error:
+                if name == "sources":
+                    raise
                 remedy = f"predictions do not need it, set_params({name}=None) before saving"
                 raise ModelFileError(f"{error}; {remedy}") from None
         if isinstance(estimator, MetricMixtureClassifier):
@@ -380,17 +436,25 @@ class Writer:
         """Return the ids of a stack, and its matrices or a fingerprint of them.
 
         A stack in memory becomes one array (R, n, n). Of others each source becomes a matrix of its
-        own, written by rows: a computed source is stored as what it computes.
+        own, written by rows: a computed source is stored as what it computes, one that compares
+        class probabilities as these.
         """
         items, block = stack.items if stack.has_items else None, stack.block
+        parts = [as_probabilities(source) for source in stack._sources]
+        held = {
+            name: part for name, part in zip(stack.names, parts, strict=True) if part is not None
+        }
+        common = {"items": items, "by_probabilities": held}
         if not self.keep:
-            return {"items": items, "block": None, "fingerprint": fingerprint(stack)}
+            return {**common, "block": None, "fingerprint": fingerprint(stack)}
         if block is not None:
             expected = "stack: expected float32 or float64 sources to store"
             require(conforms(block, Matrix), f"{expected}, got {block.dtype}")
-            return {"items": items, "block": block}
+            return {**common, "block": block}
         every = np.arange(len(stack))
-        return {"items": items, "block": [source_rows(part, every) for part in stack._sources]}
+        named = zip(stack.names, stack._sources, strict=True)
+        rows = [source_rows(source, every) for name, source in named if name not in held]
+        return {**common, "block": rows}
 
 
 def dtype_code(value: Any, name: str) -> str:
@@ -404,12 +468,10 @@ def dtype_code(value: Any, name: str) -> str:
 
 def check_unchanged(estimator: Any) -> None:
     """Raise if `sources` or `rule` are not those of the fit, or cannot be found again by name."""
-    supervised = estimator.stack_.supervised
-    require(not supervised, SUPERVISED.format(*supervised[:1] or [""]))
     opened, sources = estimator._input, estimator.sources
     changed = input_kind(sources) is not type(opened)
     if isinstance(opened, IdInput):
-        changed = changed or sources._sources is not opened.stack._sources
+        changed = changed or not same_sources(sources._sources, opened.stack._sources)
     elif isinstance(opened, FeatureInput):
         changed = changed or opened.recipes != FeatureInput.recipes_of(sources)
         functions: dict[str, Any] = {}
@@ -431,11 +493,16 @@ def source_rows(source: Source, rows: AnyArray) -> PendingArray:
 
 
 def fingerprint(stack: DissimilarityStack) -> dict[str, Any]:
-    """Return the names of the sources of a stack with checksums, and what these cover."""
+    """Return the names of the sources of a stack with checksums, and what these cover.
+
+    Sources that compare class probabilities are left out: these are stored.
+    """
     n = stack.n_items
     chosen = np.linspace(0, n - 1, min(n, max(1, HASHED // (n * stack.n_sources)))).astype(np.int64)
     sums = []
     for name, source in zip(stack.names, stack._sources, strict=True):
+        if as_probabilities(source) is not None:
+            continue
         dtype, _, chunks = source_rows(source, chosen)
         digest = hashlib.sha256(dtype.str.encode())
         for rows in chunks:
@@ -484,6 +551,8 @@ class Reader:
             return stored
         try:
             ((key, given),) = stored.items()
+            if key in STORED:
+                return self.decode_classifier(storage_of(key), **given)
             return self.read_as[key](given)
         except MetricMixError:
             raise
@@ -517,7 +586,15 @@ class Reader:
             return table
         if kind is DissimilarityStack:
             return self.decode_stack(**parts)
+        if kind in (ProbabilitySource, SupervisedSource):
+            return decode_source(kind, **parts)
         return self.decode_input(**parts) if kind in (PrecomputedInput, IdInput) else kind(**parts)
+
+    def decode_classifier(self, storage: Storage, parameters: Any, fitted: Any) -> Any:
+        """Return a classifier from its parameters and what its fit left."""
+        state = None if fitted is None else self.read(fitted, storage.table)
+        given = {name: self.decode(value) for name, value in parameters.items()}
+        return restored_classifier(storage, given, state)
 
     def read(self, stored: Any, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entries of a dictionary, if they are those of a table and of its types."""
@@ -585,11 +662,14 @@ class Reader:
             sound = sound and np.array_equal(found, np.arange(len(classes)))
             sound = sound and np.array_equal(np.unique(classes), classes)
             require(sound, "expected 'classes_' to be different values in a row, each of an item")
+            check_supervised(opened.stack, codes)
             given = codes[opened.samples]
         if isinstance(estimator, MetricMixtureClassifier):
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
             last, selection = values["_labels"], values["selection_"]
             check_selection(selection, opened.stack.names)
+            same = estimator.rule == "auto" or as_rule(estimator.rule) == selection.best.rule
+            require(same, "expected 'rule' to be that of the fit")
             sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
             require(sound, "expected a label for every item, its own if it has one")
             loaded = {
@@ -655,11 +735,14 @@ class Reader:
         require(fits, f"expected 'X' to be a table of {len(stack)} rows")
         opened = FeatureInput(self.specs, X, stack=stack)
         first = stack.raw_rows(np.array([0]))[:, 0]
-        for name, applied, expected in zip(stack.names, opened.applied, first, strict=True):
+        parts = zip(stack.names, opened.applied, stack._sources, first, strict=True)
+        for name, applied, source, expected in parts:
             if isinstance(applied, AppliedKnnPathLength):
                 applied._distance.cross(X[:1])
                 continue
-            row = applied.cross(X[:1])[0]
+            if isinstance(applied, AppliedSupervised):
+                join_classifier(applied, source)
+            row = applied.cross_to(source, X[:1])[0]
             same = np.abs(row - expected).max() <= CLOSE * max(row.max(), expected.max())
             problem = f"its table and recipes do not give the source {name!r}"
             require(same, f"{problem}; pass the functions of the fit, functions={{name: function}}")
@@ -669,19 +752,31 @@ class Reader:
         self, names: Any, directed: bool, block: Any, fingerprint: Any, **others: Any
     ) -> DissimilarityStack:
         """Return a stack; where its matrices were left out, the caller has given them."""
+        held, known = others["by_probabilities"], others["facts"]
+        sound = conforms(list(held.values()), list[ProbabilitySource]) and {*held} <= {*names}
+        require(sound, "expected class probabilities of some of the sources")
+        plain = [name for name in names if name not in held]
         if block is None:
-            stack = self.check_sources(list(names), directed, fingerprint)
+            stack = self.check_sources(plain, directed, fingerprint)
         else:
             unused = self.sources is None
             require(unused, "sources: expected None, since the file has its own matrices")
-            n = block[0].shape[-1]
-            square = n > 1 and {matrix.shape for matrix in block} == {(n, n)}
-            require(square, "expected square matrices")
+            n = block[0].shape[-1] if plain else len(next(iter(held.values())).probabilities)
+            square = n > 1 and {matrix.shape for matrix in block} <= {(n, n)}
+            require(square and len(block) == len(plain), "expected square matrices")
             mapped = partial(DissimilarityStack, validate=False)  # not copied into a block
             make = mapped if isinstance(block, list) else DissimilarityStack.from_block
-            stack = make(block, names, directed)
-            for name, matrix in zip(names, block, strict=True) if self.file.verify else ():
+            stack = make(block, plain, directed) if plain else None
+            for name, matrix in zip(plain, block, strict=True) if self.file.verify else ():
                 check_square(matrix, name=f"source {name!r}", directed=directed)
+        if held or stack is None:
+            found = {} if stack is None else dict(zip(stack.names, stack._sources, strict=True))
+            parts = [held[name] if name in held else found[name] for name in names]
+            stack = DissimilarityStack(parts, names, directed, validate=False)
+        laws = ("metric", "pseudo-metric", "no")
+        sound = len(known) == len(names) and all(f is None or f.metric in laws for f in known)
+        require(sound, "expected what is known of each source")
+        stack._facts = known
         n, ids, unreachable = len(stack), others["items"], others["n_unreachable"]
         sound = len(unreachable) == len(names) and all(0 <= count <= n * n for count in unreachable)
         require(sound, "expected a number of unreachable pairs for every source")
@@ -693,10 +788,12 @@ class Reader:
 
     def check_sources(
         self, names: list[str], directed: bool, expected: dict[str, Any]
-    ) -> DissimilarityStack:
+    ) -> DissimilarityStack | None:
         """Return the stack that the caller gave, if it has the fingerprint that was stored."""
         stack = self.sources
         missing = f"was saved without its matrices, {names}; pass them, load(path, sources=...)"
+        if not names:
+            return None
         require(stack is not None, missing)
         if not isinstance(stack, DissimilarityStack):
             stack = DissimilarityStack(stack, names, directed)

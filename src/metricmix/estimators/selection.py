@@ -243,7 +243,7 @@ def select(
         return Selection((first,), unknown, unknown, unknown, unknown, 0, reason)
     if len(labelled) > LABELS_AT_MOST:
         labelled = some_of_each_class(labelled, codes[labelled], LABELS_AT_MOST)
-    trials = Trials(model, stack, codes, labelled, n_classes)
+    trials = CandidateTrials(model, stack, codes, labelled, n_classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself will say so
         compared, p = trials.run(candidates)
@@ -272,7 +272,7 @@ def select(
     )
 
 
-class Trials:
+class CandidateTrials:
     """The candidates on each fold of the labelled items.
 
     Attributes

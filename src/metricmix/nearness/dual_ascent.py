@@ -25,7 +25,7 @@ from metricmix.nearness.problem import (
     WarmStart,
     closure_of,
 )
-from metricmix.nearness.triangle_oracle import Selection, find_violated
+from metricmix.nearness.triangle_oracle import SelectedTriangles, find_violated
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats, Indices, Ints
 
@@ -293,7 +293,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
             x,
             self.problem.n,
             self.pool,
-            Selection(small, share, most, VIOLATION_ROUNDING),
+            SelectedTriangles(small, share, most, VIOLATION_ROUNDING),
             self.loss.objective_of_rows,
         )
         state.violated, state.violated_pairs, state.worst, state.repaired_value = found

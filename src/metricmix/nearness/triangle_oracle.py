@@ -24,7 +24,7 @@ from metricmix.paths.dijkstra import CHUNK
 from metricmix.typing import Floats, Indices
 
 __all__ = [
-    "Selection",
+    "SelectedTriangles",
     "ViolatedTriangles",
     "count_violated",
     "find_violated",
@@ -45,7 +45,7 @@ class ViolatedTriangles(NamedTuple):
     value: float
 
 
-class Selection(NamedTuple):
+class SelectedTriangles(NamedTuple):
     """Which violated triangles to return.
 
     Pairs count that are violated by more than `tolerance`, and by more than the share `rounding` of
@@ -63,7 +63,7 @@ def find_violated(
     x: Floats,
     n: int,
     pool: ThreadPool,
-    selection: Selection,
+    selection: SelectedTriangles,
     objective: Callable[[Floats, int], float],
 ) -> ViolatedTriangles:
     """Return violated triangles of x.
@@ -73,7 +73,7 @@ def find_violated(
     x : (pairs,) array
     n : int
     pool : ThreadPool
-    selection : Selection
+    selection : SelectedTriangles
     objective : callable
         Maps rows low, low + 1, ... of a matrix, and low, to their part of the objective.
     """
@@ -107,7 +107,7 @@ def find_violated(
 
 @kernel
 def count_violated(
-    matrix: Floats, shortest: Floats, low: int, selection: Selection
+    matrix: Floats, shortest: Floats, low: int, selection: SelectedTriangles
 ) -> tuple[int, float]:
     """Return how many pairs (i, j < i) exceed their shortest detour, and by how much at most.
 
@@ -129,7 +129,7 @@ def select_violated(
     matrix: Floats,
     shortest: Floats,
     low: int,
-    selection: Selection,
+    selection: SelectedTriangles,
     size: int,
     blocks: int,
     keys: Indices,

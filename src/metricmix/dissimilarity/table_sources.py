@@ -1,0 +1,278 @@
+r"""The default sources of a plain table: numbers, categories, texts, or images as rows of pixels.
+
+What the columns are taken for is said in :mod:`metricmix.dissimilarity.encoded_table`. Numbers are
+centred at their median, divided by their spread, and cut off at 3, so that one far value stretches
+nothing.
+
+====================  ============================================================================
+``columns``           Euclidean distance of all columns together: scaled numbers, one 0/1 column per
+                      category, topics
+``numbers``           of the scaled numbers alone, where there are other columns
+``raw``               of the numbers as they are, but for far values; where columns are of similar
+                      size (none a hundred times larger than the median one), as pixels are
+``direction``         there, too: angle between rows of numbers, scaled if some are negative
+``categories``        share of the categories that differ
+``texts``             angle between the tf-idf of texts; ``counts`` for a table of counts
+``topics``            angle between texts (or counts) by their 100 leading singular vectors
+``near_...``          :math:`-\log(P_{0.1}(K) + 10^{-6})`, K joining each item to its 10 nearest:
+                      how well chains of near items lead from one to the other
+====================  ============================================================================
+
+With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`):
+
+====================  ============================================================================
+``learned_...``       logistic regressions on these tables; ``learned_smoothed`` on directions
+                      averaged over near items
+``kernel_...``        logistic regressions in the feature space of a Gaussian kernel
+``forest_columns``    a random forest on all columns, which finds interactions
+``spread_...``        labels spread over the graphs of near items
+====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
+from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
+from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.matrix import facts
+from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
+from metricmix.dissimilarity.supervised import (
+    CrossFittedClassifier,
+    LabelPropagation,
+    Predictor,
+    regularisation_path,
+)
+from metricmix.exceptions import InputError
+from metricmix.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = [
+    "OutOfBagForest",
+    "joint_columns",
+    "neighbour_graph",
+    "scaled_columns",
+    "table_source",
+    "table_sources",
+    "unit_mean_square",
+    "unit_rows",
+    "without_far_values",
+]
+
+RESTART, PRECISION = 0.2, 1e-4
+"""Of PageRank smoothing, and to which it is computed."""
+CUT, FAR = 3.0, 13.5
+"""Spreads at which scaled columns are cut off, and others (ten times the quartiles' distance)."""
+MOST_CATEGORIES = 50
+NEIGHBOURS = 10
+"""Nearest items that a table is made a graph by."""
+TREES, FOREST_TOPICS = 100, 10
+"""Of the forest: among many topics its trees would hardly see other columns."""
+WORDS = ("texts", "counts")
+SINGLE_FROM = 1 << 22
+"""Numbers from which on tables are kept in single precision."""
+
+
+def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predictor]]:
+    """Return the sources of a plain table, and the predictors of the supervised ones."""
+    views = views_of(table)
+    sources: dict[str, Any] = {
+        name: table_source(Z, metric, name) for name, (Z, metric) in views.items()
+    }
+    graphs = {
+        name: normalised(neighbour_graph(views[name][0], NEIGHBOURS))
+        for name in ("columns", "direction", "topics")
+        if name in views
+    }
+    for name, B in graphs.items():
+        rank, title, known = LogPageRank(B), f"near_{name}", facts("log_pagerank")
+        sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
+    linear = {name: views[name][0] for name in ("columns", "raw", *WORDS) if name in views}
+    if "direction" in views:
+        Z = views["direction"][0]
+        linear["smoothed"] = unit_rows(
+            pagerank_smoothed(graphs["direction"], Z, RESTART, PRECISION)
+        )
+    predictors: dict[str, Predictor] = {
+        f"learned_{name}": CrossFittedClassifier(Z) for name, Z in linear.items()
+    }
+    for name in ("columns", "direction") if "columns" in views else ("topics",):
+        if name in views:
+            Z, path = views[name][0], regularisation_path("rbf")
+            predictors[f"kernel_{name}"] = CrossFittedClassifier(Z, path)
+    if "columns" in views:
+        predictors["forest_columns"] = OutOfBagForest(joint_columns(table, FOREST_TOPICS))
+    predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
+    return sources, predictors
+
+
+def views_of(table: EncodedTable) -> dict[str, tuple[Any, str]]:
+    """Return the tables that distances are computed from, and the metric of each."""
+    if table.is_constant:
+        raise InputError(
+            argument="X", expected="a column with at least two different values, found none"
+        )
+    views: dict[str, tuple[Any, str]] = {}
+    numbers = table.numbers[:, (table.numbers != table.numbers[:1]).any(axis=0)]
+    if numbers.shape[1] + table.missing.shape[1] + table.categories.shape[1]:
+        views["columns"] = unit_mean_square(joint_columns(table)), "euclidean"
+    if numbers.shape[1]:
+        scaled, kept = scaled_columns(numbers), without_far_values(numbers)
+        if table.n_kinds > 1:
+            views["numbers"] = scaled, "euclidean"
+        if numbers.shape[1] > 1 and sizes_are_similar(kept):
+            views["raw"] = unit_mean_square(kept - kept.mean(axis=0)), "euclidean"
+            views["direction"] = unit_rows(kept if kept.min() >= 0 else scaled), "angular"
+    if table.categories.shape[1]:
+        views["categories"] = table.categories.astype(np.float64), "hamming"
+    if table.texts is not None:
+        views["counts" if table.of_counts else "texts"] = table.texts, "angular"
+        views["topics"] = unit_rows(table.topics), "angular"
+    if table.numbers.size > SINGLE_FROM:
+        views = {name: (Z.astype(np.float32), metric) for name, (Z, metric) in views.items()}
+    return views
+
+
+class OutOfBagForest(Predictor):
+    """A random forest, in which labelled items are judged by the trees not grown on them.
+
+    These are cross-fitted probabilities without folds: one forest instead of eleven. An item that
+    all trees have seen, or whose class has no other label, gets equal probabilities.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    """
+
+    def __init__(self, X: Floats) -> None:
+        self.X, self.n = X, len(X)
+
+    def probabilities(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> Floats:
+        """Return the probabilities (n, C) of all items."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        labelled = np.flatnonzero(codes >= 0)
+        y = codes[labelled]
+        weights = None if item_weights is None else item_weights[labelled]
+        # Without an item its class is smaller, and would seem less likely for it.
+        forest = RandomForestClassifier(
+            TREES, oob_score=True, class_weight="balanced_subsample", random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # items that all trees have seen
+            forest.fit(self.X[labelled], y, weights)
+        known = forest.classes_
+        p = np.zeros((self.n, n_classes))
+        p[:, known] = forest.predict_proba(self.X)
+        own = np.zeros((len(y), n_classes))
+        own[:, known] = np.nan_to_num(forest.oob_decision_function_.reshape(len(y), -1))
+        nothing_known = (own.sum(axis=1) == 0) | (np.bincount(y, minlength=n_classes)[y] == 1)
+        own[nothing_known] = 1.0 / n_classes
+        p[labelled] = own
+        return p
+
+
+def joint_columns(table: EncodedTable, n_topics: int | None = None) -> Floats:
+    """Return all columns beside each other, on one scale; of the topics the first, if stated.
+
+    The expected squared distance of two rows is about 2 in every column of numbers, at most 2 in
+    every column of categories; texts count as much as all other columns together.
+    """
+    parts = [scaled_columns(table.numbers), table.missing]
+    if table.categories.shape[1]:
+        from sklearn.preprocessing import OneHotEncoder
+
+        encoder = OneHotEncoder(max_categories=MOST_CATEGORIES, sparse_output=False)
+        parts.append(encoder.fit_transform(table.categories))
+    if table.texts is not None:
+        n_columns = table.numbers.shape[1] + table.categories.shape[1]
+        parts.append(np.sqrt(max(1, n_columns)) * table.topics[:, :n_topics])
+    return np.hstack(parts)
+
+
+def centre_and_spread(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the median and spread of each column, and its spread without rare values.
+
+    The spread is the distance between quartiles, as a multiple of that of the normal distribution;
+    where half of the values are equal, the standard deviation of what lies within three of them,
+    and where these are all equal, of all (the last result is then 0).
+    """
+    middle = np.median(X, axis=0)
+    low, high = np.percentile(X, [25, 75], axis=0)
+    spread = (high - low) / 1.349
+    common = spread.copy()
+    flat = np.flatnonzero(spread == 0)
+    if len(flat):
+        off = X[:, flat] - middle[flat]
+        off /= np.maximum(np.abs(off).max(axis=0), 1e-300)
+        size = np.maximum(np.abs(X[:, flat] - middle[flat]).max(axis=0), 0.0)
+        spread[flat] = off.std(axis=0)
+        for _ in range(3):  # a single far value must not set the spread of the others
+            rest = np.where(np.abs(off) > CUT * spread[flat], 0.0, off).std(axis=0)
+            spread[flat] = np.where(rest > 0, rest, spread[flat])
+        common[flat] = rest * size
+        spread[flat] *= size
+    return middle, spread, common
+
+
+def scaled_columns(X: Floats) -> Floats:
+    """Return the columns centred at their median and divided by their spread, cut off at 3."""
+    if not X.shape[1]:
+        return X
+    middle, spread, _ = centre_and_spread(X)
+    return np.asarray(np.clip((X - middle) / np.where(spread > 0, spread, 1.0), -CUT, CUT))
+
+
+def without_far_values(X: Floats) -> Floats:
+    """Return the columns with far values moved in: to ten times the distance between quartiles.
+
+    A column that is constant but for a few rows has no such distance: there a value is far if it
+    would be so in the widest of the other columns.
+    """
+    middle, spread, common = centre_and_spread(X)
+    widest = max(float(common.max(initial=0.0)), float(np.median(spread)))
+    limit = FAR * np.where(common > 0, common, widest)
+    return np.asarray(np.clip(X, middle - limit, middle + limit))
+
+
+def table_source(Z: Any, metric: str, name: str) -> FeatureSource:
+    """Return the distances between the rows of a table, in its own precision."""
+    return FeatureSource.of(FeatureRows(Z, metric, {}), name)
+
+
+def unit_mean_square(Z: Floats) -> Floats:
+    """Return a table divided by the root mean square length of its rows."""
+    largest = np.abs(Z).max(initial=0.0)
+    if not largest > 0:
+        return Z
+    Z = Z / largest  # squares of large numbers are infinite
+    return np.asarray(Z / np.sqrt(np.einsum("ij,ij->", Z, Z) / len(Z)))
+
+
+def unit_rows(Z: Floats) -> Floats:
+    """Return the rows at length 1 (or 0)."""
+    from sklearn.preprocessing import normalize
+
+    return np.asarray(normalize(Z))
+
+
+def neighbour_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
+    """Return the graph that joins each item to its k nearest in Euclidean distance."""
+    from scipy.sparse import csr_array
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(Z)
+    k = min(k, n - 1)
+    neighbours = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
+    joined = csr_array(
+        (np.ones(n * k), (np.repeat(np.arange(n), k), neighbours.ravel())), shape=(n, n)
+    )
+    return csr_array(joined.maximum(joined.T))
