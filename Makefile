@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+ACCURACY := .venv-accuracy
 SITE   := docs/_build/html
 DATA   ?= embedded
 MINUTES ?= 10
@@ -58,8 +59,13 @@ examples: $(STAMP) ## run all of examples/; writes docs/examples.md, docs/worked
 	$(BIN)/python examples/_page.py
 	$(BIN)/python examples/_worked.py
 
-accuracy: $(STAMP) ## citation networks in METRICMIX_DATA; writes docs/accuracy.md (an hour)
-	$(BIN)/python -m benchmarks.accuracy
+$(ACCURACY)/.installed: pyproject.toml benchmarks/accuracy/requirements.txt
+	test -x $(ACCURACY)/bin/python || $(PYTHON) -m venv $(ACCURACY)
+	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[plot,data]" -r benchmarks/accuracy/requirements.txt
+	@touch $@
+
+accuracy: $(ACCURACY)/.installed ## beside other methods, data in METRICMIX_DATA; writes docs/accuracy.md (hours, resumable)
+	nice -n 19 $(ACCURACY)/bin/python -m benchmarks.accuracy
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)
@@ -71,5 +77,5 @@ metrics: $(STAMP) ## sizes, helpers, importers and repeated names in src/; the f
 	$(BIN)/python tools/code_metrics.py
 
 clean:         ## remove the environment, the site and caches
-	rm -rf $(VENV) docs/_build docs/api/generated docs/worked/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCURACY) docs/_build docs/api/generated docs/worked/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
