@@ -1,4 +1,4 @@
-"""An experiment small enough to look through, and figures saved without painting."""
+"""An experiment small enough to look through, quick cells, and figures saved without painting."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from metricmix.atomic import replacing
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment, generator
+from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,23 @@ class Masked(Drawing):
         found = super().run(cell, data, seed)
         blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
         return CellResult({**found.values, "blocked": float(blocked)}, found.seconds)
+
+
+def draw_defaults(patch: pytest.MonkeyPatch) -> None:
+    """Draw the accuracies of the experiments with the library's defaults in place of classifying.
+
+    For tests of the runner, to which it does not matter what a cell does; test_library_defaults.py
+    and test_experiment.py run the cells themselves.
+    """
+
+    def run(self: Experiment, cell: Cell, data: Data, seed: int) -> CellResult:
+        rng = generator(seed, self.name, int(cell["D"]), int(cell["repetition"]))
+        methods = self.settings["methods"]
+        accuracy = dict(zip(methods, rng.random(len(methods)).tolist(), strict=True))
+        return CellResult({"accuracy": accuracy})
+
+    for kind in (FeatureSpaceDefaults, SemiSupervisedDefaults):
+        patch.setattr(kind, "run", run)
 
 
 def save_quickly(picture: Any, path: Path) -> list[Path]:

@@ -20,21 +20,30 @@ from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult, Experiment
 from metricmix.paper.experiment1_complexity import Complexity
 from metricmix.paper.experiment2_feature_space import FeatureSpace
-from metricmix.paper.library_defaults import FeatureSpaceDefaults
+from metricmix.paper.library_defaults import FeatureSpaceDefaults, SemiSupervisedDefaults
 from metricmix.paper.results import Results
 from metricmix.paper.runner import PARTS, plan, results_path, run_experiments
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.stochastic import Stochastic
-from paper.small import save_quickly
+from paper.small import draw_defaults, save_quickly
 from paper.test_experiment import without_warm_up
 
 REAL = os.environ.get("METRICMIX_DATA")
 RUN = FeatureSpace.run
+DEFAULTS_RUN = {kind: kind.run for kind in (FeatureSpaceDefaults, SemiSupervisedDefaults)}
 SMALL: dict[str, Any] = {"sizes": (12,), "repetitions": 2}
+
+
+BOTH = ("feature-space", "feature-space-defaults")
+"""What `reproduce("2")` runs: every count of cells is for both."""
 
 
 def values(out: Path, name: str = "feature-space") -> dict[str, Any]:
     return {str(r["cell"]): r["values"] for r in Results.read(results_path(out)).records(name)}
+
+
+def both_values(out: Path) -> dict[str, dict[str, Any]]:
+    return {name: values(out, name) for name in BOTH}
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -48,13 +57,14 @@ def kept_run(experiment: FeatureSpace, cell: tuple[Any, ...], data: Data, seed: 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each cell once in all tests, and paint nothing: cells are pure functions."""
+    """Run each cell of Experiment 2 once in all tests, and paint nothing: cells are pure."""
 
     def run(self: FeatureSpace, cell: Cell, data: Data, seed: int) -> CellResult:
         whole = replace(self, sizes=(), repetitions=0)  # which do not change a cell
         return deepcopy(kept_run(whole, tuple(cell.items()), data, seed))
 
     monkeypatch.setattr(FeatureSpace, "run", run)
+    draw_defaults(monkeypatch)
     monkeypatch.setattr(runner, "save_figure", save_quickly)
 
 
@@ -63,22 +73,25 @@ def one_cell(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of one cell; copy it before changing it."""
     out = tmp_path_factory.mktemp("one_cell")
     with pytest.MonkeyPatch.context() as patch:
+        draw_defaults(patch)
         patch.setattr(runner, "save_figure", save_quickly)
         reproduce("2", out, sizes=(12,), repetitions=1)
     return out
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Let Ctrl-C come when so many cells are finished."""
-    run, seen = FeatureSpace.run, []
+def interrupt_at(
+    monkeypatch: pytest.MonkeyPatch, count: int, kind: type[Experiment] = FeatureSpace
+) -> None:
+    """Let Ctrl-C come when so many cells of a kind are finished."""
+    run, seen = kind.run, []
 
-    def interrupted(self: FeatureSpace, cell: Cell, data: Data, seed: int) -> Any:
+    def interrupted(self: Any, cell: Cell, data: Data, seed: int) -> Any:
         if len(seen) == count:
             signal.raise_signal(signal.SIGINT)
         seen.append(cell)
         return run(self, cell, data, seed)
 
-    monkeypatch.setattr(FeatureSpace, "run", interrupted)
+    monkeypatch.setattr(kind, "run", interrupted)
 
 
 # -- running and going on ------------------------------------------------------------------------
@@ -101,8 +114,9 @@ def test_run_once_go_on_add_sizes_start_over(tmp_path: Path) -> None:
         assert heard[-1][0] == pytest.approx(heard[0][1])
         return outcome.n_cells
 
-    assert run() == 2
-    before, first = files(tmp_path), values(tmp_path)
+    assert run() == 2 * 2
+    before, first = files(tmp_path), both_values(tmp_path)
+    assert [len(found) for found in first.values()] == [2, 2]
     assert set(before) == {
         "reproduction.md",
         "reproduction.html",
@@ -111,14 +125,15 @@ def test_run_once_go_on_add_sizes_start_over(tmp_path: Path) -> None:
     }
     assert run() == 0
     assert files(tmp_path) == before
-    assert run(sizes=(12, 14)) == 2
+    assert run(sizes=(12, 14)) == 2 * 2
     assert all("D 14" in name for _, _, name in heard[1:])
     assert "D = 14" in (tmp_path / "reproduction.md").read_text()
-    assert run(repetitions=3) == 1
-    assert heard[1][2] == "feature-space D 12, repetition 2"
-    assert all(values(tmp_path)[key] == found for key, found in first.items())
-    assert run(fresh=True) == 2
-    assert values(tmp_path) == first
+    assert run(repetitions=3) == 2 * 1
+    assert [name for _, _, name in heard[1:]] == [f"{name} D 12, repetition 2" for name in BOTH]
+    for name in BOTH:
+        assert all(values(tmp_path, name)[key] == found for key, found in first[name].items())
+    assert run(fresh=True) == 2 * 2
+    assert both_values(tmp_path) == first
 
 
 def test_what_was_kept_is_not_computed_again_unless_asked(tmp_path: Path) -> None:
@@ -154,11 +169,17 @@ def test_another_seed_or_other_data_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("what", "name"), [("2", "feature-space"), ("3", "semi-supervised")])
-def test_a_small_run_on_real_data(what: str, name: str, tmp_path: Path) -> None:
+def test_a_small_run_on_real_data(
+    what: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not REAL or not (Path(REAL) / "mnist").is_dir():
         pytest.skip("METRICMIX_DATA has no mnist/")
+    for kind, run in DEFAULTS_RUN.items():
+        monkeypatch.setattr(kind, "run", run)
     reproduce(what, tmp_path, data="real", data_home=REAL, sizes=(12,), repetitions=1)
     assert values(tmp_path, name)
+    assert all("weights" in found for found in values(tmp_path, f"{name}-defaults").values())
+    assert values(tmp_path, f"{name}-defaults").keys() == values(tmp_path, name).keys()
     page = (tmp_path / "reproduction.md").read_text()
     assert "MNIST and Citeseer" in page
     assert "--data real" in page
@@ -218,7 +239,8 @@ def test_embedded_data_is_enough_for_the_plan() -> None:
 
 
 def test_a_size_given_twice_is_run_once(tmp_path: Path) -> None:
-    assert reproduce("2", tmp_path, sizes=(12, 12), repetitions=1).n_cells == 1
+    assert reproduce("2", tmp_path, sizes=(12, 12), repetitions=1).n_cells == 2 * 1
+    assert [len(found) for found in both_values(tmp_path).values()] == [1, 1]
 
 
 def test_a_fresh_start_that_cannot_be_made_leaves_the_results(tmp_path: Path) -> None:
@@ -232,17 +254,22 @@ def test_a_fresh_start_that_cannot_be_made_leaves_the_results(tmp_path: Path) ->
 # -- interrupted ---------------------------------------------------------------------------------
 
 
-def test_after_an_interruption_the_rest_is_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "finished"), [(FeatureSpace, [2, 0]), (FeatureSpaceDefaults, [3, 2])]
+)
+def test_after_an_interruption_the_rest_is_run(
+    kind: type[Experiment], finished: list[int], tmp_path: Path
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        interrupt_at(patch, 2)
+        interrupt_at(patch, 2, kind)
         with pytest.raises(KeyboardInterrupt):
             reproduce("2", tmp_path / "out", sizes=(12,), repetitions=3)
-    kept = values(tmp_path / "out")
-    assert len(kept) == 2
+    assert [len(kept) for kept in both_values(tmp_path / "out").values()] == finished
     assert set(files(tmp_path / "out")) == {"reproduction/results.json"}
-    assert reproduce("2", tmp_path / "out", sizes=(12,), repetitions=3).n_cells == 1
+    rest = reproduce("2", tmp_path / "out", sizes=(12,), repetitions=3)
+    assert rest.n_cells == 2 * 3 - sum(finished)
     reproduce("2", tmp_path / "whole", sizes=(12,), repetitions=3)
-    assert values(tmp_path / "out") == values(tmp_path / "whole")
+    assert both_values(tmp_path / "out") == both_values(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,11 @@ SMALL: dict[type[Experiment], dict[str, Any]] = {
     },
     FeatureSpace: {"repetitions": 20},
     SemiSupervised: {"repetitions": 15},
-    FeatureSpaceDefaults: {"repetitions": 3},
-    SemiSupervisedDefaults: {"repetitions": 2},
+    FeatureSpaceDefaults: {"sizes": (40, 90), "repetitions": 3},
+    SemiSupervisedDefaults: {"sizes": (20, 100), "repetitions": 2},
     StepCost: {"sizes": (250, 500, 1000, 2000)},
 }
-"""Smaller experiments for embedded data; all of them take about two minutes."""
+"""Smaller experiments for embedded data; all of them take a few minutes."""
 
 
 def plan(

@@ -21,6 +21,7 @@ from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult
 from metricmix.paper.experiment2_feature_space import FeatureSpace
 from metricmix.paper.results import Results
+from paper.small import draw_defaults
 
 
 def test_help_names_the_commands() -> None:
@@ -68,6 +69,13 @@ def test_without_click_one_sentence(missing: str) -> None:
 # -- reproduce -----------------------------------------------------------------------------------
 
 SMALL = ("reproduce", "2", "--sizes", "12", "--repetitions", "2", "-j", "1")
+"""Runs every cell twice: Experiment 2, and the same with the library's defaults."""
+DEFAULTS = "feature-space-defaults"
+
+
+@pytest.fixture(autouse=True)
+def _quick_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_defaults(monkeypatch)
 
 
 def reproduce(out: Path, *more: str, command: tuple[str, ...] = SMALL) -> Result:
@@ -114,7 +122,7 @@ def test_reproduce_writes_page_and_results(tmp_path: Path, monkeypatch: pytest.M
     done = reproduce(Path("out"))
     assert done.stderr == ""  # no progress bar in a pipe
     assert done.exit_code == 0
-    assert re.match(r"2 cells run in \d+ s, kept in out/reproduction/results\.json\n", done.stdout)
+    assert re.match(r"4 cells run in \d+ s, kept in out/reproduction/results\.json\n", done.stdout)
     assert "read out/reproduction.md or out/reproduction.html" in done.stdout
     assert set(files(tmp_path / "out")) == {
         "reproduction.md",
@@ -123,6 +131,7 @@ def test_reproduce_writes_page_and_results(tmp_path: Path, monkeypatch: pytest.M
         "reproduction/feature_space.png",
         "reproduction/feature_space.svg",
     }
+    assert len(values(tmp_path / "out")) == len(values(tmp_path / "out", DEFAULTS)) == 2
     assert "![" in (tmp_path / "out" / "reproduction.md").read_text()
     before = files(tmp_path / "out")
     again = reproduce(tmp_path / "out")
@@ -254,7 +263,7 @@ def test_reproduce_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr(os, "fsync", full)
         assert "No space left on device" in told(reproduce(tmp_path / "out"))
     assert files(tmp_path) == before
-    assert reproduce(tmp_path / "out").output.startswith("1 cells run")
+    assert reproduce(tmp_path / "out").output.startswith("2 cells run")
 
 
 def test_reproduce_with_damaged_results(tmp_path: Path) -> None:
@@ -294,10 +303,13 @@ def test_reproduce_goes_on_after_an_interruption(
     assert done.stderr == "interrupted; what is finished is kept, the same command goes on\n"
     kept = values(tmp_path / "out")
     assert len(kept) == 2
+    assert not values(tmp_path / "out", DEFAULTS)
     again = reproduce(tmp_path / "out", command=command)
-    assert again.output.startswith("2 cells run")
+    assert again.output.startswith("6 cells run")
     assert reproduce(tmp_path / "whole", command=command).exit_code == 0
-    assert values(tmp_path / "out") == values(tmp_path / "whole")
+    for name in ("feature-space", DEFAULTS):
+        assert len(values(tmp_path / "whole", name)) == 4
+        assert values(tmp_path / "out", name) == values(tmp_path / "whole", name)
     assert all(values(tmp_path / "whole")[key] == found for key, found in kept.items())
 
 
