@@ -305,6 +305,6 @@ Weights on the Planetoid split, or the first draw of images; sources with weight
   *APPNP*: 64 hidden units, ten steps, alpha 0.1, dropout 0.5, weight decay 5e-3, rate 0.01,
   patience 100. Both keep the epoch that is best on the validation items.
 
-All of them are written anew in `benchmarks/accuracy/peers`, from what is published of them. Every single result
-is in [accuracy.json](accuracy.json).
+All of them are written anew in `benchmarks/accuracy/peers`, from what is published of them. Every
+single result is in [accuracy.json](accuracy.json).
 """
