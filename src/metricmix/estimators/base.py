@@ -429,6 +429,8 @@ class MixtureLearner(MixtureEstimator):
         given = dict(self.solver_options or {})
         for name in ("callback", "checkpoint") if refit else ():
             given.pop(name, None)
+        if centre is not None:
+            given.pop("start", None)  # that of the user is for common weights
         options = {**defaults, **given, **options}
         method = self.method
         if isinstance(method, str):
