@@ -439,7 +439,7 @@ class MixtureLearner(MixtureEstimator):
         # and the last digits would depend on how many there are.
         projected = self.projection is True
         max_iter = self.max_iter
-        if max_iter is None and method.method == "full" and not projected:
+        if max_iter is None and isinstance(method, METHODS["full"]) and not projected:
             max_iter = STEPS_ON_LENGTHS
         with threadpool_limits(None if projected else 1, user_api="blas"):
             return minimize(
