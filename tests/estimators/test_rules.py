@@ -19,6 +19,7 @@ from metricmix.estimators import MetricMixture, MetricMixtureClassifier
 from metricmix.estimators.rules import (
     NEAREST_CLASSES,
     RULES,
+    ClassMean,
     KNearest,
     Logistic,
     Rule,
@@ -396,3 +397,73 @@ def test_logistic_is_a_regression_on_centred_distances() -> None:
     assert not p[:, 3].any()
     with pytest.raises(mm.InputError, match="C: expected"):
         Logistic(C=0.0)
+
+
+# -- class priors and self-training ---------------------------------------------------------------
+
+
+def two_groups(n: int = 400, share: float = 0.1, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Two overlapping groups, one rare, with as many labels of each."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    X = rng.normal(size=(n, 2)) + 2.0 * y[:, None]
+    known = np.full(n, -1)
+    for c in (0, 1):
+        few = np.flatnonzero(y == c)[:15]
+        known[few] = c
+    return X, y, known
+
+
+@pytest.mark.parametrize("rule", [ClassMean, Logistic])
+def test_priors_move_labels_to_the_common_class(rule: Any) -> None:
+    X, y, known = two_groups()
+    unlabelled = known < 0
+    shares, right = [], []
+    for priors in (None, (0.9, 0.1), "estimated"):
+        model = classifier(["euclidean"], rule=rule(priors=priors)).fit(X, known)
+        shares.append(np.mean(model.transduction_[unlabelled] == 1))
+        right.append(np.mean(model.transduction_[unlabelled] == y[unlabelled]))
+    assert shares[1] < shares[0]
+    assert shares[2] < shares[0]
+    assert right[1] > right[0]
+
+
+def test_priors_are_those_of_new_items_too() -> None:
+    X, _, known = two_groups()
+    model = classifier(["euclidean"], rule=ClassMean(priors="estimated")).fit(X, known)
+    rows = np.flatnonzero(known < 0)[:5]
+    assert model.predict_proba(X[rows] + 1e-9) == pytest.approx(
+        model._rule.probabilities[rows], abs=1e-5
+    )
+
+
+def test_equal_priors_change_nothing_of_class_means() -> None:
+    X, _, known = two_groups()
+    fits = [
+        classifier(["euclidean"], rule=ClassMean(priors=priors)).fit(X, known)
+        for priors in (None, (0.5, 0.5))
+    ]
+    assert fits[0]._rule.probabilities == pytest.approx(fits[1]._rule.probabilities)
+
+
+@pytest.mark.parametrize("priors", ["equal", (0.5,), (0.5, -0.1), (0.0, 1.0)])
+def test_priors_are_positive_shares(priors: Any) -> None:
+    with pytest.raises(mm.InputError, match="priors"):
+        ClassMean(priors=priors)
+
+
+def test_a_prior_for_every_class() -> None:
+    X, _, known = two_groups()
+    with pytest.raises(mm.InputError, match="expected 2 shares"):
+        classifier(["euclidean"], rule=ClassMean(priors=(0.2, 0.3, 0.5))).fit(X, known)
+
+
+def test_self_training_uses_unlabelled_items() -> None:
+    X, y, known = two_groups(share=0.5)
+    fits = [
+        classifier(["euclidean"], rule=Logistic(self_training=rounds)).fit(X, known)
+        for rounds in (0, 3)
+    ]
+    p = [model._rule.probabilities for model in fits]
+    assert abs(p[0] - p[1]).max() > 1e-3
+    assert np.mean(fits[1].transduction_ == y) > 0.85
