@@ -569,6 +569,7 @@ def test_completed_words() -> None:
 
 def start(folder: Path, **options) -> subprocess.Popen[bytes]:
     words = ["fit", "things.csv", "--label", "kind", "-o", "out", "--bootstrap", "1000000"]
+    words += ["--constraint", "nonnegative"]  # else its few labels leave nothing to resample
     return subprocess.Popen([sys.executable, "-m", "metricmix", *words], cwd=folder, **options)
 
 
