@@ -242,7 +242,7 @@ def test_it_is_named_where_it_is_not_compared(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"local": "words"}, "local: expected one of"),
+        ({"local": "words"}, "local: expected 'auto'"),
         ({"local": REGIONS[:5]}, "memberships: expected a row of shares for each of the 60 items"),
         ({"local": REGIONS - 0.5}, "memberships: expected numbers >= 0"),
         ({"local": REGIONS * 2}, "memberships: expected rows that sum to 1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,21 @@ def test_every_choice_can_be_fixed(fixed, expected):
         assert all(c.rho == fixed["rho"] for c in candidates)
     if expected == 1:
         assert model.selection_.reason == "as the parameters say"
+
+
+def test_none_as_a_text_is_none(tmp_path):
+    X, _, known = clusters()
+    given = {"rule": "class-mean", "rho": 1e-3, "projection": False}
+    named, plain = (
+        mm.MetricMixtureClassifier(["euclidean", "cosine"], constraint=constraint, **given)
+        for constraint in ("none", None)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mm.ProjectionWarning)
+        assert named.fit(X, known).selection_.best == plain.fit(X, known).selection_.best
+    assert named.selection_.best.is_signed
+    mm.save(named, tmp_path / "model")
+    assert mm.load(tmp_path / "model").selection_.best == named.selection_.best
 
 
 def test_parameters_stay_as_they_were_given():

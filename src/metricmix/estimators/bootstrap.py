@@ -127,7 +127,7 @@ def weight_columns(
     if n_bootstrap != 0:
         resamples = bootstrap_weights(learner, n_bootstrap, random_state, on_resample)
         resamples = weights + resamples - resamples.mean(axis=0)
-        if learner._as_fitted().constraint is not None:
+        if learner._as_fitted().constraint not in (None, "none"):
             resamples = np.maximum(resamples, 0.0)
         lower, upper = np.quantile(resamples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         same_sign = (np.sign(resamples) == np.sign(weights)).mean(axis=0)

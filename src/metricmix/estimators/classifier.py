@@ -183,9 +183,14 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     def _check_local(self, n: int) -> None:
         """Raise unless the parameters of local weights make sense for n items."""
         check_number(self.rho_local, name="rho_local", low=0)
-        if self.local is None or isinstance(self.local, str):
-            check_choice(self.local or "auto", ("auto", "classes"), name="local")
-        else:
+        if isinstance(self.local, str):
+            if self.local not in ("auto", "classes"):
+                raise InputError(
+                    argument="local",
+                    expected="'auto', 'classes', None or memberships, an (n, C) array",
+                    found=f"{self.local!r}",
+                )
+        elif self.local is not None:
             check_memberships(self.local, n)
         if self._is_local and self.constraint not in ("auto", "nonnegative"):
             raise InputError(

@@ -172,10 +172,10 @@ class ClassMean(Rule):
     priors: tuple[float, ...] | str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.priors is None or isinstance(self.priors, str):
-            check_choice(self.priors or "estimated", ("estimated",), name="priors")
+        if self.priors is None or self.priors == "estimated":
             return
-        shares = tuple(float(share) for share in self.priors)
+        given = () if isinstance(self.priors, str) else self.priors
+        shares = tuple(float(share) for share in given)
         if len(shares) < 2 or not all(0.0 < share < np.inf for share in shares):
             raise InputError(
                 argument="priors",

@@ -195,7 +195,7 @@ def candidates_of(
     rules = CANDIDATE_RULES if model.rule == "auto" else (as_rule(model.rule),)
     if model.objective is None:
         return [Candidate("equal", None, None, rule) for rule in rules]
-    constraint = "nonnegative" if model.constraint == "auto" else model.constraint
+    constraint = {"auto": "nonnegative", "none": None}.get(str(model.constraint), model.constraint)
     if not isinstance(model.objective, str):
         return [Candidate("learned", constraint, None, rules[0], model._is_local)]
     if model.constraint == "auto" and sizes.mean() < FEW_LABELS:
