@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from metricmix.dissimilarity.default_sources import sources_for
+    from metricmix.dissimilarity.edge_stack import EdgeStack
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
     from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
@@ -93,6 +94,7 @@ _HOME = {
     "DatasetError": "exceptions",
     "DatasetNotFoundError": "exceptions",
     "DissimilarityStack": "dissimilarity.stack",
+    "EdgeStack": "dissimilarity.edge_stack",
     "InputError": "exceptions",
     "LabelledKFold": "estimators.selection",
     "MatrixFileError": "exceptions",
@@ -137,6 +139,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFoundError",
     "DissimilarityStack",
+    "EdgeStack",
     "InputError",
     "LabelledKFold",
     "MatrixFileError",

@@ -118,7 +118,7 @@ class DissimilarityStack:
         self._n = n
         self._items = ItemIds(n, None if ids is None else check_ids(ids, n))
         self._directed = bool(directed)
-        self._names = _check_names(names, parts)
+        self._names = check_names(names, parts)
         self._n_unreachable = tuple(part.n_unreachable for part in parts)
         self._facts = tuple(part.facts for part in parts)
         self._block = as_block(parts, directed)
@@ -155,7 +155,7 @@ class DissimilarityStack:
         stack._directed = bool(directed)
         stack._block = view
         stack._sources = tuple(DenseSource(layer, directed=directed) for layer in view)
-        stack._names = _check_names(names, list(stack._sources))
+        stack._names = check_names(names, list(stack._sources))
         stack._n_unreachable = (0,) * len(view)
         stack._facts = tuple(facts or (None,) * len(view))
         stack._ranges = {}
@@ -495,7 +495,7 @@ class DissimilarityStack:
         return name, scales
 
 
-def _check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:
+def check_names(names: Sequence[str] | None, parts: list[Source]) -> tuple[str, ...]:
     if names is None:
         own = [part.name or f"source_{r}" for r, part in enumerate(parts)]
         unique: list[str] = []

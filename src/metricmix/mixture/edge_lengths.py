@@ -10,10 +10,12 @@ with weights that depend on u and v where the mixture is a local one
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
@@ -21,13 +23,14 @@ from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_o
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
 from metricmix.mixture.local import LocalMixture, LocalStack
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_square, check_square_fits, symmetrized
 
 __all__ = [
     "FORMED_UP_TO",
     "ROWS_AT_ONCE",
     "EdgeLengths",
+    "SparseLengths",
     "dense_edge_gradient",
     "edge_lengths",
     "form_lengths",
@@ -39,10 +42,31 @@ FORMED_UP_TO = 8000
 """Largest n for which all lengths are formed where that saves time: half a gigabyte."""
 ROWS_AT_ONCE = 128
 """Rows of computed sources that are requested together."""
+EDGES_AT_ONCE = 1 << 20
+"""Edges of a sparse set that are mixed together."""
+
+
+class SparseLengths(NamedTuple):
+    """The lengths of the arcs out of every item, or into it, where the edge set is sparse.
+
+    Attributes
+    ----------
+    indptr : (n + 1,) array of int64
+        Item u has the arcs ``indptr[u] .. indptr[u + 1] - 1``.
+    ends : (A,) array of int32
+        The other end of each arc, increasing within an item.
+    lengths : (A,) array, float32 or float64 as the stack has its values
+    """
+
+    indptr: Indices
+    ends: Ints
+    lengths: AnyArray
 
 
 class EdgeLengths:
-    r"""Lengths of the edges of a complete graph over n items: a stack seen through a mixture.
+    r"""Lengths of the edges of a graph over n items: a stack seen through a mixture.
+
+    The graph is complete, unless the stack is an :class:`~metricmix.EdgeStack`.
 
     Attributes
     ----------
@@ -57,6 +81,8 @@ class EdgeLengths:
         a single source of weight 1, formed when first needed.
     dense : DenseLengths or None
         What such kernels need: `block`, its weights, `beta` and `link`.
+    sparse, sparse_into : SparseLengths or None
+        The lengths of all edges, out of items and into them, where the edge set is sparse.
     is_metric : bool
         Whether the lengths are known to be a metric already, so that every shortest path is the
         edge itself: no weight is negative, and every source obeys the triangle inequality. Both
@@ -80,6 +106,7 @@ class EdgeLengths:
         self.is_metric = bool((self.raw_weights >= 0).all()) and all(
             known is not None and known.triangle_inequality for known in stack.facts
         )
+        self.is_metric = self.is_metric and not isinstance(stack, EdgeStack)
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
         if isinstance(mixture, LocalMixture):
             self.item_weights = (mixture.memberships @ mixture.raw_local_weights(stack)).T
@@ -105,6 +132,38 @@ class EdgeLengths:
             return None
         weights = self.raw_weights if self.item_weights is None else np.ones(1)
         return DenseLengths(self.block, weights, self.beta, self.link)
+
+    @cached_property
+    def edge_values(self) -> AnyArray | None:
+        """The lengths of the edges of a sparse set, in their order; None for a complete graph."""
+        stack = self.stack
+        if not isinstance(stack, EdgeStack):
+            return None
+        w = np.empty(len(stack.edges), stack.values.dtype)
+        for start in range(0, len(w), EDGES_AT_ONCE):
+            some = slice(start, start + EDGES_AT_ONCE)
+            u, v = stack.edges.tails[some], stack.edges.heads[some]
+            m = self._mixed(stack.values[:, some], u, v)
+            link_in_place(m, self.beta, self.link)
+            w[some] = m
+        return w
+
+    @cached_property
+    def sparse(self) -> SparseLengths | None:
+        """The lengths of the arcs out of every item; None for a complete graph."""
+        return self._by_arcs("out")
+
+    @cached_property
+    def sparse_into(self) -> SparseLengths | None:
+        """The lengths of the arcs into every item; those of `sparse`, unless directed."""
+        return self._by_arcs("into") if self.directed else self.sparse
+
+    def _by_arcs(self, side: str) -> SparseLengths | None:
+        if self.edge_values is None:
+            return None
+        assert isinstance(self.stack, EdgeStack)
+        indptr, ends, edge = getattr(self.stack.edges, side)
+        return SparseLengths(indptr, ends, self.edge_values[edge])
 
     def edge_weights(self, u: Indices, v: Indices) -> Floats:
         """Return the weights of the raw sources on edges: (R, E) if they are local, else (R,)."""
@@ -138,14 +197,30 @@ class EdgeLengths:
         return weights
 
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
-        """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n)."""
+        """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n).
+
+        inf where a sparse set has no edge.
+        """
+        sparse = self.sparse_into if reverse else self.sparse
+        if sparse is not None:
+            w = np.full((len(items), self.n), np.inf)
+            for row, u in zip(w, items, strict=True):
+                here = slice(sparse.indptr[u], sparse.indptr[u + 1])
+                row[sparse.ends[here]] = sparse.lengths[here]
+                row[u] = 0.0
+            return w
         w = self.mixed_rows(items, reverse=reverse)
         link_in_place(w, self.beta, self.link)
         w[np.arange(len(items)), items] = 0.0
         return w
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return w[i, j] elementwise."""
+        """Return w[i, j] elementwise; inf where a sparse set has no edge."""
+        if self.edge_values is not None:
+            assert isinstance(self.stack, EdgeStack)
+            found = self.stack.edges.find(i, j)
+            w = np.append(self.edge_values, np.inf)[found].astype(np.float64)
+            return np.where(i == j, 0.0, w)
         w = self._mixed(self.stack.raw_pairs(i, j), i, j)
         link_in_place(w, self.beta, self.link)
         w[i == j] = 0.0

@@ -1,0 +1,142 @@
+"""A sparse set of edges over n items, in compressed rows.
+
+A path metric needs edges, not all pairs: with E edges, memory is O(n + E) and a search from one
+item costs O(E log n) at most. Each edge has a number 0 .. E - 1; what a stack knows of the edges
+is stored by that number.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricmix.exceptions import InputError
+from metricmix.typing import Indices, Ints
+from metricmix.validation import check_indices, check_integer
+
+__all__ = ["Arcs", "EdgeSet"]
+
+
+class Arcs(NamedTuple):
+    """The edges out of every item (or into it), as kernels read them.
+
+    Attributes
+    ----------
+    indptr : (n + 1,) array of int64
+        Item u has the arcs ``indptr[u] .. indptr[u + 1] - 1``.
+    ends : (A,) array of int32
+        The other end of each arc, increasing within an item.
+    edge : (A,) array of int32 or int64
+        The number of its edge; both arcs of an undirected edge have the same.
+    """
+
+    indptr: Indices
+    ends: Ints
+    edge: Ints
+
+
+class EdgeSet:
+    """E different edges over n items; immutable.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    u, v : arrays of int
+        The two ends of each edge, item numbers. Edges from an item to itself are left out; of
+        edges that occur again (either way round, unless `directed`) one is kept.
+    directed : bool
+        Whether an edge leads from u to v only.
+
+    Attributes
+    ----------
+    tails, heads : (E,) arrays of int32
+        The edges in the order of their numbers: sorted, with tail < head unless directed.
+
+    Examples
+    --------
+    >>> from metricmix.dissimilarity.edge_set import EdgeSet
+    >>> edges = EdgeSet(4, [2, 0, 1, 3], [1, 1, 0, 3])
+    >>> edges.tails, edges.heads
+    (array([0, 1], dtype=int32), array([1, 2], dtype=int32))
+    >>> edges.find([1, 0], [2, 2])
+    array([ 1, -1])
+    """
+
+    def __init__(self, n: int, u: ArrayLike, v: ArrayLike, *, directed: bool = False) -> None:
+        check_integer(n, name="n", low=1)
+        if n > np.iinfo(np.int32).max:
+            raise InputError(argument="n", expected="fewer than 2**31 items", found=n)
+        first = check_indices(u, n, name="u") if np.size(u) else np.empty(0, np.int64)
+        second = check_indices(v, n, name="v") if np.size(v) else np.empty(0, np.int64)
+        if len(first) != len(second):
+            raise InputError(f"u, v: expected as many of each, got {len(first)} and {len(second)}")
+        self.n, self.directed = int(n), bool(directed)
+        if not directed:
+            first, second = np.minimum(first, second), np.maximum(first, second)
+        self._keys = np.unique((first * n + second)[first != second])
+        tails, heads = np.divmod(self._keys, n)
+        self.tails, self.heads = tails.astype(np.int32), heads.astype(np.int32)
+        for part in (self._keys, self.tails, self.heads):
+            part.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.tails)
+
+    def __repr__(self) -> str:
+        return f"EdgeSet(n={self.n}, edges={len(self)}{', directed=True' * self.directed})"
+
+    @property
+    def mean_degree(self) -> float:
+        """Mean number of edges out of an item."""
+        return len(self) * (1 if self.directed else 2) / self.n
+
+    def find(self, u: ArrayLike, v: ArrayLike) -> Indices:
+        """Return the numbers of the edges (u[k], v[k]); -1 where there is none."""
+        first, second = np.asarray(u, np.int64), np.asarray(v, np.int64)
+        if not self.directed:
+            first, second = np.minimum(first, second), np.maximum(first, second)
+        keys = first * self.n + second
+        place = np.searchsorted(self._keys, keys)
+        known = np.append(self._keys, -1)[place] == keys
+        return np.where(known, place, -1)
+
+    @cached_property
+    def out(self) -> Arcs:
+        """The arcs out of every item."""
+        return self._arcs(self.tails, self.heads)
+
+    @cached_property
+    def into(self) -> Arcs:
+        """The arcs into every item; those of `out`, unless directed."""
+        return self._arcs(self.heads, self.tails) if self.directed else self.out
+
+    def _arcs(self, starts: Ints, ends: Ints) -> Arcs:
+        number = np.arange(len(self), dtype=np.int32 if len(self) < 2**31 else np.int64)
+        if not self.directed:
+            starts, ends = np.concatenate([starts, ends]), np.concatenate([ends, starts])
+            number = np.concatenate([number, number])
+        order = np.lexsort((ends, starts))
+        counts = np.bincount(starts, minlength=self.n)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return Arcs(indptr, ends[order], number[order])
+
+    def with_edges(self, u: ArrayLike, v: ArrayLike) -> EdgeSet:
+        """Return the union with other edges."""
+        tails = np.concatenate([self.tails, np.asarray(u, np.int64)])
+        heads = np.concatenate([self.heads, np.asarray(v, np.int64)])
+        return EdgeSet(self.n, tails, heads, directed=self.directed)
+
+    @cached_property
+    def components(self) -> tuple[int, Ints]:
+        """The number of (weakly) connected components, and that of each item."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        ones = np.ones(len(self), np.int8)
+        graph = csr_array((ones, (self.tails, self.heads)), shape=(self.n, self.n))
+        count, label = connected_components(graph, directed=False)
+        return int(count), label
