@@ -29,13 +29,13 @@ class Arcs(NamedTuple):
         Item u has the arcs ``indptr[u] .. indptr[u + 1] - 1``.
     ends : (A,) array of int32
         The other end of each arc, increasing within an item.
-    edge : (A,) array of int32 or int64
+    edge : (A,) array of int64
         The number of its edge; both arcs of an undirected edge have the same.
     """
 
     indptr: Indices
     ends: Ints
-    edge: Ints
+    edge: Indices
 
 
 class EdgeSet:
@@ -115,7 +115,7 @@ class EdgeSet:
         return self._arcs(self.heads, self.tails) if self.directed else self.out
 
     def _arcs(self, starts: Ints, ends: Ints) -> Arcs:
-        number = np.arange(len(self), dtype=np.int32 if len(self) < 2**31 else np.int64)
+        number = np.arange(len(self))
         if not self.directed:
             starts, ends = np.concatenate([starts, ends]), np.concatenate([ends, starts])
             number = np.concatenate([number, number])

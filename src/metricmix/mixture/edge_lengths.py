@@ -142,7 +142,8 @@ class EdgeLengths:
         w = np.empty(len(stack.edges), stack.values.dtype)
         for start in range(0, len(w), EDGES_AT_ONCE):
             some = slice(start, start + EDGES_AT_ONCE)
-            u, v = stack.edges.tails[some], stack.edges.heads[some]
+            u = stack.edges.tails[some].astype(np.int64)
+            v = stack.edges.heads[some].astype(np.int64)
             m = self._mixed(stack.values[:, some], u, v)
             link_in_place(m, self.beta, self.link)
             w[some] = m
