@@ -127,8 +127,6 @@ WIDE_FROM, DIRECTIONS = 1 << 26, 512
 FEW_TABLES_FROM = 1 << 26
 """Entries of a smoothed table from which on few of them are made for sparse edges."""
 LARGE_TABLES = "its table has more than 67 million entries"
-SIMILAR = 1 - 1e-6
-"""Cosine distance below which two rows have something in common, up to rounding."""
 FAR_APART = 4
 """Links from which on two items are equally far apart on sparse edges."""
 SOME_ZEROS = 0.25
@@ -256,9 +254,11 @@ def sources_for(
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     if k is None:
         return stack
-    nearest = {name: near.first(k) for name, near in found.nearest.items()}
-    edges, report = edge_union(n, links, nearest, found.table)
-    return EdgeStack.of(stack, edges, report=replace(report, left_out=found.left_out))
+    ends = {name: near.ends(k) for name, near in found.nearest.items()}
+    edges, report = edge_union(n, {**links, **ends}, found.table)
+    recall = {name: near.recall for name, near in found.nearest.items()}
+    report = replace(report, recall=recall, left_out=found.left_out)
+    return EdgeStack.of(stack, edges, report=report)
 
 
 def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
@@ -362,8 +362,7 @@ def graph_sources(
         for name, some, n_nearest in zip(
             names[1:], (by_attributes, by_pagerank), (5, 10), strict=True
         ):
-            similar = joined(some, n_nearest=n_nearest, closer_than=SIMILAR)
-            joint = normalised(LINK_STRENGTH * links + similar)
+            joint = normalised(LINK_STRENGTH * links + joined(some, n_nearest))
             tables[name] = unit_rows(pagerank_smoothed(joint, F, RESTART, precision))
     sources = {name: table_source(Z, angle, name) for name, Z in tables.items()}
     if edges_per_item is None:
