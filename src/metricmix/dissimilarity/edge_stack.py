@@ -121,6 +121,25 @@ class EdgeStack(DissimilarityStack):
         self._ranges = {}
         self._scaling, self._scales = self._resolve_scaling(scaling)
 
+    edges: EdgeSet
+
+    @property
+    def between_any(self) -> DissimilarityStack:
+        """The same sources between any two items: `origin`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if self.origin is None:
+            raise InputError(
+                "the sources are known on the edges only",
+                argument="projection",
+                remedy="pass projection=True, to learn through paths along the edges",
+            )
+        return self.origin
+
     def __repr__(self) -> str:
         listed = f"n={self._n}, edges={len(self.edges)}, sources={list(self._names)}"
         return f"EdgeStack({listed}{', directed=True' * self._directed})"

@@ -2,6 +2,7 @@
 
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
+from metricmix.solvers.fixed_paths import FixedPaths
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.loop import Progress, RunOptions
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
@@ -13,6 +14,7 @@ __all__ = [
     "LBFGS",
     "CuttingPlane",
     "Direct",
+    "FixedPaths",
     "PathDescent",
     "Progress",
     "RunOptions",
