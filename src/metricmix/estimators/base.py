@@ -40,8 +40,8 @@ from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
-from metricmix.solvers.fixed_paths import FixedPaths
 from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
+from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
@@ -111,6 +111,7 @@ DOCUMENTATION = {
         False warns in that case.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
+        "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.
     max_iter : int, optional
     solver_options : dict, optional
         Settings of the solver called `method`, and options of :func:`metricmix.minimize`.
@@ -369,8 +370,7 @@ class MixtureLearner(MixtureEstimator):
                 ProjectionWarning,
             )
             return result, share
-        through_paths = copy(self)
-        through_paths.projection = True
+        through_paths = self._through_paths()
         given = dict(self.solver_options or {})
         if given.get("checkpoint") is not None:
             file = Path(given["checkpoint"])
@@ -391,16 +391,12 @@ class MixtureLearner(MixtureEstimator):
         Where the sources are known between any two items, the start is what the pairs of labelled
         items say by themselves, which takes no search.
         """
-        through_paths = copy(self)
-        through_paths.projection = True
         if self.projection is False:
             raise InputError(
                 "over sparse edges weights are learned through paths",
                 argument="projection",
                 remedy="pass 'auto' or True",
             )
-        if self.method == "full":
-            through_paths.method = FixedPaths()
         given = {**(self.solver_options or {}), **options}
         comparable = isinstance(stack, EdgeStack) and stack.origin is not None
         if comparable and isinstance(objective, ClassMeans) and "start" not in given:
@@ -411,7 +407,16 @@ class MixtureLearner(MixtureEstimator):
             pairs = make_objective(on_lengths, objective.y[labelled], self.classes_)
             few = stack.between_any.part(labelled)
             options["start"] = on_lengths._solve(pairs, few, refit=True, verbose=False).weights
-        return through_paths._solve(objective, stack, **options)
+        return self._through_paths()._solve(objective, stack, **options)
+
+    def _through_paths(self) -> Self:
+        """Return a copy that learns through paths, by path generation unless told otherwise."""
+        copied = copy(self)
+        copied.projection = True
+        own = {"tol", "memory", "temperature"} & set(self.solver_options or {})
+        if self.method == "full" and not own:
+            copied.method = PathGeneration()
+        return copied
 
     def _moved_share(self, stack: DissimilarityStack, result: SolveResult, items: Indices) -> float:
         """Return the share of distances, from at most 32 of the items, that paths make shorter."""

@@ -16,10 +16,10 @@ from metricmix.mixture.linear import LINKS, Mixture
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
-from metricmix.solvers.fixed_paths import FixedPaths
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions, check_run_options
+from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
@@ -31,7 +31,7 @@ __all__ = ["METHODS", "minimize", "solver_from_options"]
 
 METHODS: dict[str, type[WeightSolver]] = {
     solver.method: solver
-    for solver in (Stochastic, LBFGS, FixedPaths, CuttingPlane, Direct, TrustConstr)
+    for solver in (Stochastic, LBFGS, PathGeneration, CuttingPlane, Direct, TrustConstr)
 }
 
 
@@ -61,7 +61,7 @@ def minimize(
         of :meth:`Objective.centred <metricmix.objectives.Objective.centred>`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full", "fixed-paths", "cutting-plane", "direct", …} or solver
+    method : {"stochastic", "full", "path-generation", "cutting-plane", "direct", …} or solver
         A name, or a solver with settings of its own, as in
         ``mm.solvers.Stochastic(batch_size=1)``.
 
@@ -69,8 +69,9 @@ def minimize(
           pairs and needs one shortest path each, O(R n) per pair.
         - "full", :class:`~metricmix.solvers.LBFGS`: all shortest paths in each step and an exact
           sub-gradient, O(n³) but few steps; the choice up to a few thousand items.
-        - "fixed-paths", :class:`~metricmix.solvers.FixedPaths`: a few rounds, each with one search
-          from every item that the objective looks at; the choice over sparse edges.
+        - "path-generation", :class:`~metricmix.solvers.PathGeneration`: a few rounds,
+          each with one search from every item that the objective looks at; the choice over sparse
+          edges, and mostly the quickest elsewhere.
 
         The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
@@ -99,8 +100,8 @@ def minimize(
     **options
         max_iter, time_limit, check_every, callback, checkpoint, verbose: see
         :class:`~metricmix.solvers.RunOptions`. `max_iter` is 2000 for "stochastic" (500 with
-        ``scaling="paper"``), 200 for "full", 100 for "fixed-paths", 500 for "cutting-plane". The
-        methods that are one call to another solver take none of them but `verbose`, and
+        ``scaling="paper"``), 200 for "full", 100 for "path-generation", 500 for "cutting-plane".
+        The methods that are one call to another solver take none of them but `verbose`, and
         "trust-constr" `max_iter`.
 
     Returns

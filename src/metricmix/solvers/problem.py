@@ -173,7 +173,7 @@ class Problem:
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
-        if self._by_pairs:
+        if self.by_pairs:
             return self._pair_by_pair(weights)[0] + self.ridge(weights)
         roots = self._roots
         d = distances_from(self.lengths(weights), roots, n_jobs=self.n_jobs)
@@ -191,7 +191,7 @@ class Problem:
         lengths = self.lengths(weights)
         roots = self._roots
         if temperature is None:
-            cheap = self._pair_by_pair(weights) if self._by_pairs else self.from_few_roots(weights)
+            cheap = self._pair_by_pair(weights) if self.by_pairs else self.from_few_roots(weights)
             if cheap is not None:
                 value, gradient = cheap
                 return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
@@ -257,7 +257,7 @@ class Problem:
         return value, demand
 
     @cached_property
-    def _by_pairs(self) -> bool:
+    def by_pairs(self) -> bool:
         """Whether pairs are searched one by one: few of them, and lengths that are not formed."""
         if self.stack.edges is not None:
             return True
