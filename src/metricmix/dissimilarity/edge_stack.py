@@ -51,8 +51,11 @@ class EdgeSource(Source):
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, inf where there is no edge."""
         found = self.edges.find(i, j)
-        values = np.where(found >= 0, np.append(self.values, np.inf)[found], np.inf)
-        return np.where(i == j, 0.0, values)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
 
 
 class EdgeStack(DissimilarityStack):
