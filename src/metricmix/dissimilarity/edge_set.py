@@ -17,7 +17,10 @@ from metricmix.exceptions import InputError
 from metricmix.typing import Indices, Ints
 from metricmix.validation import check_indices, check_integer
 
-__all__ = ["Arcs", "EdgeSet"]
+__all__ = ["Arcs", "EdgeSet", "NearOrder"]
+
+SMALL = 1 << 14
+"""Up to this many items, a search stays in the cache whatever their order."""
 
 
 class Arcs(NamedTuple):
@@ -36,6 +39,24 @@ class Arcs(NamedTuple):
     indptr: Indices
     ends: Ints
     edge: Indices
+
+
+class NearOrder(NamedTuple):
+    """The edges with items renumbered so that most edges join near numbers.
+
+    Attributes
+    ----------
+    order, rank : (n,) arrays of int32
+        Item ``order[k]`` has the new number k; ``rank[order[k]] == k``.
+    out, into : pairs (indptr, ends)
+        The arcs out of every item and into it, by new numbers. An item has its arcs in the order
+        in which `EdgeSet.out` and `EdgeSet.into` have them.
+    """
+
+    order: Ints
+    rank: Ints
+    out: tuple[Indices, Ints]
+    into: tuple[Indices, Ints]
 
 
 class EdgeSet:
@@ -103,7 +124,10 @@ class EdgeSet:
             first, second = np.minimum(first, second), np.maximum(first, second)
         keys = first * self.n + second
         place = np.searchsorted(self._keys, keys)
-        known = np.append(self._keys, -1)[place] == keys
+        last = len(self._keys) - 1
+        if last < 0:
+            return np.full(keys.shape, -1)
+        known = self._keys[np.minimum(place, last)] == keys
         return np.where(known, place, -1)
 
     @cached_property
@@ -131,6 +155,24 @@ class EdgeSet:
         tails = np.concatenate([self.tails, np.asarray(u, np.int64)])
         heads = np.concatenate([self.heads, np.asarray(v, np.int64)])
         return EdgeSet(self.n, tails, heads, directed=self.directed)
+
+    @cached_property
+    def near_order(self) -> NearOrder:
+        """An order of the items for searches through all of them; the given one if n is small."""
+        if self.n <= SMALL:
+            given = np.arange(self.n, dtype=np.int32)
+            return NearOrder(given, given, self.out[:2], self.into[:2])
+        from metricmix.kernels.locality import locality_order, renumber_rows
+
+        order = locality_order(self.out.indptr, self.out.ends)
+        rank = np.empty(self.n, np.int32)
+        rank[order] = np.arange(self.n, dtype=np.int32)
+        sides = []
+        for arcs in (self.out, self.into) if self.directed else (self.out,):
+            new = np.empty_like(arcs.indptr), np.empty_like(arcs.ends)
+            renumber_rows(arcs.indptr, arcs.ends, order, *new)
+            sides.append(new)
+        return NearOrder(order, rank, sides[0], sides[-1])
 
     @cached_property
     def components(self) -> tuple[int, Ints]:

@@ -51,8 +51,11 @@ class EdgeSource(Source):
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, inf where there is no edge."""
         found = self.edges.find(i, j)
-        values = np.where(found >= 0, np.append(self.values, np.inf)[found], np.inf)
-        return np.where(i == j, 0.0, values)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
 
 
 class EdgeStack(DissimilarityStack):
@@ -217,6 +220,25 @@ class EdgeStack(DissimilarityStack):
         from metricmix.dissimilarity.edge_input import from_table
 
         return from_table(table, source=source, target=target, **options)
+
+    edges: EdgeSet
+
+    @property
+    def between_any(self) -> DissimilarityStack:
+        """The same sources between any two items: `origin`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if self.origin is None:
+            raise InputError(
+                "the sources are known on the edges only",
+                argument="projection",
+                remedy="pass projection=True, to learn through paths along the edges",
+            )
+        return self.origin
 
     def __repr__(self) -> str:
         listed = f"n={self._n}, edges={len(self.edges)}, sources={list(self._names)}"

@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.locality import copy_rows
 from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
@@ -142,12 +144,29 @@ class EdgeLengths:
         w = np.empty(len(stack.edges), stack.values.dtype)
         for start in range(0, len(w), EDGES_AT_ONCE):
             some = slice(start, start + EDGES_AT_ONCE)
-            u = stack.edges.tails[some].astype(np.int64)
-            v = stack.edges.heads[some].astype(np.int64)
-            m = self._mixed(stack.values[:, some], u, v)
-            link_in_place(m, self.beta, self.link)
-            w[some] = m
+            w[some] = self._of_edges(some)
         return w
+
+    def _of_edges(self, chosen: slice | Indices) -> AnyArray:
+        """Return the lengths of some edges of a sparse set, formed before or not."""
+        stack = self.stack
+        assert isinstance(stack, EdgeStack)
+        formed = self.__dict__.get("edge_values")
+        if formed is not None:
+            return np.asarray(formed[chosen])
+        u = stack.edges.tails[chosen].astype(np.int64)
+        v = stack.edges.heads[chosen].astype(np.int64)
+        m = self._mixed(stack.values[:, chosen], u, v)
+        link_in_place(m, self.beta, self.link)
+        w = m.astype(stack.values.dtype)
+        if self.link == 1:  # positive in single precision too
+            np.maximum(w, np.finfo(w.dtype).tiny, out=w)
+        return w
+
+    @property
+    def edges(self) -> EdgeSet | None:
+        """The edge set, without forming any lengths; None for a complete graph."""
+        return self.stack.edges if isinstance(self.stack, EdgeStack) else None
 
     @cached_property
     def sparse(self) -> SparseLengths | None:
@@ -165,6 +184,27 @@ class EdgeLengths:
         assert isinstance(self.stack, EdgeStack)
         indptr, ends, edge = getattr(self.stack.edges, side)
         return SparseLengths(indptr, ends, self.edge_values[edge])
+
+    @cached_property
+    def renumbered(self) -> SparseLengths | None:
+        """Those of `sparse`, with the items in the order of ``edges.near_order``."""
+        return self._renumbered("out")
+
+    @cached_property
+    def renumbered_into(self) -> SparseLengths | None:
+        """Those of `sparse_into`, with the items in the order of ``edges.near_order``."""
+        return self._renumbered("into") if self.directed else self.renumbered
+
+    def _renumbered(self, side: str) -> SparseLengths | None:
+        given = self.sparse if side == "out" else self.sparse_into
+        if given is None or self.edges is None:
+            return None
+        indptr, ends = getattr(self.edges.near_order, side)
+        if ends is given.ends:
+            return given
+        lengths = np.empty_like(given.lengths)
+        copy_rows(given.indptr, given.lengths, self.edges.near_order.order, lengths)
+        return SparseLengths(indptr, ends, lengths)
 
     def edge_weights(self, u: Indices, v: Indices) -> Floats:
         """Return the weights of the raw sources on edges: (R, E) if they are local, else (R,)."""
@@ -217,13 +257,14 @@ class EdgeLengths:
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return w[i, j] elementwise; inf where a sparse set has no edge."""
-        if self.edge_values is not None:
-            assert isinstance(self.stack, EdgeStack)
-            found = self.stack.edges.find(i, j)
-            w = np.append(self.edge_values, np.inf)[found].astype(np.float64)
-            return np.where(i == j, 0.0, w)
-        w = self._mixed(self.stack.raw_pairs(i, j), i, j)
-        link_in_place(w, self.beta, self.link)
+        if self.edges is not None:
+            number = self.edges.find(i, j)
+            known = number >= 0
+            w = np.full(number.shape, np.inf)
+            w[known] = self._of_edges(number[known])
+        else:
+            w = self._mixed(self.stack.raw_pairs(i, j), i, j)
+            link_in_place(w, self.beta, self.link)
         w[i == j] = 0.0
         return w
 

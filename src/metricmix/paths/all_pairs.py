@@ -38,13 +38,20 @@ from metricmix.kernels.minplus import (
     update,
 )
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
-from metricmix.mixture.edge_lengths import edge_lengths
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths
+from metricmix.paths.sparse_rows import distances_in_blocks
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import as_float_array, check_copies_fit, check_square
+from metricmix.validation import (
+    as_float_array,
+    check_copies_fit,
+    check_square,
+    check_square_fits,
+)
 
 __all__ = [
     "close_block",
     "close_in_place",
+    "closure_pays",
     "fraction_computed",
     "impute_missing",
     "nearest_neighbour_tour",
@@ -60,6 +67,9 @@ SMALL = 512
 """Below this many items neither threads nor sorting pay."""
 TOUR_COST = 250
 """Sorting costs O(n²), the closure O(n³): it pays if n times the fraction saved exceeds this."""
+
+PER_ARC = 100
+"""Entries that the closure updates while a search reads an edge for one root."""
 
 
 def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> AnyArray:
@@ -138,10 +148,29 @@ def path_metric(
            [3.524, 2.487, 0.   ]])
     """
     lengths = edge_lengths(stack, mixture, directed=directed)
+    if lengths.edges is not None and not closure_pays(lengths, lengths.n):
+        check_square_fits(
+            lengths.n, 8, what="the metric", argument="stack", instead="take fewer items"
+        )
+        d = np.empty((lengths.n, lengths.n))
+        for some, found in distances_in_blocks(lengths, np.arange(lengths.n), n_jobs=n_jobs):
+            d[some] = found
+        return d if lengths.directed else np.minimum(d, d.T, out=d)
     w = lengths.matrix(n_jobs=n_jobs)
     if lengths.is_metric and (lengths.block is None or lengths.block.dtype == np.float64):
         return w  # nothing to project but the rounding of single precision
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
+
+
+def closure_pays(lengths: EdgeLengths, roots: int) -> bool:
+    """Return whether the closure of all pairs costs less than searches from so many roots.
+
+    For a sparse edge set of n <= `FORMED_UP_TO` items: n³ entries updated against the arcs read.
+    """
+    n, edges = lengths.n, lengths.edges
+    assert edges is not None
+    arcs = len(edges) * (1 if lengths.directed else 2)
+    return n <= FORMED_UP_TO and n**3 < PER_ARC * roots * arcs
 
 
 def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = None) -> AnyArray:

@@ -16,6 +16,8 @@ import numpy as np
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.sparse_pairs import arcs_of, clear_ball, grow_ball, open_in_ball, use_balls
+from metricmix.paths.sparse_rows import roots_of, search_all
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [
@@ -98,6 +100,8 @@ def dijkstra(
     """
     n = lengths.n
     limit = n if limit is None else limit
+    if lengths.edges is not None:
+        return dijkstra_sparse(lengths, roots, limit, reverse)
     state, order = SearchState.empty(n), np.empty(n, np.int32)
     if lengths.dense is not None:
         count = dijkstra_rows(lengths.dense, reverse, limit, roots, state, order)
@@ -116,6 +120,30 @@ def dijkstra(
             if count == 1 and limit < n and len(roots) == 1:
                 cap_distances(limit, state)
     return SettledItems(state.dist, state.pred, state.root, order[:count])
+
+
+def dijkstra_sparse(
+    lengths: EdgeLengths, roots: Indices, limit: int, reverse: bool
+) -> SettledItems:
+    """Settle the `limit` nearest items over a sparse edge set; the others are left at inf."""
+    n, edges = lengths.n, lengths.edges
+    assert edges is not None
+    root = np.full(n, -1, np.int32)
+    if limit >= n:
+        dist, pred = search_all(lengths, roots, reverse=reverse)
+        roots_of(dist, pred, root)
+        order = np.argsort(dist, kind="stable")[: np.isfinite(dist).sum()].astype(np.int32)
+        return SettledItems(dist, pred, root, order)
+    dist, pred = np.full(n, np.inf), np.full(n, -1, np.int32)
+    with use_balls(edges) as (ball, _):
+        for r in np.unique(roots):
+            open_in_ball(r, 0.0, -1, ball)
+        grow_ball(arcs_of(lengths, 1, reverse=reverse), limit, ball)
+        order = ball.order[: ball.counts[2]].copy()
+        dist[order], pred[order] = ball.dist[order], ball.pred[order]
+        clear_ball(ball)
+    roots_of(dist, pred, root)
+    return SettledItems(dist, pred, root, order)
 
 
 # -- open items ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row,
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths, link_in_place
 from metricmix.paths.dijkstra import CHUNK, open_item, pop_nearest, reset
+from metricmix.paths.sparse_bundle import sparse_paths
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices
 
@@ -71,7 +72,8 @@ class PathBundle:
         Path p goes through ``nodes[indptr[p]:indptr[p + 1]]``: no items where there is no path, and
         its length is inf.
     rows_touched : (P,) array
-        How many rows of the sources each search mixed.
+        How many rows of the sources each search mixed; over a sparse edge set, how many items it
+        settled.
     """
 
     lengths: Floats
@@ -184,6 +186,8 @@ def bundle_paths(
     entries: by default for many pairs only. It may change which of several equally short paths is
     found, so it must not depend on earlier calls.
     """
+    if lengths.edges is not None:
+        return PathBundle(*sparse_paths(lengths, i, j, n_jobs=n_jobs))
     dense = lengths.dense
     if lengths.is_metric:  # every shortest path is the edge
         ends = np.stack([i, j], axis=1).astype(np.int32)

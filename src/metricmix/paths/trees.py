@@ -28,9 +28,10 @@ from metricmix.mixture.edge_lengths import (
     edge_lengths,
     lengths_of,
 )
-from metricmix.paths.all_pairs import close_in_place
+from metricmix.paths.all_pairs import close_in_place, closure_pays
 from metricmix.paths.dijkstra import CHUNK, dijkstra
-from metricmix.paths.pair import Path
+from metricmix.paths.pair import Path, PathBundle
+from metricmix.paths.sparse_rows import distances_in_blocks, search_all
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
 
@@ -85,6 +86,20 @@ class PathTrees:
         while nodes[-1] != self.roots[s]:
             nodes.append(int(self.predecessors[s, nodes[-1]]))
         return Path(float(self.distances[s, j]), tuple(reversed(nodes)))
+
+    def paths(self, tree: Indices, end: Indices) -> PathBundle:
+        """Return the shortest paths from root number ``tree[p]`` to item ``end[p]``."""
+        lengths = self.distances[tree, end]
+        there = np.isfinite(lengths)
+        before = [np.where(there, end, -1)]  # the items of each path from its end, -1 beyond
+        while (before[-1] >= 0).any():
+            v = before[-1]
+            before.append(np.where(v >= 0, self.predecessors[tree, v], -1).astype(np.int64))
+        nodes = np.stack(before[::-1], axis=1)
+        on_path = nodes >= 0
+        indptr = np.append(0, np.cumsum(on_path.sum(axis=1)))
+        none = np.zeros(len(tree), np.int32)
+        return PathBundle(lengths, indptr, nodes[on_path].astype(np.int32), none)
 
     def edge_flow(self, demand: Floats, *, n_jobs: int | None = None) -> Floats:
         r"""Return the flow on the tree edges that carries `demand` from the roots to the items.
@@ -157,6 +172,15 @@ def shortest_path_trees(
 
 def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> PathTrees:
     """Return the trees of valid roots, by the cheapest algorithm."""
+    if lengths.edges is not None:
+        dist, pred = np.empty((len(roots), lengths.n)), np.empty((len(roots), lengths.n), np.int32)
+
+        def search(s: int) -> None:
+            dist[s], pred[s] = search_all(lengths, roots[s : s + 1])
+
+        assert lengths.renumbered is not None  # formed here, not by several threads
+        in_threads(search, range(len(roots)), threads_for(lengths.n, n_jobs))
+        return PathTrees(roots, dist, pred)
     if lengths.is_metric:
         star = np.repeat(roots[:, None], lengths.n, axis=1).astype(np.int32)
         star[np.arange(len(roots)), roots] = -1
@@ -171,6 +195,14 @@ def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = Non
 
 def distances_from(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> Floats:
     """Return the (S, n) distances from valid roots, by the cheapest algorithm, without trees."""
+    if lengths.edges is not None:
+        if closure_pays(lengths, len(roots)):
+            w = lengths.matrix(n_jobs=n_jobs)
+            return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
+        dist = np.empty((len(roots), lengths.n))
+        for some, rows in distances_in_blocks(lengths, roots, n_jobs=n_jobs):
+            dist[some] = rows
+        return dist
     if lengths.is_metric:
         return lengths.rows(roots)
     formed = lengths.plain or lengths.n <= FORMED_UP_TO

@@ -1,0 +1,366 @@
+r"""Shortest paths over a sparse edge set that explore a ball around one item, or two.
+
+.. math:: d_{ij} = \min_{\gamma : i \to j} \sum_{(u,v) \in \gamma} w_{uv}
+
+Dijkstra's algorithm with a heap, from one item or from both ends of a pair. A search costs what it
+explores, whatever n is: its arrays are reset where it has been, and reused; and the lengths of
+edges are computed as they are met, if those of all edges are not known yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.kernels.compile import kernel
+from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.mixing import length_of
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.typing import AnyArray, Floats, Indices, Ints
+
+__all__ = [
+    "ArcLengths",
+    "SearchBall",
+    "arc_length",
+    "arcs_of",
+    "clear_ball",
+    "find_sparse_paths",
+    "grow_ball",
+    "meet",
+    "nearest_items",
+    "open_in_ball",
+    "use_balls",
+]
+
+ARCS_PER_BALL = 20_000
+"""Edges that a search is expected to meet. More than all edges: they are computed beforehand."""
+
+
+class ArcLengths(NamedTuple):
+    """The arcs out of every item, or into it, with their lengths or with what these are made of.
+
+    Attributes
+    ----------
+    indptr, ends : (n + 1,) and (A,) arrays
+    formed : bool
+        Whether ``values[0, a]`` is the length of arc a. Else arc a belongs to edge ``edge[a]``, and
+        ``values`` (R, E) holds the sources.
+    values : (1, A) or (R, E) array
+    edge : (A,) array, or empty if formed
+    weights : (R, n) array, or (R, 1) if all items have the same
+    beta : float
+    link : int
+    tiny : float
+        The smallest length, if it must be positive.
+    """
+
+    indptr: Indices
+    ends: Ints
+    formed: bool
+    values: AnyArray
+    edge: Indices
+    weights: Floats
+    beta: float
+    link: int
+    tiny: float
+
+
+def arcs_of(lengths: EdgeLengths, searches: int, *, reverse: bool = False) -> ArcLengths:
+    """Return the arcs for so many searches, with lengths if they are known or worth knowing."""
+    stack = lengths.stack
+    assert isinstance(stack, EdgeStack)
+    arcs = stack.edges.into if reverse else stack.edges.out
+    formed = "edge_values" in lengths.__dict__ or searches * ARCS_PER_BALL > len(arcs.ends)
+    weights = lengths.raw_weights[:, None] if lengths.item_weights is None else lengths.item_weights
+    weights = np.ascontiguousarray(weights, np.float64)
+    tiny = float(np.finfo(stack.values.dtype).tiny) if lengths.link == 1 else 0.0
+    if formed:
+        sparse = lengths.sparse_into if reverse else lengths.sparse
+        assert sparse is not None
+        values, edge = sparse.lengths[None], np.empty(0, np.int64)
+    else:
+        values, edge = stack.values, arcs.edge
+    # Formed or not, the arrays are of the same types: one compiled version for both.
+    values = np.ascontiguousarray(values).view()
+    values.flags.writeable = False
+    return ArcLengths(
+        arcs.indptr, arcs.ends, formed, values, edge, weights, lengths.beta, lengths.link, tiny
+    )
+
+
+class SearchBall(NamedTuple):
+    """The arrays of a search; between searches ``dist`` is inf and ``place`` -1 everywhere.
+
+    Attributes
+    ----------
+    dist : (n,) array
+        Distances, tentative for items in the heap.
+    heap, place : (n,) arrays
+        See :mod:`metricmix.kernels.heap`.
+    pred : (n,) array
+        Predecessors of the items reached.
+    reached : (n,) array
+        The items with a finite distance, as they were reached.
+    order : (n,) array
+        The settled items, nearest first.
+    counts : (3,) array
+        How many items are in the heap, reached, and settled.
+    """
+
+    dist: Floats
+    heap: Ints
+    place: Ints
+    pred: Ints
+    reached: Ints
+    order: Ints
+    counts: Indices
+
+    @classmethod
+    def empty(cls, n: int) -> SearchBall:
+        """Return arrays for n items; most are not touched before a search comes there."""
+        heap, pred, reached, order = (np.empty(n, np.int32) for _ in range(4))
+        place = np.full(n, -1, np.int32)
+        return cls(np.full(n, np.inf), heap, place, pred, reached, order, np.zeros(3, np.int64))
+
+
+_unused: WeakKeyDictionary[EdgeSet, list[tuple[SearchBall, SearchBall]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def use_balls(edges: EdgeSet) -> Iterator[tuple[SearchBall, SearchBall]]:
+    """Lend two balls, those of an earlier search if there are any."""
+    unused = _unused.setdefault(edges, [])
+    try:
+        balls = unused.pop()
+    except IndexError:
+        balls = SearchBall.empty(edges.n), SearchBall.empty(edges.n)
+    yield balls
+    unused.append(balls)  # not after an error, which may have left them dirty
+
+
+# -- kernels: one ball ---------------------------------------------------------------------------
+
+
+@kernel
+def arc_length(arcs: ArcLengths, u: int, a: int) -> float:
+    """Return the length of arc a of item u."""
+    if arcs.formed:
+        return float(arcs.values[0, a])
+    values, weights, e = arcs.values, arcs.weights, arcs.edge[a]
+    own = weights.shape[1] > 1
+    here, there = (u, arcs.ends[a]) if own else (0, 0)
+    m = 0.0
+    for r in range(values.shape[0]):
+        m += 0.5 * (weights[r, here] + weights[r, there]) * values[r, e]
+    rounded = values.dtype.type(length_of(m, arcs.beta, arcs.link))
+    return max(float(rounded), arcs.tiny)
+
+
+@kernel
+def open_in_ball(v: int, distance: float, before: int, ball: SearchBall) -> None:
+    """Give item v a smaller distance."""
+    counts = ball.counts
+    if ball.dist[v] == np.inf:
+        ball.reached[counts[1]] = v
+        counts[1] += 1
+    ball.dist[v] = distance
+    ball.pred[v] = before
+    counts[0] = lift(v, counts[0], ball.heap, ball.place, ball.dist)
+
+
+@kernel
+def clear_ball(ball: SearchBall) -> None:
+    """Make the arrays ready for another search; O(items reached)."""
+    for k in range(ball.counts[1]):
+        v = ball.reached[k]
+        ball.dist[v] = np.inf
+        ball.place[v] = -1
+    for k in range(3):
+        ball.counts[k] = 0
+
+
+@kernel
+def grow_ball(arcs: ArcLengths, limit: int, ball: SearchBall) -> None:
+    """Settle the `limit` nearest items and all at the same distance as the last.
+
+    The ball is clear but for the roots, which are open.
+    """
+    indptr, ends, dist, counts = arcs.indptr, arcs.ends, ball.dist, ball.counts
+    while counts[0] > 0:
+        nearest = dist[ball.heap[0]]
+        if counts[2] >= limit and nearest > dist[ball.order[limit - 1]]:
+            break
+        u = take_first(counts[0], ball.heap, ball.place, dist)
+        counts[0] -= 1
+        ball.order[counts[2]] = u
+        counts[2] += 1
+        for a in range(indptr[u], indptr[u + 1]):
+            if nearest < dist[ends[a]]:
+                reached = nearest + arc_length(arcs, u, a)
+                if reached < dist[ends[a]]:
+                    open_in_ball(ends[a], reached, u, ball)
+
+
+@kernel
+def nearest_items(
+    arcs: ArcLengths, items: Indices, ball: SearchBall, distances: Floats, neighbours: Indices
+) -> None:
+    """Fill row p with the k nearest other items of items[p], ties by number.
+
+    `distances` (P, k) holds inf and `neighbours` (P, k) -1 at first.
+    """
+    k = distances.shape[1]
+    for p in range(items.shape[0]):
+        item = items[p]
+        open_in_ball(item, 0.0, -1, ball)
+        grow_ball(arcs, k + 1, ball)
+        best, who = distances[p], neighbours[p]
+        found = 0
+        for s in range(ball.counts[2]):
+            v = ball.order[s]
+            d = ball.dist[v]
+            if v == item or (found == k and d > best[k - 1]):
+                continue
+            if found == k and v > who[k - 1]:
+                continue
+            slot = min(found, k - 1)
+            while slot > 0 and best[slot - 1] == d and who[slot - 1] > v:
+                best[slot] = best[slot - 1]
+                who[slot] = who[slot - 1]
+                slot -= 1
+            best[slot] = d
+            who[slot] = v
+            found = min(found + 1, k)
+        clear_ball(ball)
+
+
+# -- kernels: pairs ------------------------------------------------------------------------------
+
+
+@kernel
+def meet(
+    out: ArcLengths, into: ArcLengths, i: int, j: int, ahead: SearchBall, back: SearchBall
+) -> int:
+    """Search from i ahead and from j back; return where the halves of the shortest path meet.
+
+    -1 if the edge from i to j is as short as any path, or if there is no path; the length is then
+    left in ``ahead.dist[j]``. Both balls are clear at first.
+    """
+    best = np.inf
+    where = -1
+    for a in range(out.indptr[i], out.indptr[i + 1]):
+        if out.ends[a] == j:
+            best = arc_length(out, i, a)
+    open_in_ball(i, 0.0, -1, ahead)
+    open_in_ball(j, 0.0, -1, back)
+    while ahead.counts[0] > 0 and back.counts[0] > 0:
+        if ahead.dist[ahead.heap[0]] + back.dist[back.heap[0]] >= best:
+            break
+        if ahead.counts[0] <= back.counts[0]:
+            best, where = expand_side(out, best, where, ahead, back)
+        else:
+            best, where = expand_side(into, best, where, back, ahead)
+    if where < 0:
+        if ahead.dist[j] == np.inf:  # so that it is cleared
+            ahead.reached[ahead.counts[1]] = j
+            ahead.counts[1] += 1
+        ahead.dist[j] = best
+    return where
+
+
+@kernel
+def expand_side(
+    arcs: ArcLengths, best: float, where: int, mine: SearchBall, other: SearchBall
+) -> tuple[float, int]:
+    """Settle the nearest open item of one side; return the best length and its meeting item."""
+    indptr, ends = arcs.indptr, arcs.ends
+    u = take_first(mine.counts[0], mine.heap, mine.place, mine.dist)
+    mine.counts[0] -= 1
+    mine.counts[2] += 1
+    du = mine.dist[u]
+    radius = other.dist[other.heap[0]]
+    for a in range(indptr[u], indptr[u + 1]):
+        v = ends[a]
+        if du >= mine.dist[v] or du + min(other.dist[v], radius) >= best:
+            continue
+        reached = du + arc_length(arcs, u, a)
+        if reached < mine.dist[v] and reached + min(other.dist[v], radius) < best:
+            open_in_ball(v, reached, u, mine)
+            if reached + other.dist[v] < best:
+                best = reached + other.dist[v]
+                where = v
+    return best, where
+
+
+@kernel
+def find_sparse_paths(
+    out: ArcLengths,
+    into: ArcLengths,
+    i: Indices,
+    j: Indices,
+    ahead: SearchBall,
+    back: SearchBall,
+    lengths: Floats,
+    indptr: Indices,
+    settled: Ints,
+) -> Ints:
+    """Find the shortest path of every pair (i[p], j[p]); return all their items in one array.
+
+    Path p is ``nodes[indptr[p]:indptr[p + 1]]``, of length ``lengths[p]``: no items where there is
+    no path. `settled` counts the items that its search has settled.
+    """
+    nodes = np.empty(16 * i.shape[0], np.int32)
+    indptr[0] = 0
+    for p in range(i.shape[0]):
+        start, end = i[p], j[p]
+        where = start
+        if start == end:
+            open_in_ball(start, 0.0, -1, ahead)
+            open_in_ball(end, 0.0, -1, back)
+        else:
+            where = meet(out, into, start, end, ahead, back)
+        settled[p] = ahead.counts[2] + back.counts[2]
+        if where >= 0:
+            lengths[p] = ahead.dist[where] + back.dist[where]
+            first = 1
+            v = where
+            while v != start:
+                v = ahead.pred[v]
+                first += 1
+            count = first
+            v = where
+            while v != end:
+                v = back.pred[v]
+                count += 1
+        else:
+            lengths[p] = ahead.dist[end]
+            first = 1
+            count = 2 if lengths[p] < np.inf else 0
+        at = indptr[p]
+        indptr[p + 1] = at + count
+        if at + count > nodes.shape[0]:
+            larger = np.empty(2 * nodes.shape[0] + count, np.int32)
+            for k in range(at):  # loops compile ten times faster than assignments to slices
+                larger[k] = nodes[k]
+            nodes = larger
+        if where >= 0:
+            v = where
+            for k in range(first - 1, -1, -1):
+                nodes[at + k] = v
+                v = ahead.pred[v]
+            v = where
+            for k in range(first, count):
+                v = back.pred[v]
+                nodes[at + k] = v
+        elif count == 2:
+            nodes[at] = start
+            nodes[at + 1] = end
+        clear_ball(ahead)
+        clear_ball(back)
+    return nodes[: indptr[i.shape[0]]]
