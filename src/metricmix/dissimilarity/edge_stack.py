@@ -339,7 +339,10 @@ class EdgeStack(DissimilarityStack):
             raise InputError(
                 argument="stack[...]",
                 expected="stack[np.ix_(a, a)] of an EdgeStack, the edges among some items",
-                remedy="use stack.pairs(i, j) for values, or stack.origin[...] for other slices",
+                remedy=(
+                    "use stack.pairs(i, j) for values; to cross-validate, pass the stack as "
+                    "sources= of an estimator and ids of its items as X"
+                ),
             )
         place = np.full(self._n, -1)
         place[items] = np.arange(len(items))

@@ -37,7 +37,14 @@ from metricmix.validation import check_choice, check_integer, check_table
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["METHODS", "NearestItems", "joined", "nearest_items", "one_blas_thread"]
+__all__ = [
+    "METHODS",
+    "NearestItems",
+    "half_squares",
+    "joined",
+    "nearest_items",
+    "one_blas_thread",
+]
 
 METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
 EXACT_UP_TO = 30_000
