@@ -87,7 +87,10 @@ def weights_by_projection(stack, known, **settings):
     for projection in ("auto", True, False):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", mm.exceptions.ProjectionWarning)
-            model = mm.MetricMixture(stack, projection=projection, rho=1e-4, **settings)
+            method = mm.solvers.PathGeneration() if projection is True else "full"
+            model = mm.MetricMixture(
+                stack, projection=projection, method=method, rho=1e-4, **settings
+            )
             found[projection] = model.fit(np.arange(N), known)
     return found
 

@@ -319,3 +319,20 @@ def test_flow_is_what_lies_behind_each_edge():
             expected[v] += demand[item]
             v = pred[v]
     assert np.array_equal(flow, expected)
+
+
+def test_paths_of_many_pairs_are_those_of_one_pair() -> None:
+    rng = np.random.default_rng(0)
+    w = rng.random((30, 30)) ** 3
+    w[rng.random((30, 30)) < 0.96] = np.inf
+    np.fill_diagonal(w, 0.0)
+    trees = shortest_path_trees(w, roots=[3, 7, 20], directed=True)
+    tree, end = rng.integers(3, size=50), rng.integers(30, size=50)
+    paths = trees.paths(tree, end)
+    for p, (s, j) in enumerate(zip(tree.tolist(), end.tolist(), strict=True)):
+        assert paths[p] == trees.path(s, j)
+    assert np.isinf(paths.lengths).any()
+    number, u, v = paths.edges()
+    reached = np.isfinite(paths.lengths)
+    sums = np.bincount(number, w[u, v], minlength=50)
+    np.testing.assert_allclose(sums[reached], paths.lengths[reached])

@@ -37,11 +37,11 @@ def test_all_ways_to_the_gradient_agree(stack, known, weights, loss, monkeypatch
     assert by_rounds.from_few_roots(weights) is not None
     value, gradient = by_rounds.value_and_gradient(weights)
     by_pairs = Problem(objective, on_demand(stack))
-    assert by_pairs._by_pairs
+    assert by_pairs.by_pairs
     with monkeypatch.context() as patch:
         patch.setattr(problems, "FORMED_UP_TO", 10)
         by_trees = Problem(objective, stack)
-        by_trees.__dict__["_by_pairs"] = False
+        by_trees.__dict__["by_pairs"] = False
         others = [by_pairs.value_and_gradient(weights), by_trees.value_and_gradient(weights)]
     for other_value, other_gradient in others:
         assert other_value == pytest.approx(value, rel=1e-10)

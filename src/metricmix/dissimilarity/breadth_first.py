@@ -22,6 +22,7 @@ __all__ = [
     "adjacency_lists",
     "breadth_first",
     "breadth_first_all_pairs",
+    "clipped_path_lengths",
     "distances_from_sources",
     "distances_to_targets",
 ]
@@ -83,6 +84,40 @@ def breadth_first(
         n_jobs,
     )
     return out
+
+
+def clipped_path_lengths(
+    there: tuple[NDArray[np.integer], NDArray[np.integer]],
+    back: tuple[NDArray[np.integer], NDArray[np.integer]],
+    i: Indices,
+    j: Indices,
+    longest: int,
+    n_jobs: int | None = None,
+) -> Floats:
+    """Return ``min(d(i[k], j[k]), longest)`` for pairs, from the surroundings of their two ends.
+
+    `there` is the graph as (indptr, indices), `back` its reverse. With r = longest // 2, costs what
+    lies within r edges of each different i once, and within longest - 1 - r of each j.
+
+    >>> line = np.array([0, 1, 2, 3, 3]), np.array([1, 2, 3])
+    >>> back = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 2])
+    >>> clipped_path_lengths(line, back, np.array([0, 0, 3]), np.array([1, 3, 0]), 4)
+    array([1., 3., 4.])
+    """
+    there, back = _as_lists(*there), _as_lists(*back)
+    order = np.argsort(i, kind="stable")
+    first, second = (np.ascontiguousarray(end[order], np.int64) for end in (i, j))
+    values = np.empty(len(first))
+    step = max(1024, len(first) // 64 + 1)
+
+    def fill(start: int) -> None:
+        part = slice(start, start + step)
+        hops_of_pairs(*there, *back, first[part], second[part], longest, values[part])
+
+    in_threads(fill, range(0, len(first), step), n_jobs)
+    unsorted = np.empty_like(values)
+    unsorted[order] = values
+    return unsorted
 
 
 def _as_lists(indptr: NDArray[np.integer], indices: NDArray[np.integer]) -> tuple[Indices, Ints]:
@@ -242,3 +277,67 @@ def distances_from_sources(
         front, fresh = fresh, front
         queue, following = following, queue
         size = touched
+
+
+@kernel
+def hops_of_pairs(
+    indptr: Indices,
+    indices: Ints,
+    indptr_back: Indices,
+    indices_back: Ints,
+    i: Indices,
+    j: Indices,
+    longest: int,
+    out: Floats,
+) -> None:
+    """Write ``min(d(i[k], j[k]), longest)``; pairs with the same i are beside each other.
+
+    The items around i are marked with their distance. The search from j then stops at the first
+    level that has a marked item: had there been a shorter path, an earlier level would have met it.
+    """
+    n = indptr.size - 1
+    radius = longest // 2
+    distance = np.full(n, -1, np.int32)
+    seen = np.full(n, -1, np.int64)
+    around = np.empty(n, np.int64)
+    ball = np.empty(n, np.int64)
+    size = 0
+    for k in range(i.size):
+        if k == 0 or i[k] != i[k - 1]:
+            for q in range(size):
+                distance[around[q]] = -1
+            around[0] = i[k]
+            distance[i[k]] = 0
+            size, start = 1, 0
+            for level in range(1, radius + 1):
+                stop = size
+                for q in range(start, stop):
+                    u = around[q]
+                    for e in range(indptr[u], indptr[u + 1]):
+                        v = indices[e]
+                        if distance[v] < 0:
+                            distance[v] = level
+                            around[size] = v
+                            size += 1
+                start = stop
+        ball[0] = j[k]
+        seen[j[k]] = k
+        best = longest
+        if distance[j[k]] >= 0:
+            best = min(longest, distance[j[k]])
+        count, start, level = 1, 0, 0
+        while best == longest and radius + level + 1 < longest and start < count:
+            level += 1
+            stop = count
+            for q in range(start, stop):
+                u = ball[q]
+                for e in range(indptr_back[u], indptr_back[u + 1]):
+                    v = indices_back[e]
+                    if distance[v] >= 0:
+                        best = min(best, distance[v] + level)
+                    if seen[v] != k:
+                        seen[v] = k
+                        ball[count] = v
+                        count += 1
+            start = stop
+        out[k] = best

@@ -37,12 +37,28 @@ Attributes may also be real numbers, categories and texts, and miss values
 a quarter is zero, or columns are of very different size), F are the scaled columns instead of
 tf-idf.
 
+**Wide attributes** (more than 512 columns, and 67 million entries) are smoothed by their 512
+leading singular vectors; ``attributes`` and ``learned_attributes`` keep all columns.
+
+**Sparse edges** (`edges_per_item`). An edge joins linked items, and each item to the nearest by
+``attributes`` and by ``pagerank_0.2``. The value of a pair must not cost a row of all items, so
+``log_pagerank`` is left out. In its place are
+
+====================  ============================================================================
+``path_length``       :math:`\min(\text{links between two items}, 4)`
+``jaccard``           how many neighbours two linked or near items share, themselves included
+====================  ============================================================================
+
+Where the tables have more than 67 million entries, ``pagerank_0.1``, the joint sources, shares and
+``learned_neighbours`` are left out as well; the report of the stack names them.
+
 **A table.** See :mod:`metricmix.dissimilarity.table_sources`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +70,8 @@ from metricmix.dissimilarity.diffusion import (
     smoothing_operator,
     strengths_of,
 )
+from metricmix.dissimilarity.edge_building import edge_union
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.encoded_table import are_counts, as_array, encode_table
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
@@ -64,15 +82,18 @@ from metricmix.dissimilarity.matrix import (
     plain_list,
     table_items,
 )
-from metricmix.dissimilarity.sources import ComputedSource
+from metricmix.dissimilarity.nearest_items import joined, one_blas_thread
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
+from metricmix.dissimilarity.sources import ComputedSource, GraphSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
     LabelPropagation,
-    Predictor,
     SupervisedSource,
 )
 from metricmix.dissimilarity.table_sources import (
+    NEEDS_ROWS,
+    SourceSet,
     joint_columns,
     table_source,
     table_sources,
@@ -82,10 +103,13 @@ from metricmix.dissimilarity.table_sources import (
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import fold, mirror
 from metricmix.typing import Floats
-from metricmix.validation import check_choice, check_labels, check_square_fits, check_table
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from metricmix.validation import (
+    check_choice,
+    check_integer,
+    check_labels,
+    check_square_fits,
+    check_table,
+)
 
 __all__ = ["sources_for"]
 
@@ -98,6 +122,15 @@ WALKS, STAY = 16, 0.05
 """Steps that ``shares_walks`` averages over, and the share of the item itself."""
 DENSE_UP_TO = 8000
 """Largest n for which the matrices are computed beforehand; else rows are computed on demand."""
+WIDE_FROM, DIRECTIONS = 1 << 26, 512
+"""Entries from which on attributes are smoothed by their leading singular vectors, and how many."""
+FEW_TABLES_FROM = 1 << 26
+"""Entries of a smoothed table from which on few of them are made for sparse edges."""
+LARGE_TABLES = "its table has more than 67 million entries"
+SIMILAR = 1 - 1e-6
+"""Cosine distance below which two rows have something in common, up to rounding."""
+FAR_APART = 4
+"""Links from which on two items are equally far apart on sparse edges."""
 SOME_ZEROS = 0.25
 """Share of zeros from which on attributes of a graph may be counts."""
 
@@ -111,6 +144,7 @@ def sources_for(
     nodes: Any = None,
     weight: str | None = None,
     dense: bool | None = None,
+    edges_per_item: int | None = None,
 ) -> DissimilarityStack:
     """Return a default set of sources of a table, or of a graph with attributes, as a stack.
 
@@ -135,13 +169,19 @@ def sources_for(
         Whether to compute the matrices of the unsupervised sources beforehand, or rows as they are
         asked for. Default: for a graph without labels up to 8000 items, otherwise not: learning and
         predicting with metrics and weights >= 0 need the rows of the labelled items only.
+    edges_per_item : int, optional
+        If given, an :class:`~metricmix.EdgeStack`: values on the links and on edges from each item
+        to so many nearest ones per table (before the union) in place of all pairs. For more than
+        about 20 000 items; 10 to 20 are usual.
 
     Returns
     -------
     DissimilarityStack
         At most 20 sources. What they are is said in :mod:`metricmix.dissimilarity.default_sources`
         and :mod:`metricmix.dissimilarity.table_sources`. Its items have the ids of the table or of
-        the graph. Each source is divided by its mean.
+        the graph. Each source is divided by its mean. With `edges_per_item`, an EdgeStack whose
+        `report` says where the edges come from, and whose `origin` has the same sources between
+        any two items.
 
     Raises
     ------
@@ -189,20 +229,36 @@ def sources_for(
         raise InputError(argument="X", expected="at least two rows", found=1)
     codes = None if labels is None or not n else check_labels(labels, n=n, name="labels")
     items = table_items(X)
+    k = edges_per_item
+    if k is not None:
+        k = check_integer(k, name="edges_per_item", low=1)
+        if dense:
+            raise InputError(
+                argument="dense",
+                expected="dense=False with edges_per_item, which replaces all pairs by edges",
+                found=True,
+            )
+    links: dict[str, Any] = {}
     if graph is None:
-        sources, predictors = table_sources(encode_table(X))
+        found = table_sources(encode_table(X), k)
     else:
         table, lengths, items = aligned(X, graph, nodes, weight, items)
-        sources, predictors = graph_sources(table, lengths, weighting, codes is not None)
+        listed = lengths.edges()
+        links["links"] = listed.sources, listed.targets
+        found = graph_sources(table, lengths, weighting, codes is not None, k)
         if dense is None:
-            dense = codes is None and n <= DENSE_UP_TO
-    if dense:
-        sources = computed(sources, n)
+            dense = codes is None and n <= DENSE_UP_TO and k is None
+    sources = computed(found.sources, n) if dense else found.sources
     if codes is not None:
         n_classes = int(codes.max()) + 1
-        for name, predictor in predictors.items():
+        for name, predictor in found.predictors.items():
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
-    return DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    if k is None:
+        return stack
+    nearest = {name: near.first(k) for name, near in found.nearest.items()}
+    edges, report = edge_union(n, links, nearest, found.table)
+    return EdgeStack.of(stack, edges, report=replace(report, left_out=found.left_out))
 
 
 def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
@@ -272,89 +328,114 @@ def attributes_of(X: Any) -> Any:
 
 
 def graph_sources(
-    table: Any, lengths: Graph, weighting: str, labelled: bool
-) -> tuple[dict[str, Any], dict[str, Predictor]]:
-    """Return the sources of an attributed graph, and the predictors of the supervised ones."""
+    table: Any, lengths: Graph, weighting: str, labelled: bool, edges_per_item: int | None = None
+) -> SourceSet:
+    """Return the sources of an attributed graph, and the predictors of the supervised ones.
+
+    With `edges_per_item`, only those whose value for a pair can be found without a row, and at
+    least as many nearest items.
+    """
     angle, precision = ("angular", PRECISION) if labelled else ("cosine", 1e-14)
     precise: Any = np.float32 if labelled else np.float64
     B = smoothing_operator(lengths)
     links = strengths_of(lengths)
-    F = weighted_rows(table, weighting if table.min() >= 0 else "plain")
-    F = F.astype(precise, copy=False)
+    weighted = weighted_rows(table, weighting if table.min() >= 0 else "plain")
+    weighted = weighted.astype(precise, copy=False)
+    F = narrow(weighted)
     near = unit_rows(pagerank_smoothed(B, F, NEAR_RESTART, precision))
     b: Any = B.astype(precise)
     tables = {
-        "attributes": F,
+        "attributes": weighted,
         "diffusion_2": unit_rows(b @ (b @ F)),
         f"pagerank_{NEAR_RESTART}": near,
-        f"pagerank_{RESTART}": unit_rows(pagerank_smoothed(B, F, RESTART, precision)),
     }
-    joint = {
-        f"joint_{name}": unit_rows(
-            pagerank_smoothed(
-                normalised(LINK_STRENGTH * links + similarity_graph(Z, k)), F, RESTART, precision
-            )
-        )
-        for name, Z, k in (("attributes", F, 5), ("pagerank", near, 10))
-    }
-    rank = LogPageRank(B)
-    sources: dict[str, Any] = {
-        **{name: table_source(Z, angle, name) for name, Z in tables.items()},
-        "log_pagerank": ComputedSource(
-            lengths.n, rank, columns=rank, name="log_pagerank", facts=facts("log_pagerank")
-        ),
-        **{name: table_source(Z, angle, name) for name, Z in joint.items()},
-    }
+    k = edges_per_item or 0
+    few = edges_per_item is not None and F.size > FEW_TABLES_FROM
+    names = f"pagerank_{RESTART}", "joint_attributes", "joint_pagerank"
+    found = SourceSet({}, {}, {}, weighted)
+    by_attributes = found.search("attributes", weighted, max(5, k), "cosine")
+    by_pagerank = found.search(f"pagerank_{NEAR_RESTART}", near, max(10, k), "cosine")
+    if few:
+        found.left_out |= dict.fromkeys(names, LARGE_TABLES)
+    else:
+        tables[names[0]] = unit_rows(pagerank_smoothed(B, F, RESTART, precision))
+        for name, some, n_nearest in zip(
+            names[1:], (by_attributes, by_pagerank), (5, 10), strict=True
+        ):
+            similar = joined(some, n_nearest=n_nearest, closer_than=SIMILAR)
+            joint = normalised(LINK_STRENGTH * links + similar)
+            tables[name] = unit_rows(pagerank_smoothed(joint, F, RESTART, precision))
+    sources = {name: table_source(Z, angle, name) for name, Z in tables.items()}
+    if edges_per_item is None:
+        rank, known = LogPageRank(B), facts("log_pagerank")
+        source = ComputedSource(lengths.n, rank, columns=rank, name="log_pagerank", facts=known)
+        joint_ones = {name: sources.pop(name) for name in names[1:]}
+        found.sources = {**sources, "log_pagerank": source, **joint_ones}
+    else:
+        found.left_out["log_pagerank"] = NEEDS_ROWS
+        path_length = GraphSource(lengths, unreachable=FAR_APART, clipped=True)
+        found.sources = {**sources, "path_length": path_length}
+        found.sources["jaccard"] = SharedNeighbours(lengths, closed=True)
     if not labelled:
-        return sources, {}
-    shares = table / np.maximum(np.abs(table).sum(axis=1), 1e-300).reshape(-1, 1)
-    S = np.asarray(shares if isinstance(shares, np.ndarray) else shares.toarray(), dtype=precise)
-    walks, stage = precise(STAY) * S, S
-    for _ in range(WALKS):
-        stage = b @ stage
-        walks += precise((1 - STAY) / WALKS) * stage
-    lengthwise = {
-        "shares_pagerank": unit_mean_square(pagerank_smoothed(B, S, RESTART, PRECISION)),
-        "shares_walks": unit_mean_square(walks),
-    }
-    sources |= {name: table_source(Z, "euclidean", name) for name, Z in lengthwise.items()}
-    degrees = np.asarray(links.sum(axis=1)).ravel()
-    means: Any = links.multiply(1 / np.maximum(degrees, 1e-300)[:, None]).tocsr().astype(precise)
-    views = {
-        "attributes": F,
-        "diffusion_2": tables["diffusion_2"],
-        "pagerank": tables[f"pagerank_{RESTART}"],
-        **lengthwise,
-        "neighbours": np.hstack([F, unit_rows(means @ F)]),
-    }
-    predictors: dict[str, Predictor] = {
-        f"learned_{name}": CrossFittedClassifier(Z) for name, Z in views.items()
-    }
-    predictors["spread_links"] = LabelPropagation(B)
-    return sources, predictors
+        return found
+    views = {"attributes": weighted, "diffusion_2": tables["diffusion_2"]}
+    if few:
+        views["pagerank"] = near
+        left_out = "shares_pagerank", "shares_walks", "learned_neighbours"
+        found.left_out |= dict.fromkeys(left_out, LARGE_TABLES)
+    else:
+        shares = table / np.maximum(np.abs(table).sum(axis=1), 1e-300).reshape(-1, 1)
+        S = narrow(shares if isinstance(shares, np.ndarray) else shares.tocsr())
+        S = S.astype(precise, copy=False)
+        walks, stage = precise(STAY) * S, S
+        for _ in range(WALKS):
+            stage = b @ stage
+            walks += precise((1 - STAY) / WALKS) * stage
+        lengthwise = {
+            "shares_pagerank": unit_mean_square(pagerank_smoothed(B, S, RESTART, PRECISION)),
+            "shares_walks": unit_mean_square(walks),
+        }
+        found.sources |= {
+            name: table_source(Z, "euclidean", name) for name, Z in lengthwise.items()
+        }
+        degrees = np.asarray(links.sum(axis=1)).ravel()
+        means: Any = links.multiply(1 / np.maximum(degrees, 1e-300)[:, None]).tocsr()
+        views["pagerank"] = tables[names[0]]
+        views |= lengthwise
+        views["neighbours"] = np.hstack([F, unit_rows(means.astype(precise) @ F)])
+    found.predictors = {f"learned_{name}": CrossFittedClassifier(Z) for name, Z in views.items()}
+    found.predictors["spread_links"] = LabelPropagation(B)
+    return found
 
 
-def similarity_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
-    """Return the graph that joins each item to the k with the most similar rows (cosine > 0)."""
-    from scipy.sparse import csr_array
-    from sklearn.neighbors import NearestNeighbors
+def narrow(table: Any) -> Floats:
+    """Return a table as a dense one; of wide ones the 512 leading singular vectors, scaled.
 
-    n = len(Z)
-    k = min(k, n - 1)
-    search = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="brute").fit(Z)
-    distances, neighbours = search.kneighbors()
-    close = distances < 1.0
-    source = np.repeat(np.arange(n), k)[close.ravel()]
-    ones = np.ones(len(source))
-    joined = csr_array((ones, (source, neighbours.ravel()[close.ravel()])), shape=(n, n))
-    return csr_array(joined.maximum(joined.T))
+    Distances become smaller by what the others hold; smoothing, which is linear, keeps to them.
+    """
+    if is_wide(table):
+        from sklearn.decomposition import TruncatedSVD
+
+        with one_blas_thread():
+            svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0)
+            return np.asarray(svd.fit_transform(table), dtype=table.dtype)
+    return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
 
 
-def weighted_rows(table: Any, weighting: str) -> Floats:
-    """Return the weighted rows of the table, scaled to length 1 (or 0)."""
+def is_wide(table: Any) -> bool:
+    """Return whether all columns of a table are too many to be smoothed."""
+    return bool(table.shape[1] > DIRECTIONS and float(np.prod(table.shape)) > WIDE_FROM)
+
+
+def weighted_rows(table: Any, weighting: str) -> Any:
+    """Return the weighted rows of the table, scaled to length 1 (or 0); wide ones stay sparse."""
     if weighting == "tfidf":
         n = table.shape[0]
         having = np.asarray((table != 0).sum(axis=0)).ravel()
         rarity = 1.0 + np.log((1.0 + n) / (1.0 + having))
         table = table * rarity if isinstance(table, np.ndarray) else table.multiply(rarity)
+    if not isinstance(table, np.ndarray) and is_wide(table):
+        from sklearn.preprocessing import normalize
+
+        return normalize(table.tocsr())
     return unit_rows(table if isinstance(table, np.ndarray) else table.toarray())

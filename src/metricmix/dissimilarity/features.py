@@ -18,6 +18,7 @@ from metricmix.dissimilarity.matrix import (
     states,
     table_items,
 )
+from metricmix.dissimilarity.row_pairs import squared_distances
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square_fits, check_table
@@ -276,7 +277,8 @@ class FeatureRows:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._by_product:
                 squared, scale = self._squared.block(rows, slice(first, None)), self._squared.scale
-                values = self._finished(squared, scale, self._norms[rows], self._norms[first:])
+                left, right = self._norms[rows, None], self._norms[first:]
+                values = self._finished(squared, scale, left, right)
             else:
                 values = self._elementwise(self._X[rows], self._X[first:])
         here = np.flatnonzero(rows >= first)
@@ -294,9 +296,29 @@ class FeatureRows:
             return self.rows(i)[:, j]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             squared, scale = self._squared.block(i, j), self._squared.scale
-            values = self._finished(squared, scale, self._norms[i], self._norms[j])
+            values = self._finished(squared, scale, self._norms[i, None], self._norms[j])
         values[i[:, None] == j] = 0.0
         self._check_distances(values, lambda k, m: f"between rows {i[k]} and {j[m]}")
+        return values
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances of the pairs (i[k], j[k]), (len(i),): O(d) each."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self._by_product:
+                squared = squared_distances(self._squared.X, i, j)
+                norms = self._norms[i], self._norms[j]
+                values = self._finished(squared, self._squared.scale, *norms)
+            else:
+                values = np.empty(len(i))
+                order = np.argsort(i, kind="stable")
+                starts = np.flatnonzero(np.diff(i[order], prepend=-1))
+                for few in np.split(order, starts[1:]) if len(order) else []:
+                    row = i[few[0]]
+                    values[few] = self._elementwise(self._X[[row]], self._X[j[few]])[0]
+                digests = np.array(self.digests)
+                values[digests[i] == digests[j]] = 0.0
+        values[i == j] = 0.0
+        self._check_distances(values[None], lambda _, k: f"between rows {i[k]} and {j[k]}")
         return values
 
     def cross(self, Y: Any) -> Floats:
@@ -313,7 +335,7 @@ class FeatureRows:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 if self._by_product:
                     squared, scales = self._squared.cross(some)
-                    left = norms[start : start + step]
+                    left = norms[start : start + step, None]
                     block = self._finished(squared, scales, left, self._norms)
                 else:
                     block = self._elementwise(some, self._X)
@@ -377,12 +399,13 @@ class FeatureRows:
     ) -> Floats:
         """Turn squared distances, divided by scale^2, between rows of these norms into the metric.
 
-        `scale` is one number, or one per row of `squared`, as a column.
+        `scale` is one number, or one per row of `squared`, as a column; `left` and `right` have
+        shapes that broadcast to that of `squared`.
         """
         if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
             squared *= scale * scale / 2
             np.minimum(squared, 2.0, out=squared)
-            squared[(left == 0)[:, None] != (right == 0)] = 1.0
+            squared[(left == 0) != (right == 0)] = 1.0
             return squared
         if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
             np.sqrt(squared, out=squared)
@@ -390,7 +413,7 @@ class FeatureRows:
             np.minimum(squared, 1.0, out=squared)
             np.arcsin(squared, out=squared)
             squared *= 2 / np.pi
-            squared[(left == 0)[:, None] != (right == 0)] = 0.5
+            squared[(left == 0) != (right == 0)] = 0.5
             return squared
         if self.metric == "sqeuclidean":
             squared *= scale
@@ -398,7 +421,7 @@ class FeatureRows:
             return squared
         np.sqrt(squared, out=squared)
         if self.metric == "normalized-euclidean":
-            squared /= np.sqrt(left[:, None] / scale) * np.sqrt(right / scale)
+            squared /= np.sqrt(left / scale) * np.sqrt(right / scale)
         else:
             squared *= scale
         return squared
@@ -477,22 +500,37 @@ class SquaredDistances:
         largest = float(np.max(np.abs(values), initial=0.0))
         self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
         self.X = X / self.scale if self.scale != 1.0 else X
-        # Shifting rounds: products are taken of the shifted rows, differences of the others. The
-        # shift, a mean per column, is rounded to a power of two near the column's spread: whole
-        # numbers stay whole, and their distances exact.
-        self.middle, self.shifted = np.zeros(0), self.X
-        if not self.sparse:
-            mean = self.X.mean(axis=0)
-            if self.X.dtype == np.float32:  # without another table: it need not be exact
-                mean_square = np.einsum("ij,ij->j", self.X, self.X) / len(self.X)
-                spread = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
-            else:
-                spread = self.X.std(axis=0)
-            step = np.ldexp(np.ones_like(spread), np.frexp(np.where(spread > 0, spread, 1))[1] - 1)
-            means = np.round(mean / step) * step
-            self.middle = np.where(spread > 0, means, self.X[0])
-            self.shifted = self.X - self.middle
-        self.norms = _squares(self.shifted)
+
+    @cached_property
+    def middle(self) -> AnyArray:
+        """What dense rows are shifted by: a mean per column.
+
+        It is rounded to a power of two near the column's spread: whole numbers stay whole, and
+        their distances exact.
+        """
+        if self.sparse:
+            return np.zeros(0)
+        mean = self.X.mean(axis=0)
+        if self.X.dtype == np.float32:  # without another table: it need not be exact
+            mean_square = np.einsum("ij,ij->j", self.X, self.X) / len(self.X)
+            spread = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
+        else:
+            spread = self.X.std(axis=0)
+        step = np.ldexp(np.ones_like(spread), np.frexp(np.where(spread > 0, spread, 1))[1] - 1)
+        return np.asarray(np.where(spread > 0, np.round(mean / step) * step, self.X[0]))
+
+    @cached_property
+    def shifted(self) -> Any:
+        """The rows that products are taken of; made for the first block, not for pairs.
+
+        Shifting rounds: differences are taken of the others.
+        """
+        return self.X if self.sparse else self.X - self.middle
+
+    @cached_property
+    def norms(self) -> Floats:
+        """The squared lengths of the shifted rows."""
+        return _squares(self.shifted)
 
     def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
         """Return the squared distances from `rows` to `columns`, all items by default."""

@@ -84,7 +84,7 @@ class ProbabilitySource(Source):
 
     def pairs(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[i, j]`` elementwise."""
-        return hellinger(self.probabilities[i], self.probabilities[j])
+        return self._distances.pairs(i, j)
 
     def cross(self, probabilities: Floats) -> Floats:
         """Return the distances from m items with other probabilities (m, C), (m, n)."""

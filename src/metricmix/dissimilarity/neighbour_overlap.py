@@ -16,9 +16,12 @@ from metricmix.dissimilarity.matrix import (
     graph_items,
     states,
 )
+from metricmix.dissimilarity.sources import Source
+from metricmix.kernels.compile import kernel
+from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_square_fits
 
-__all__ = ["jaccard", "resource_allocation"]
+__all__ = ["SharedNeighbours", "jaccard", "resource_allocation"]
 
 
 @states(SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n), and the degrees of the neighbours"))
@@ -71,6 +74,70 @@ def jaccard(graph: Any, *, nodes: Any = None, closed: bool = False) -> Dissimila
     np.fill_diagonal(distances, 0.0)
     items = graph_items(graph, nodes, joined.nodes)
     return as_dissimilarity(distances, "jaccard", items=items, facts=facts("jaccard"))
+
+
+class SharedNeighbours(Source):
+    """:func:`jaccard` of a graph, computed on demand: a pair costs the degrees of its two nodes.
+
+    Parameters
+    ----------
+    graph, nodes, closed
+        As in :func:`jaccard`.
+    name : str, optional
+    """
+
+    def __init__(
+        self, graph: Any, *, nodes: Any = None, closed: bool = False, name: str | None = "jaccard"
+    ) -> None:
+        adjacency = as_graph(graph, nodes=nodes, weight="ignore").adjacency
+        self.n, self.name, self.facts = adjacency.shape[0], name, facts("jaccard")
+        if closed:
+            from scipy.sparse import eye_array
+
+            adjacency = (adjacency + eye_array(self.n)).tocsr()
+        adjacency.sort_indices()
+        self.adjacency, self.degrees = adjacency, np.diff(adjacency.indptr)
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        common: Floats = (self.adjacency[indices] @ self.adjacency.T).toarray()
+        union = self.degrees[indices][:, None] + self.degrees - common
+        np.divide(common, union, out=common, where=union > 0)
+        distances = 1.0 - common
+        distances[np.arange(len(indices)), indices] = 0.0
+        return distances
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return the same: the distance is symmetric."""
+        return self.rows(indices)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise."""
+        values = np.empty(len(i))
+        ends = np.ascontiguousarray(i, np.int64), np.ascontiguousarray(j, np.int64)
+        jaccard_of_pairs(self.adjacency.indptr, self.adjacency.indices, *ends, values)
+        return values
+
+
+@kernel
+def jaccard_of_pairs(indptr: Ints, indices: Ints, i: Indices, j: Indices, values: Floats) -> None:
+    """Fill `values` by merging sorted lists of neighbours."""
+    for k in range(i.size):
+        a, a_end = indptr[i[k]], indptr[i[k] + 1]
+        b, b_end = indptr[j[k]], indptr[j[k] + 1]
+        total, common = (a_end - a) + (b_end - b), 0
+        while a < a_end and b < b_end:
+            if indices[a] == indices[b]:
+                common += 1
+                a += 1
+                b += 1
+            elif indices[a] < indices[b]:
+                a += 1
+            else:
+                b += 1
+        values[k] = 0.0 if i[k] == j[k] else 1.0
+        if common > 0 and i[k] != j[k]:
+            values[k] = 1.0 - common / (total - common)
 
 
 @states(SourceFacts("no", bound=1.0, row_cost="O(n), and the degrees of the neighbours"))

@@ -7,6 +7,7 @@ distance, and a graph searched on demand all provide them.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square, unmasked
+from metricmix.validation import check_integer, check_square, unmasked
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.features import FeatureRows
@@ -88,12 +89,14 @@ class Source(ABC):
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise, of shape (len(i),)."""
         rows, row = np.unique(i, return_inverse=True)
-        columns, column = np.unique(j, return_inverse=True)
+        order = np.argsort(row, kind="stable")
+        first = np.searchsorted(row[order], np.arange(0, len(rows) + 64, 64))
         values = np.empty(len(i))
-        for start in range(0, len(rows), 64):  # a few rows at a time bound the memory
-            block = self.block(rows[start : start + 64], columns)
-            here = (row >= start) & (row < start + 64)
-            values[here] = block[row[here] - start, column[here]]
+        for block, (start, stop) in enumerate(itertools.pairwise(first)):
+            here = order[start:stop]  # a few rows at a time bound the memory
+            columns, column = np.unique(j[here], return_inverse=True)
+            found = self.block(rows[64 * block : 64 * block + 64], columns)
+            values[here] = found[row[here] - 64 * block, column]
         return values
 
     def block(self, i: Indices, j: Indices) -> AnyArray:
@@ -239,11 +242,15 @@ class FeatureSource(ComputedSource):
     def _use(self, compute: FeatureRows, name: str) -> None:
         rows, known = compute.rows, replace(compute.facts, new_items=False)
         super().__init__(compute.n, rows, columns=rows, name=name, facts=known)
-        self._between = compute.between
+        self.compute = compute
 
     def block(self, i: Indices, j: Indices) -> Floats:
         """Return ``M[np.ix_(i, j)]``."""
-        return self._between(i, j)
+        return self.compute.between(i, j)
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise, O(d) each."""
+        return self.compute.pairs(i, j)
 
 
 class GraphSource(ComputedSource):
@@ -260,6 +267,9 @@ class GraphSource(ComputedSource):
         Length given to pairs without a path. In an undirected graph, a row with a path more than
         twice as long raises :class:`~metricmix.exceptions.InputError`: the triangle inequality
         would not hold. In a directed one it is up to the caller that it does.
+    clipped : bool
+        Whether longer paths count as `unreachable` too, which is then a whole number. The length
+        of a pair is found from the surroundings of its two ends.
     nodes, directed
         As in :func:`~metricmix.dissimilarity.path_length`.
     name : str, optional
@@ -270,24 +280,26 @@ class GraphSource(ComputedSource):
         graph: Any,
         *,
         unreachable: float,
+        clipped: bool = False,
         nodes: Any = None,
         directed: bool = False,
         name: str | None = None,
     ) -> None:
-        from metricmix.dissimilarity.breadth_first import breadth_first
+        from metricmix.dissimilarity.breadth_first import breadth_first, clipped_path_lengths
         from metricmix.dissimilarity.graphs import as_graph
         from metricmix.dissimilarity.path_length import check_unreachable_length
 
         forward = as_graph(graph, nodes=nodes, weight="ignore", directed=directed).adjacency
         backward = forward.T.tocsr() if directed else forward
+        longest = check_integer(unreachable, name="unreachable", low=1) if clipped else 0
 
         def search(adjacency: Any) -> Callable[[Indices], AnyArray]:
             indptr, indices = adjacency.indptr, adjacency.indices
 
             def rows(sources: Indices) -> AnyArray:
                 hops = breadth_first(indptr, indices, sources).astype(np.float64)
-                missing = hops < 0
-                if not directed:
+                missing = (hops < 0) | (hops > longest) if clipped else hops < 0
+                if not directed and not clipped:
                     apart = missing.any(axis=1)
                     check_unreachable_length(unreachable, float(hops[apart].max(initial=0.0)))
                 hops[missing] = unreachable
@@ -295,8 +307,16 @@ class GraphSource(ComputedSource):
 
             return rows
 
+        def lengths(i: Indices, j: Indices) -> AnyArray:
+            there, back = ((A.indptr, A.indices) for A in (forward, backward))
+            return clipped_path_lengths(there, back, i, j, longest)
+
         super().__init__(
-            forward.shape[0], search(forward), columns=search(backward), name=name or "path_length"
+            forward.shape[0],
+            search(forward),
+            columns=search(backward),
+            pairs=lengths if clipped else None,
+            name=name or "path_length",
         )
         self.directed = directed
         known = replace(facts("path_length"), directed=directed)
@@ -377,6 +397,8 @@ def is_mapped(array: Any) -> bool:
 SCALINGS = ("none", "norm", "mean", "max")
 ROWS_FOR_SCALE = 256
 """Computed sources with more items than this are scaled by a random sample of as many rows."""
+VALUES_FOR_SCALE = 1 << 24
+"""Entries of these rows at most, unless there are fewer than 16 rows."""
 
 
 def scale_of(source: Source, scaling: str) -> float:
@@ -384,10 +406,12 @@ def scale_of(source: Source, scaling: str) -> float:
     n = source.n
     chosen = np.arange(n)
     if not isinstance(source, DenseSource) and n > ROWS_FOR_SCALE:
-        chosen = np.sort(np.random.default_rng(0).choice(n, ROWS_FOR_SCALE, replace=False))
+        few = min(ROWS_FOR_SCALE, max(16, VALUES_FOR_SCALE // n))
+        chosen = np.sort(np.random.default_rng(0).choice(n, few, replace=False))
     total, largest = 0.0, 0.0
-    for start in range(0, len(chosen), 256):
-        rows = np.asarray(source.rows(chosen[start : start + 256]), dtype=np.float64)
+    step = max(1, min(256, VALUES_FOR_SCALE // n))
+    for start in range(0, len(chosen), step):
+        rows = np.asarray(source.rows(chosen[start : start + step]), dtype=np.float64)
         total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
         largest = max(largest, float(rows.max()))
     pairs = len(chosen) * (n - 1)

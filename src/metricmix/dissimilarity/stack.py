@@ -31,6 +31,7 @@ from metricmix.validation import check_choice, check_indices, check_square_fits,
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
+    from metricmix.dissimilarity.edge_set import EdgeSet
 
 __all__ = ["CrossDissimilarities", "DissimilarityStack"]
 
@@ -86,6 +87,9 @@ class DissimilarityStack:
     array([[0., 1., 3.],
            [0., 1., 2.]])
     """
+
+    edges: EdgeSet | None = None
+    """The edges of a sparse stack, :class:`~metricmix.EdgeStack`; None where every pair is one."""
 
     def __init__(
         self,
@@ -216,6 +220,11 @@ class DissimilarityStack:
         Not divided by `scales`: the kernels divide the weights instead.
         """
         return self._block
+
+    @property
+    def between_any(self) -> DissimilarityStack:
+        """The same sources between any two items: this stack, unless its edges are sparse."""
+        return self
 
     @property
     def n_unreachable(self) -> tuple[int, ...]:

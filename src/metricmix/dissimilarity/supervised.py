@@ -205,9 +205,13 @@ class CrossFittedClassifier(Predictor):
         y, X = codes[labelled], self.X
         weights = None if item_weights is None else item_weights[labelled]
         table = X
-        if all(isinstance(c, KernelLogisticRegression) for c in self.classifiers):
-            table = self.kernel_table(labelled)
-        own = table[labelled]
+        by_kernel = all(isinstance(c, KernelLogisticRegression) for c in self.classifiers)
+        in_parts = by_kernel and self.n * len(labelled) > KERNEL_VALUES_KEPT
+        if in_parts:
+            own = self.classifiers[0].kernel_rows(X[labelled], X[labelled])
+        else:
+            table = self.kernel_table(labelled) if by_kernel else X
+            own = table[labelled]
         folds = deal_folds(y, self.n_folds)
         best: tuple[float, Any, Floats] | None = None
         for classifier in self.classifiers:
@@ -226,12 +230,23 @@ class CrossFittedClassifier(Predictor):
         kept = None
         if self.new_items or len(labelled) < self.n:
             kept = fitted(best[1], own, y, everyone, n_classes, weights)
-            p = predicted(kept, table, everyone)
+            p = self.in_parts(kept, labelled) if in_parts else predicted(kept, table, everyone)
             if self.new_items and isinstance(kept.model, KernelLogisticRegression):
                 items = labelled if self._kernel is None else self._kernel[0]
                 kept.model.keep_rows(X[labelled], kept.model.gamma_of(X[items]))
         p[labelled] = best[2]
         return p, kept if self.new_items else None
+
+    def in_parts(self, model: FittedClassifier, labelled: Indices) -> Floats:
+        """Return the probabilities of all items where their kernel values are too many to keep."""
+        p = np.empty((self.n, model.n_classes))
+        step = max(1, KERNEL_VALUES_KEPT // len(labelled))
+        everyone = np.ones(len(labelled), dtype=bool)
+        anchors = self.X[labelled]
+        for start in range(0, self.n, step):
+            values = self.classifiers[0].kernel_rows(self.X[start : start + step], anchors)
+            p[start : start + step] = predicted(model, values, everyone)
+        return p
 
     def kernel_table(self, labelled: Indices) -> Floats:
         """Return the kernel values of all rows with the labelled ones, (n, L).
@@ -242,7 +257,7 @@ class CrossFittedClassifier(Predictor):
         if not np.isin(labelled, items).all():
             values = self.classifiers[0].kernel_rows(self.X, self.X[labelled])
             items = labelled
-            self._kernel = (items, values) if values.size <= KERNEL_VALUES_KEPT else None
+            self._kernel = (items, values)
         return (
             values if len(items) == len(labelled) else values[:, np.searchsorted(items, labelled)]
         )
@@ -362,13 +377,18 @@ class LabelPropagation(Predictor):
         labelled = np.flatnonzero(codes >= 0)
         y = codes[labelled]
         own = np.ones(len(y)) if item_weights is None else item_weights[labelled]
-        reached = self.reached(labelled)
-        reached[labelled, np.arange(len(labelled))] = 0.0
         of_class = (y[:, None] == np.arange(n_classes)) * own[:, None]
+        share = np.zeros((self.n, n_classes))
+        step = max(1, KERNEL_VALUES_KEPT // self.n)
+        for start in range(0, len(labelled), step):  # as many columns of P as fit into memory
+            some = labelled[start : start + step]
+            reached = self.reached(some)
+            reached[some, np.arange(len(some))] = 0.0
+            share += reached @ of_class[start : start + step]
         sizes = np.tile(of_class.sum(axis=0), (self.n, 1))
         sizes[labelled, y] -= own
         none = sizes <= 1e-12 * own.sum()
-        share = reached @ of_class / np.where(none, 1.0, sizes)
+        share /= np.where(none, 1.0, sizes)
         share[labelled[none[labelled, y]]] = 0.0  # nothing is known of its class without it
         share += 1e-9  # an item that no label reaches knows nothing
         return np.asarray(share / share.sum(axis=1, keepdims=True))

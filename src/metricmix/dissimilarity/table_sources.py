@@ -32,7 +32,8 @@ With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
 from metricmix.dissimilarity.features import FeatureRows
 from metricmix.dissimilarity.matrix import facts
+from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_items
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
@@ -50,13 +52,11 @@ from metricmix.dissimilarity.supervised import (
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats, Indices
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 __all__ = [
+    "NEEDS_ROWS",
     "OutOfBagForest",
+    "SourceSet",
     "joint_columns",
-    "neighbour_graph",
     "scaled_columns",
     "table_source",
     "table_sources",
@@ -77,22 +77,61 @@ TREES, FOREST_TOPICS = 100, 10
 WORDS = ("texts", "counts")
 SINGLE_FROM = 1 << 22
 """Numbers from which on tables are kept in single precision."""
+NEEDS_ROWS = "one value costs as much as a row of all items"
 
 
-def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predictor]]:
-    """Return the sources of a plain table, and the predictors of the supervised ones."""
+@dataclass
+class SourceSet:
+    """What a default set of sources is made of.
+
+    Attributes
+    ----------
+    sources : dict of Source
+    predictors : dict of Predictor
+        Of the supervised sources.
+    nearest : dict of NearestItems
+        By the name of the table that was searched.
+    table : array or CSR array (n, d)
+        By which near items are told.
+    left_out : dict of str to str
+        Names of sources that were too expensive, and why.
+    """
+
+    sources: dict[str, Any]
+    predictors: dict[str, Predictor]
+    nearest: dict[str, NearestItems]
+    table: Any
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def search(self, name: str, Z: Any, k: int, metric: str = "euclidean") -> NearestItems:
+        """Return the nearest items by a table, and keep them for edges."""
+        self.nearest[name] = nearest_items(Z, k, metric)
+        return self.nearest[name]
+
+
+def table_sources(table: EncodedTable, edges_per_item: int | None = None) -> SourceSet:
+    """Return the sources of a plain table, and the predictors of the supervised ones.
+
+    With `edges_per_item`, only those whose value for a pair can be found without a row, and at
+    least as many nearest items.
+    """
     views = views_of(table)
     sources: dict[str, Any] = {
         name: table_source(Z, metric, name) for name, (Z, metric) in views.items()
     }
+    found = SourceSet(sources, {}, {}, next(iter(views.values()))[0])
+    k = max(NEIGHBOURS, edges_per_item or 0)
     graphs = {
-        name: normalised(neighbour_graph(views[name][0], NEIGHBOURS))
+        name: normalised(joined(found.search(name, views[name][0], k), n_nearest=NEIGHBOURS))
         for name in ("columns", "direction", "topics")
         if name in views
     }
     for name, B in graphs.items():
         rank, title, known = LogPageRank(B), f"near_{name}", facts("log_pagerank")
-        sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
+        if edges_per_item is not None:
+            found.left_out[title] = NEEDS_ROWS
+        else:
+            sources[title] = ComputedSource(B.shape[0], rank, columns=rank, name=title, facts=known)
     linear = {name: views[name][0] for name in ("columns", "raw", *WORDS) if name in views}
     if "direction" in views:
         Z = views["direction"][0]
@@ -109,7 +148,8 @@ def table_sources(table: EncodedTable) -> tuple[dict[str, Any], dict[str, Predic
     if "columns" in views:
         predictors["forest_columns"] = OutOfBagForest(joint_columns(table, FOREST_TOPICS))
     predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
-    return sources, predictors
+    found.predictors = predictors
+    return found
 
 
 def views_of(table: EncodedTable) -> dict[str, tuple[Any, str]]:
@@ -262,17 +302,3 @@ def unit_rows(Z: Floats) -> Floats:
     from sklearn.preprocessing import normalize
 
     return np.asarray(normalize(Z))
-
-
-def neighbour_graph(Z: Floats, k: int) -> csr_array[Any, Any]:
-    """Return the graph that joins each item to its k nearest in Euclidean distance."""
-    from scipy.sparse import csr_array
-    from sklearn.neighbors import NearestNeighbors
-
-    n = len(Z)
-    k = min(k, n - 1)
-    neighbours = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
-    joined = csr_array(
-        (np.ones(n * k), (np.repeat(np.arange(n), k), neighbours.ravel())), shape=(n, n)
-    )
-    return csr_array(joined.maximum(joined.T))

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -40,6 +41,7 @@ from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
+from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
@@ -109,6 +111,7 @@ DOCUMENTATION = {
         False warns in that case.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
+        "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.
     max_iter : int, optional
     solver_options : dict, optional
         Settings of the solver called `method`, and options of :func:`metricmix.minimize`.
@@ -347,8 +350,12 @@ class MixtureLearner(MixtureEstimator):
         """Learn on edge lengths, and again through paths if the projection moves too many of them.
 
         Return the result, and the share of the distances that the projection moves. `options` are
-        those of :meth:`_solve`. Learning through paths has a checkpoint of its own.
+        those of :meth:`_solve`. Learning through paths has a checkpoint of its own. Over sparse
+        edges weights are always learned through paths.
         """
+        if stack.edges is not None and objective is not None:
+            result = self._solve_on_edges(objective, stack, **options)
+            return result, self._moved_share(stack, result, np.arange(stack.n_items))
         result = self._solve(objective, stack, **options)
         if result.status is Status.INTERRUPTED:
             return result, 0.0
@@ -363,8 +370,7 @@ class MixtureLearner(MixtureEstimator):
                 ProjectionWarning,
             )
             return result, share
-        through_paths = copy(self)
-        through_paths.projection = True
+        through_paths = self._through_paths()
         given = dict(self.solver_options or {})
         if given.get("checkpoint") is not None:
             file = Path(given["checkpoint"])
@@ -377,6 +383,41 @@ class MixtureLearner(MixtureEstimator):
             result.warn_unless_converged()
         return result, self._moved_share(stack, result, np.flatnonzero(known))
 
+    def _solve_on_edges(
+        self, objective: Objective, stack: DissimilarityStack, **options: Any
+    ) -> SolveResult:
+        """Learn through paths along sparse edges.
+
+        Where the sources are known between any two items, the start is what the pairs of labelled
+        items say by themselves, which takes no search.
+        """
+        if self.projection is False:
+            raise InputError(
+                "over sparse edges weights are learned through paths",
+                argument="projection",
+                remedy="pass 'auto' or True",
+            )
+        given = {**(self.solver_options or {}), **options}
+        comparable = isinstance(stack, EdgeStack) and stack.origin is not None
+        if comparable and isinstance(objective, ClassMeans) and "start" not in given:
+            labelled = np.flatnonzero(objective.y >= 0)
+            on_lengths = copy(self)
+            on_lengths.projection, on_lengths.method, on_lengths.max_iter = False, "full", None
+            on_lengths.solver_options = None
+            pairs = make_objective(on_lengths, objective.y[labelled], self.classes_)
+            few = stack.between_any.part(labelled)
+            options["start"] = on_lengths._solve(pairs, few, refit=True, verbose=False).weights
+        return self._through_paths()._solve(objective, stack, **options)
+
+    def _through_paths(self) -> Self:
+        """Return a copy that learns through paths, by path generation unless told otherwise."""
+        copied = copy(self)
+        copied.projection = True
+        own = {"tol", "memory", "temperature"} & set(self.solver_options or {})
+        if self.method == "full" and not own:
+            copied.method = PathGeneration()
+        return copied
+
     def _moved_share(self, stack: DissimilarityStack, result: SolveResult, items: Indices) -> float:
         """Return the share of distances, from at most 32 of the items, that paths make shorter."""
         assert result.mixture is not None
@@ -388,7 +429,8 @@ class MixtureLearner(MixtureEstimator):
             roots = np.sort(np.random.default_rng(0).choice(items, ROOTS, replace=False))
         edges = lengths.rows(roots)
         moved = distances_from(lengths, roots, n_jobs=self.n_jobs) < edges * (1.0 - 1e-6)
-        return float(moved.sum() / max(1, moved.size - len(roots)))
+        there = np.isfinite(edges)
+        return float(moved[there].sum() / max(1, int(there.sum()) - len(roots)))
 
     def _solve(
         self,

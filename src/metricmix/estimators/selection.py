@@ -238,9 +238,15 @@ def select(
     labelled = np.flatnonzero(codes >= 0)
     candidates = candidates_of(model, stack.names, np.bincount(codes[labelled]))
     first = candidates[0]
-    if len(candidates) == 1 or len(labelled) < FOLDS:
+    on_edges = stack.edges is not None
+    if len(candidates) == 1 or len(labelled) < FOLDS or on_edges:
         reason = "as the parameters say"
-        if len(candidates) > 1:
+        if len(candidates) > 1 and on_edges:
+            reason = (
+                "nothing was compared over sparse edges, where every candidate takes searches "
+                "from all labelled items in every fold"
+            )
+        elif len(candidates) > 1:
             reason = f"{len(labelled)} labels are too few to hold some out"
         elif first.weights == "equal" and model.objective is not None:
             reason = (

@@ -280,6 +280,13 @@ class LocalStack(DissimilarityStack):
             validate=False,
         )
         self._items, self._scaling = base._items, base.scaling
+        self.edges = base.edges
+
+    @property
+    def between_any(self) -> DissimilarityStack:
+        """The same sources between any two items."""
+        base = self.base.between_any
+        return self if base is self.base else LocalStack(base, self.memberships, self.regions)
 
     def raw_rows(self, items: Indices, *, reverse: bool = False) -> AnyArray:
         """Return rows of all sources as the kernels take them: (C R, len(items), n)."""

@@ -30,7 +30,7 @@ from metricmix.mixture.edge_lengths import (
 )
 from metricmix.paths.all_pairs import close_in_place, closure_pays
 from metricmix.paths.dijkstra import CHUNK, dijkstra
-from metricmix.paths.pair import Path
+from metricmix.paths.pair import Path, PathBundle
 from metricmix.paths.sparse_rows import distances_in_blocks, search_all
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
@@ -86,6 +86,20 @@ class PathTrees:
         while nodes[-1] != self.roots[s]:
             nodes.append(int(self.predecessors[s, nodes[-1]]))
         return Path(float(self.distances[s, j]), tuple(reversed(nodes)))
+
+    def paths(self, tree: Indices, end: Indices) -> PathBundle:
+        """Return the shortest paths from root number ``tree[p]`` to item ``end[p]``."""
+        lengths = self.distances[tree, end]
+        there = np.isfinite(lengths)
+        before = [np.where(there, end, -1)]  # the items of each path from its end, -1 beyond
+        while (before[-1] >= 0).any():
+            v = before[-1]
+            before.append(np.where(v >= 0, self.predecessors[tree, v], -1).astype(np.int64))
+        nodes = np.stack(before[::-1], axis=1)
+        on_path = nodes >= 0
+        indptr = np.append(0, np.cumsum(on_path.sum(axis=1)))
+        none = np.zeros(len(tree), np.int32)
+        return PathBundle(lengths, indptr, nodes[on_path].astype(np.int32), none)
 
     def edge_flow(self, demand: Floats, *, n_jobs: int | None = None) -> Floats:
         r"""Return the flow on the tree edges that carries `demand` from the roots to the items.

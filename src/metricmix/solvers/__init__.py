@@ -6,6 +6,7 @@ from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.loop import Progress, RunOptions
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.minimize import minimize
+from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 
@@ -14,6 +15,7 @@ __all__ = [
     "CuttingPlane",
     "Direct",
     "PathDescent",
+    "PathGeneration",
     "Progress",
     "RunOptions",
     "SolveResult",

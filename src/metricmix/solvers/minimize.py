@@ -19,6 +19,7 @@ from metricmix.solvers.direct import Direct, TrustConstr
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions, check_run_options
+from metricmix.solvers.path_generation import PathGeneration
 from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
 from metricmix.solvers.result import SolveResult
 from metricmix.solvers.stochastic import Stochastic
@@ -29,7 +30,8 @@ from metricmix.validation import check_choice, check_number, check_random_state
 __all__ = ["METHODS", "minimize", "solver_from_options"]
 
 METHODS: dict[str, type[WeightSolver]] = {
-    solver.method: solver for solver in (Stochastic, LBFGS, CuttingPlane, Direct, TrustConstr)
+    solver.method: solver
+    for solver in (Stochastic, LBFGS, PathGeneration, CuttingPlane, Direct, TrustConstr)
 }
 
 
@@ -59,7 +61,7 @@ def minimize(
         of :meth:`Objective.centred <metricmix.objectives.Objective.centred>`.
     stack : DissimilarityStack
         The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full", "cutting-plane", "direct", "trust-constr"} or solver
+    method : {"stochastic", "full", "path-generation", "cutting-plane", "direct", …} or solver
         A name, or a solver with settings of its own, as in
         ``mm.solvers.Stochastic(batch_size=1)``.
 
@@ -67,6 +69,9 @@ def minimize(
           pairs and needs one shortest path each, O(R n) per pair.
         - "full", :class:`~metricmix.solvers.LBFGS`: all shortest paths in each step and an exact
           sub-gradient, O(n³) but few steps; the choice up to a few thousand items.
+        - "path-generation", :class:`~metricmix.solvers.PathGeneration`: a few rounds,
+          each with one search from every item that the objective looks at; the choice over sparse
+          edges, and mostly the quickest elsewhere.
 
         The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
@@ -95,8 +100,9 @@ def minimize(
     **options
         max_iter, time_limit, check_every, callback, checkpoint, verbose: see
         :class:`~metricmix.solvers.RunOptions`. `max_iter` is 2000 for "stochastic" (500 with
-        ``scaling="paper"``), 200 for "full", 500 for "cutting-plane". The methods that are one call
-        to another solver take none of them but `verbose`, and "trust-constr" `max_iter`.
+        ``scaling="paper"``), 200 for "full", 100 for "path-generation", 500 for "cutting-plane".
+        The methods that are one call to another solver take none of them but `verbose`, and
+        "trust-constr" `max_iter`.
 
     Returns
     -------

@@ -173,7 +173,7 @@ class Problem:
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
-        if self._by_pairs:
+        if self.by_pairs:
             return self._pair_by_pair(weights)[0] + self.ridge(weights)
         roots = self._roots
         d = distances_from(self.lengths(weights), roots, n_jobs=self.n_jobs)
@@ -191,7 +191,7 @@ class Problem:
         lengths = self.lengths(weights)
         roots = self._roots
         if temperature is None:
-            cheap = self._pair_by_pair(weights) if self._by_pairs else self.from_few_roots(weights)
+            cheap = self._pair_by_pair(weights) if self.by_pairs else self.from_few_roots(weights)
             if cheap is not None:
                 value, gradient = cheap
                 return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
@@ -232,8 +232,35 @@ class Problem:
         return np.flatnonzero(used)
 
     @cached_property
-    def _by_pairs(self) -> bool:
+    def all_pairs(self) -> tuple[Indices, list[tuple[Indices, Indices]]]:
+        """All pairs (i, j) that terms look at, as numbers ``i n + j``, and which each term does.
+
+        Both sorted: pieces of the terms, each with the positions of its pairs.
+        """
+        found = []
+        for terms in self.pieces():
+            i, j = self.objective.pairs(terms, self.n)
+            if not self.stack.directed:
+                i, j = np.minimum(i, j), np.maximum(i, j)
+            found.append((terms, i * self.n + j))
+        keys = np.unique(np.concatenate([np.unique(pairs) for _, pairs in found]))
+        return keys, [(terms, np.searchsorted(keys, pairs)) for terms, pairs in found]
+
+    def pair_demand(self, d: Floats) -> tuple[float, Floats]:
+        """Return the mean over terms, and its derivatives by the distances `d` of `all_pairs`."""
+        value, demand = 0.0, np.zeros(len(d))
+        for terms, which in self.all_pairs[1]:
+            values, slopes = self.objective.evaluate(terms, d[which], self.n)
+            p = self.objective.probabilities(terms, self.n)
+            value += float((values * p).sum())
+            demand += np.bincount(which.ravel(), (slopes * p[:, None]).ravel(), minlength=len(d))
+        return value, demand
+
+    @cached_property
+    def by_pairs(self) -> bool:
         """Whether pairs are searched one by one: few of them, and lengths that are not formed."""
+        if self.stack.edges is not None:
+            return True
         if self.stack.block is not None and self.n <= FORMED_UP_TO:
             return False
         pairs = self.n_terms * self.objective.pairs(np.arange(1), self.n)[0].shape[1]
@@ -389,7 +416,7 @@ class UnprojectedProblem(Problem):
         """Return the scaled sources at the pairs of the terms, (R, pairs)."""
         i, j = self.objective.pairs(terms, self.n)
         check_time()
-        raw = self.stack.raw_pairs(i.ravel(), j.ravel())
+        raw = self.stack.between_any.raw_pairs(i.ravel(), j.ravel())
         check_time()
         return np.asarray(raw / self.stack.scales[:, None])
 

@@ -1,0 +1,507 @@
+"""Edge stacks from user data: sparse matrices, graphs, and tables of edges.
+
+===========================  =======================================================================
+found in the input           what happens
+===========================  =======================================================================
+a self-loop                  dropped and counted in the report
+the same edge again          merged and counted, either way round unless directed; if the values
+                             differ, refused, or by ``duplicates="smallest"`` the smallest of each
+                             source is kept
+NaN                          a missing value: refused, or the stated `missing` value
+a negative or infinite       refused
+value
+an edge that some sources    refused, or the stated `missing` value
+lack
+an id not among `items`      refused
+an item without edges, a     kept; the components are joined by bridging edges if a length is
+component of its own         stated for them (`bridge`), else pairs without a path stay at infinity
+no edge at all               refused
+===========================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metricmix.dissimilarity.edge_building import EdgeReport, bridged
+from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.matrix import (
+    check_ids,
+    examples,
+    graph_items,
+    is_frame,
+    plain_list,
+    sorted_ids,
+)
+from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.typing import AnyArray, Indices
+from metricmix.validation import check_choice, check_integer, check_number
+
+__all__ = ["from_graphs", "from_matrices", "from_table"]
+
+CHUNK = 1_000_000
+SINGLE_FROM = 10**6
+Missing = float | Mapping[str, float] | None
+
+
+class Entries(NamedTuple):
+    """What one source says of edges, as it was read: ends and values (E,), NaN if missing."""
+
+    u: Indices
+    v: Indices
+    values: AnyArray
+
+
+def from_matrices(
+    matrices: Mapping[str, Any],
+    *,
+    directed: bool = False,
+    items: Any = None,
+    missing: Missing = None,
+    duplicates: str = "raise",
+    bridge: Missing = None,
+    scaling: Any = None,
+) -> EdgeStack:
+    """Return the stack of a sparse matrix per source.
+
+    Parameters
+    ----------
+    matrices : dict of (n, n) scipy sparse matrices
+        Every stored entry is an edge, zeros included (in CSR, CSC and COO form): these have length
+        0. Without `directed` one triangle is enough, and two must agree.
+    directed : bool
+    items : sequence of n ids, optional
+    missing : float or dict of floats, optional
+        The value of a source on an edge that only other sources have. Default: refused.
+    duplicates : {"raise", "smallest"}
+        What to do with an edge that has different values: refuse it, or keep the smallest.
+    bridge : float or dict of floats, optional
+        The value on the edges that join components, one for each but the largest. Default: none is
+        added.
+    scaling
+        As for :class:`~metricmix.EdgeStack`.
+
+    Raises
+    ------
+    InputError
+        See the table of :mod:`metricmix.dissimilarity.edge_input`.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> roads = csr_array([[0, 2, 0], [0, 0, 3], [0, 0, 0]])
+    >>> rails = csr_array([[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    >>> from_matrices({"road": roads, "rail": rails}, missing={"rail": 9}).pairs([0, 1], [1, 2])
+    array([[2., 1.],
+           [3., 9.]])
+    """
+    if not isinstance(matrices, Mapping) or not matrices:
+        raise InputError(
+            argument="matrices",
+            expected="a dictionary of names and sparse matrices",
+            found=type(matrices).__name__,
+        )
+    found: dict[str, Entries] = {}
+    n = 0
+    for name, matrix in matrices.items():
+        label = f"matrices[{name!r}]"
+        if not hasattr(matrix, "tocoo"):
+            raise InputError(
+                argument=label,
+                expected="a scipy sparse matrix",
+                found=type(matrix).__name__,
+                remedy="a dense matrix goes into a DissimilarityStack",
+            )
+        entries = matrix.tocoo()
+        shape = entries.shape
+        if shape[0] != shape[1] or n not in (0, shape[0]):
+            size = n or "n"
+            raise InputError(argument=label, expected=f"shape ({size}, {size})", found=shape)
+        n = shape[0]
+        u, v = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        wrong = first_wrong(entries.data, nan=False)
+        if wrong >= 0:
+            place = f"{entries.data[wrong]:g} at ({u[wrong]}, {v[wrong]})"
+            raise InputError(
+                argument=label,
+                expected=f"finite values >= 0, found {place}",
+                remedy="leave such entries out",
+            )
+        found[str(name)] = Entries(u, v, entries.data)
+    ids = None if items is None else check_ids(items, n)
+    policy = Policy(missing, duplicates, bridge)
+    stack = assembled(found, n, ids, directed, policy)
+    stack.report = replace(stack.report, duplicates=0)  # both triangles are usual
+    return stack if scaling is None else stack.rescaled(scaling)
+
+
+def from_graphs(
+    graphs: Mapping[str, Any],
+    *,
+    nodes: Any = None,
+    directed: bool = False,
+    weight: str | Mapping[str, str | None] | None = None,
+    missing: Missing = None,
+    bridge: Missing = None,
+    scaling: Any = None,
+) -> EdgeStack:
+    """Return the stack of the edge lengths of a graph per source.
+
+    Parameters
+    ----------
+    graphs : dict of graphs
+        networkx, igraph, scipy, edge lists: see :func:`~metricmix.dissimilarity.as_graph`. Of
+        parallel edges the shortest is kept.
+    nodes
+        The ids of all items, or their number. Default: those of the first graph.
+    directed : bool
+    weight : str or dict of str
+        What weights mean; see :func:`~metricmix.dissimilarity.as_graph`.
+    missing, bridge, scaling
+        See :func:`from_matrices`.
+
+    Examples
+    --------
+    >>> from_graphs({"calls": [(0, 1)], "mail": [(0, 1), (1, 2)]}, nodes=3, missing=5.0).values
+    array([[1., 5.],
+           [1., 1.]])
+    """
+    if not isinstance(graphs, Mapping) or not graphs:
+        raise InputError(
+            argument="graphs",
+            expected="a dictionary of names and graphs",
+            found=type(graphs).__name__,
+        )
+    matrices: dict[str, Any] = {}
+    ids: Any = None
+    for name, graph in graphs.items():
+        meaning = weight.get(name) if isinstance(weight, Mapping) else weight
+        lengths = as_graph(graph, nodes=nodes, weight=meaning, directed=directed)
+        if not matrices:
+            ids = graph_items(graph, nodes, lengths.nodes)
+            nodes = lengths.n if ids is None else lengths.nodes
+        matrices[name] = lengths.adjacency
+    return from_matrices(
+        matrices, directed=directed, items=ids, missing=missing, bridge=bridge, scaling=scaling
+    )
+
+
+def from_table(
+    table: Any,
+    *,
+    source: str = "u",
+    target: str = "v",
+    columns: Sequence[str] | None = None,
+    directed: bool = False,
+    items: Any = None,
+    missing: Missing = None,
+    duplicates: str = "raise",
+    chunksize: int = CHUNK,
+    bridge: Missing = None,
+) -> EdgeStack:
+    """Return the stack of a table of edges with a column per source.
+
+    Parameters
+    ----------
+    table : DataFrame, or path of a CSV or Parquet file
+        Files are read in chunks; memory is that of the numbers, 8 (R + 2) bytes an edge, and the
+        ids. CSV needs pandas, Parquet pyarrow.
+    source, target : str
+        The columns with the ids of the two ends: whole numbers of any size, or texts.
+    columns : sequence of str, optional
+        The columns that are sources. Default: all others.
+    directed : bool
+    items : sequence of ids, or int
+        All items in order; an integer n stands for 0 .. n - 1. Default: the sorted ids of the
+        edges.
+    missing, duplicates, bridge
+        See :func:`from_matrices`.
+    chunksize : int
+        Rows read at a time.
+
+    Raises
+    ------
+    InputError
+        See the table of :mod:`metricmix.dissimilarity.edge_input`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> flights = pd.DataFrame({"u": ["A", "B"], "v": ["B", "C"], "km": [300.0, 450.0]})
+    >>> stack = from_table(flights)
+    >>> stack, stack.items.tolist()
+    (EdgeStack(n=3, edges=2, sources=['km']), ['A', 'B', 'C'])
+    """
+    check_integer(chunksize, name="chunksize", low=1)
+    numbering = Numbering(items)
+    u, v, parts = [], [], []
+    names: list[str] = []
+    row = 0
+    for chunk in chunks_of(table, source, target, columns, chunksize):
+        absent = [name for name in (source, target, *(columns or ())) if name not in chunk.columns]
+        if absent:
+            raise InputError(
+                argument="table",
+                expected=f"a column {absent[0]!r}",
+                found=[str(name) for name in chunk.columns],
+                remedy="name the columns by source=, target= and columns=",
+            )
+        names = [
+            str(name)
+            for name in (columns or [x for x in chunk.columns if x not in (source, target)])
+        ]
+        if not names:
+            raise InputError(argument="table", expected="a column per source", found="none")
+        u.append(numbering.codes(chunk[source], row, source))
+        v.append(numbering.codes(chunk[target], row, target))
+        parts.append(read_values(chunk, names, row))
+        row += len(chunk)
+    if row == 0:
+        raise InputError(argument="table", expected="at least one edge", found="none")
+    order, ids, n = numbering.finished()
+    ends = order[np.concatenate(u)], order[np.concatenate(v)]
+    values = np.concatenate(parts, axis=1)
+    found = {name: Entries(*ends, row) for name, row in zip(names, values, strict=True)}
+    return assembled(found, n, ids, directed, Policy(missing, duplicates, bridge))
+
+
+class Policy(NamedTuple):
+    """What to do with gaps, contradictions and components; see :func:`from_matrices`."""
+
+    missing: Missing
+    duplicates: str
+    bridge: Missing
+
+
+def assembled(
+    found: Mapping[str, Entries], n: int, items: AnyArray | None, directed: bool, policy: Policy
+) -> EdgeStack:
+    """Return the stack of valid entries: each edge once, gaps filled, components joined."""
+    check_choice(policy.duplicates, ("raise", "smallest"), name="duplicates")
+    ends = list({id(part.u): (part.u, part.v) for part in found.values()}.values())
+    u, v = (np.concatenate(side) for side in zip(*ends, strict=True))
+    edges = EdgeSet(n, u, v, directed=directed)
+    if not len(edges):
+        raise InputError(
+            argument="edges", expected="at least one edge between different items", found="none"
+        )
+    names = list(found)
+    kind = np.float32 if len(edges) > SINGLE_FROM else np.float64
+    merged = np.full((len(names), len(edges)), np.inf, kind)
+
+    def between(e: Any) -> str:
+        pair = (edges.tails[e], edges.heads[e])
+        first, second = pair if items is None else map(repr, items[list(pair)].tolist())
+        return f"between {first} and {second}"
+
+    again = 0
+    for values, (name, part) in zip(merged, found.items(), strict=True):
+        kept = np.flatnonzero(~np.isnan(part.values) & (part.u != part.v))
+        at, given = edges.find(part.u[kept], part.v[kept]), part.values[kept].astype(kind)
+        np.minimum.at(values, at, given)
+        lacking = np.isinf(values)
+        again = max(again, len(at) - int((~lacking).sum()))
+        larger = np.flatnonzero(given > values[at])
+        if len(larger) and policy.duplicates == "raise":
+            e = at[larger[0]]
+            raise InputError(
+                argument=f"source {name!r}",
+                expected="one value per edge",
+                found=f"{values[e]:g} and {given[larger[0]]:g} {between(e)}",
+                remedy="pass directed=True or duplicates='smallest', or drop one of them",
+            )
+        filling = stated(policy.missing, name, "missing")
+        if lacking.any() and filling is None:
+            raise InputError(
+                f"{int(lacking.sum())} of {len(edges)} edges have no value in source {name!r}, "
+                f"such as the one {between(int(np.argmax(lacking)))}",
+                argument="edges",
+                remedy="pass missing= with the value they should have",
+            )
+        values[lacking] = filling or 0.0
+    report = EdgeReport(n, len(edges), components=edges.components[0])
+    if policy.bridge is not None and report.components > 1:
+        edges, merged, report = with_bridges(edges, merged, names, policy.bridge)
+    report = replace(report, self_loops=int((u == v).sum()), duplicates=again)
+    return EdgeStack(edges, merged, names, items=items, report=report)
+
+
+def with_bridges(
+    edges: EdgeSet, values: AnyArray, names: list[str], bridge: Missing
+) -> tuple[EdgeSet, AnyArray, EdgeReport]:
+    """Return edges in one component, their values, and the report."""
+    whole, report = bridged(edges)
+    filled = np.empty((len(names), len(whole)), values.dtype)
+    for r, name in enumerate(names):
+        length = stated(bridge, name, "bridge")
+        if length is None:
+            raise InputError(argument="bridge", expected=f"a value for source {name!r}")
+        filled[r] = length
+    filled[:, whole.find(edges.tails, edges.heads)] = values
+    return whole, filled, report
+
+
+def stated(value: Missing, name: str, argument: str) -> float | None:
+    """Return the number that is stated for a source, if any."""
+    own = value.get(name) if isinstance(value, Mapping) else value
+    return None if own is None else check_number(own, name=argument, low=0.0)
+
+
+def first_wrong(values: AnyArray, *, nan: bool) -> int:
+    """Return the place of the first negative or infinite value (or NaN, unless `nan`), or -1."""
+    wrong = ~(values >= 0) | np.isinf(values)
+    if nan:
+        wrong &= ~np.isnan(values)
+    return int(np.argmax(wrong)) if wrong.any() else -1
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def chunks_of(
+    table: Any, source: str, target: str, columns: Sequence[str] | None, chunksize: int
+) -> Iterator[Any]:
+    """Yield DataFrames of at most `chunksize` rows, with all their columns or those named."""
+    wanted = None if columns is None else [source, target, *columns]
+    if is_frame(table):
+        for start in range(0, max(1, len(table)), chunksize):
+            yield table.iloc[start : start + chunksize]
+        return
+    path = Path(table) if isinstance(table, (str, Path)) else None
+    if path is None or not path.is_file():
+        raise InputError(
+            argument="table",
+            expected="a DataFrame or the path of a CSV or Parquet file",
+            found=f"{table!r}" if path is not None else type(table).__name__,
+        )
+    if path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ImportError:
+            raise MissingPackageError(
+                "reading Parquet needs pyarrow: pip install metricmix[tables]"
+            ) from None
+        file = ParquetFile(path)
+        known = None if wanted is None else [c for c in wanted if c in file.schema_arrow.names]
+        for batch in file.iter_batches(chunksize, columns=known):
+            yield batch.to_pandas()
+        return
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingPackageError(
+            "reading CSV needs pandas: pip install metricmix[graphs]"
+        ) from None
+    # Ids as texts: what one chunk has as numbers, another may not.
+    read: Any = pd.read_csv
+    keep = None if wanted is None else (lambda name: name in wanted)
+    kinds = {source: str, target: str}
+    try:
+        with read(path, chunksize=chunksize, dtype=kinds, usecols=keep) as chunks:
+            yield from chunks
+    except pd.errors.EmptyDataError:
+        return
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read as CSV ({error})", argument="table") from error
+
+
+def read_values(chunk: Any, names: list[str], row: int) -> AnyArray:
+    """Return the values of a chunk, (R, rows), NaN where they are missing."""
+    values = np.empty((len(names), len(chunk)))
+    for r, name in enumerate(names):
+        try:
+            values[r] = chunk[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                argument=f"column {name!r}",
+                expected=f"numbers in rows {row} to {row + len(chunk) - 1} ({error})",
+            ) from None
+        wrong = first_wrong(values[r], nan=True)
+        if wrong >= 0:
+            raise InputError(
+                argument=f"column {name!r}",
+                expected=f"finite values >= 0, found {values[r, wrong]:g} in row {row + wrong}",
+                remedy="leave such edges out",
+            )
+    return values
+
+
+class Numbering:
+    """Numbers for ids as they come along in chunks, or the places of ids among given items.
+
+    Parameters
+    ----------
+    items : sequence of ids, int or None
+    """
+
+    def __init__(self, items: Any) -> None:
+        self.given: AnyArray | None = None
+        self.counted = items is not None and np.isscalar(items)
+        if self.counted:
+            self.given = np.arange(check_integer(items, name="items", low=1))
+        elif items is not None:
+            self.given = check_ids(items)
+        listed = [] if self.given is None else self.given.tolist()
+        self.number: dict[Any, int] = {item: k for k, item in enumerate(listed)}
+        self.of_numbers = bool(listed) and all(isinstance(item, int) for item in listed)
+
+    def codes(self, ids: Any, row: int, column: str) -> Indices:
+        """Return the number of every id of a column."""
+        import pandas as pd
+
+        place, different = pd.factorize(ids)
+        if (place < 0).any():
+            found = row + int(np.argmax(place < 0))
+            raise InputError(
+                argument=f"column {column!r}", expected=f"an id in row {found}", found="none"
+            )
+        listed = plain_list(different)
+        if self.of_numbers:
+            listed = [as_whole(value) for value in listed]
+        if self.given is None:
+            for value in listed:
+                self.number.setdefault(value, len(self.number))
+        found_codes = np.array([self.number.get(value, -1) for value in listed], dtype=np.int64)
+        unknown = [value for value, k in zip(listed, found_codes, strict=True) if k < 0]
+        if unknown:
+            raise InputError(
+                f"{len(unknown)} ids in column {column!r} are not in items, such as "
+                f"{examples(unknown)}",
+                argument="table",
+                remedy="add them to items, or leave their edges out",
+            )
+        return np.asarray(found_codes[place])
+
+    def finished(self) -> tuple[Indices, AnyArray | None, int]:
+        """Return the final number of each number dealt so far, the ids in order, and n."""
+        if self.given is not None:
+            n = len(self.given)
+            return np.arange(n), None if self.counted else self.given, n
+        listed = list(self.number)
+        whole = [as_whole(value) for value in listed]
+        if all(isinstance(value, int) for value in whole) and len(set(whole)) == len(whole):
+            listed = whole
+        ordered = sorted_ids(listed)
+        place = {value: k for k, value in enumerate(ordered)}
+        order = np.array([place[value] for value in listed], dtype=np.int64)
+        return order, check_ids(ordered), len(ordered)
+
+
+def as_whole(value: Any) -> Any:
+    """Return a whole number that is written as a text or a float, else the value itself.
+
+    >>> as_whole("12"), as_whole("012"), as_whole(3.0), as_whole("a")
+    (12, '012', 3, 'a')
+    """
+    if isinstance(value, str):
+        digits = value.removeprefix("-")
+        plain = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
+        return int(value) if plain else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
