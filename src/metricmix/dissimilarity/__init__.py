@@ -2,6 +2,7 @@
 
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
+from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
@@ -21,6 +22,7 @@ __all__ = [
     "CrossDissimilarities",
     "DissimilarityMatrix",
     "DissimilarityStack",
+    "EdgeReport",
     "EdgeSet",
     "FeatureSource",
     "Graph",

@@ -37,7 +37,7 @@ Attributes may also be real numbers, categories and texts, and miss values
 a quarter is zero, or columns are of very different size), F are the scaled columns instead of
 tf-idf.
 
-**Wide attributes** (more than 512 columns, and 67 million entries) are smoothed by their 512
+**Wide attributes** (more than 256 columns, and 67 million entries) are smoothed by their 256
 leading singular vectors; ``attributes`` and ``learned_attributes`` keep all columns.
 
 **Sparse edges** (`edges_per_item`). An edge joins linked items, and each item to the nearest by
@@ -122,13 +122,13 @@ WALKS, STAY = 16, 0.05
 """Steps that ``shares_walks`` averages over, and the share of the item itself."""
 DENSE_UP_TO = 8000
 """Largest n for which the matrices are computed beforehand; else rows are computed on demand."""
-WIDE_FROM, DIRECTIONS = 1 << 26, 512
-"""Entries from which on attributes are smoothed by their leading singular vectors, and how many."""
+WIDE_FROM, DIRECTIONS = 1 << 26, 256
+"""Entries from which on attributes are smoothed by their leading singular vectors, and how many.
+With 256 of them, citation networks lost no accuracy (Citeseer 71.8 and 72.3 %, 71.4 and 71.6 with
+all words; Cora 80.5 and 80.1) and took half the time."""
 FEW_TABLES_FROM = 1 << 26
 """Entries of a smoothed table from which on few of them are made for sparse edges."""
 LARGE_TABLES = "its table has more than 67 million entries"
-SIMILAR = 1 - 1e-6
-"""Cosine distance below which two rows have something in common, up to rounding."""
 FAR_APART = 4
 """Links from which on two items are equally far apart on sparse edges."""
 SOME_ZEROS = 0.25
@@ -256,9 +256,11 @@ def sources_for(
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     if k is None:
         return stack
-    nearest = {name: near.first(k) for name, near in found.nearest.items()}
-    edges, report = edge_union(n, links, nearest, found.table)
-    return EdgeStack.of(stack, edges, report=replace(report, left_out=found.left_out))
+    ends = {name: near.ends(k) for name, near in found.nearest.items()}
+    edges, report = edge_union(n, {**links, **ends}, found.table)
+    recall = {name: near.recall for name, near in found.nearest.items()}
+    report = replace(report, recall=recall, left_out=found.left_out)
+    return EdgeStack.of(stack, edges, report=report)
 
 
 def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
@@ -362,8 +364,7 @@ def graph_sources(
         for name, some, n_nearest in zip(
             names[1:], (by_attributes, by_pagerank), (5, 10), strict=True
         ):
-            similar = joined(some, n_nearest=n_nearest, closer_than=SIMILAR)
-            joint = normalised(LINK_STRENGTH * links + similar)
+            joint = normalised(LINK_STRENGTH * links + joined(some, n_nearest))
             tables[name] = unit_rows(pagerank_smoothed(joint, F, RESTART, precision))
     sources = {name: table_source(Z, angle, name) for name, Z in tables.items()}
     if edges_per_item is None:
@@ -409,7 +410,7 @@ def graph_sources(
 
 
 def narrow(table: Any) -> Floats:
-    """Return a table as a dense one; of wide ones the 512 leading singular vectors, scaled.
+    """Return a table as a dense one; of wide ones the 256 leading singular vectors, scaled.
 
     Distances become smaller by what the others hold; smoothing, which is linear, keeps to them.
     """

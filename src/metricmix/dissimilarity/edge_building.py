@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.nearest_items import NearestItems, one_blas_thread
+from metricmix.dissimilarity.nearest_items import one_blas_thread
 from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -75,60 +75,34 @@ class EdgeReport:
 
 
 def edge_union(
-    n: int,
-    links: Mapping[str, tuple[AnyArray, AnyArray]],
-    nearest: Mapping[str, NearestItems],
-    table: Any = None,
-    *,
-    directed: bool = False,
+    n: int, ends: Mapping[str, tuple[AnyArray, AnyArray]], table: Any = None
 ) -> tuple[EdgeSet, EdgeReport]:
-    """Return the union of links and nearest items in one component, and a report.
+    """Return the union of undirected edges in one component, and a report.
 
     Parameters
     ----------
     n : int
         Number of items.
-    links : dict of pairs of arrays
-        The two ends of each link, by the name of the graph.
-    nearest : dict of NearestItems
-        By the name of the table.
+    ends : dict of pairs of arrays
+        The two ends of each edge, by the name of the graph or table that they come from.
     table : array or CSR array (n, d), optional
         By which near items are found for bridging edges; else items of neighbouring numbers.
-    directed : bool
-        Whether links have a direction. An item and its nearest are joined both ways.
 
     Examples
     --------
-    >>> edges, report = edge_union(4, {"links": ([0, 2], [1, 3])}, {})
+    >>> edges, report = edge_union(4, {"links": ([0, 2], [1, 3])})
     >>> print(report)
     3 edges over 4 items
       2 from links
     2 components, joined by 1 bridging edges
     """
-    tails: list[AnyArray] = []
-    heads: list[AnyArray] = []
-    counts: dict[str, int] = {}
-    for name, (u, v) in links.items():
-        some = EdgeSet(n, u, v, directed=directed)
-        counts[name] = len(some)
-        tails.append(some.tails)
-        heads.append(some.heads)
-    for name, found in nearest.items():
-        k = found.items.shape[1]
-        u, v = np.repeat(np.arange(n, dtype=np.int32), k), found.items.ravel()
-        if directed:
-            u, v = np.concatenate([u, v]), np.concatenate([v, u])
-        some = EdgeSet(n, u, v, directed=directed)
-        counts[name] = len(some)
-        tails.append(some.tails)
-        heads.append(some.heads)
-    none = np.empty(0, np.int32)
-    edges = EdgeSet(
-        n, np.concatenate([none, *tails]), np.concatenate([none, *heads]), directed=directed
+    parts = {name: EdgeSet(n, u, v) for name, (u, v) in ends.items()}
+    tails, heads = (
+        np.concatenate([np.empty(0, np.int32), *(getattr(part, side) for part in parts.values())])
+        for side in ("tails", "heads")
     )
-    edges, report = bridged(edges, table)
-    recall = {name: found.recall for name, found in nearest.items()}
-    return edges, replace(report, by_origin=counts, recall=recall)
+    edges, report = bridged(EdgeSet(n, tails, heads), table)
+    return edges, replace(report, by_origin={name: len(part) for name, part in parts.items()})
 
 
 def bridged(edges: EdgeSet, table: Any = None) -> tuple[EdgeSet, EdgeReport]:

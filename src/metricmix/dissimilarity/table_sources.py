@@ -122,7 +122,7 @@ def table_sources(table: EncodedTable, edges_per_item: int | None = None) -> Sou
     found = SourceSet(sources, {}, {}, next(iter(views.values()))[0])
     k = max(NEIGHBOURS, edges_per_item or 0)
     graphs = {
-        name: normalised(joined(found.search(name, views[name][0], k), n_nearest=NEIGHBOURS))
+        name: normalised(joined(found.search(name, views[name][0], k), NEIGHBOURS))
         for name in ("columns", "direction", "topics")
         if name in views
     }

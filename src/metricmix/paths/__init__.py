@@ -4,6 +4,7 @@ from metricmix.paths.all_pairs import path_metric, project
 from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
 from metricmix.paths.pair import Path, PathBundle, shortest_path, shortest_paths
 from metricmix.paths.soft import SoftPaths, soft_paths
+from metricmix.paths.stretch import Stretch, stretch
 from metricmix.paths.trees import PathTrees, shortest_path_trees
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "PathBundle",
     "PathTrees",
     "SoftPaths",
+    "Stretch",
     "kneighbors",
     "kneighbors_graph",
     "nearest_labelled",
@@ -20,4 +22,5 @@ __all__ = [
     "shortest_path_trees",
     "shortest_paths",
     "soft_paths",
+    "stretch",
 ]

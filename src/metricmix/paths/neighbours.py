@@ -9,16 +9,11 @@ from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
-from metricmix.kernels.threads import check_time, effective_threads, in_threads
-from metricmix.mixture.edge_lengths import (
-    ROWS_AT_ONCE,
-    EdgeLengths,
-    SparseLengths,
-    edge_lengths,
-)
+from metricmix.kernels.threads import effective_threads, in_threads
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths
 from metricmix.paths.dijkstra import CHUNK, any_below, dijkstra, pop_nearest, refresh_chunk
+from metricmix.paths.sparse_labels import nearest_labels_over_edges
 from metricmix.paths.sparse_pairs import arcs_of, nearest_items, use_balls
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_indices, check_integer
@@ -34,13 +29,9 @@ __all__ = [
     "nearest_labelled",
     "nearest_labels",
     "nearest_labels_rows",
-    "nearest_labels_sparse",
     "relax_label",
     "settle_next",
 ]
-
-STEPS = 1 << 17
-"""Items that a kernel call settles before the clock is looked at."""
 
 
 def kneighbors(
@@ -261,6 +252,8 @@ def nearest_labels(
     follows. One search settles every item at most k times, once per label.
     """
     n = lengths.n
+    if lengths.edges is not None:
+        return nearest_labels_over_edges(lengths, items, labels, k)
     if lengths.is_metric:
         return nearest_by_rows(lengths, items, labels, k)
     lengths = lengths.formed()  # an item needs its row every time it is settled
@@ -268,17 +261,6 @@ def nearest_labels(
     label = np.full((n, k), -1, np.int32)
     dist[items, 0], label[items, 0] = 0.0, labels
     key = dist[:, 0].copy()
-    arcs = lengths.sparse_into
-    if arcs is not None:
-        state = LabelSearch(dist, label, np.zeros(n, np.int32), key[:0], key, key[:0])
-        heap, place = np.empty(n, np.int32), np.full(n, -1, np.int32)
-        size = 0
-        for item in items:
-            size = lift(item, size, heap, place, key)
-        while size > 0:
-            check_time()
-            size = nearest_labels_sparse(arcs, STEPS, size, heap, place, state)
-        return dist, label.astype(np.int64)
     chunk_min = np.array([key[c : c + CHUNK].min() for c in range(0, n, CHUNK)])
     settled, worst = np.zeros(n, np.int32), dist[:, k - 1].copy()
     state = LabelSearch(dist, label, settled, worst, key, chunk_min)
@@ -411,35 +393,3 @@ def nearest_labels_rows(lengths: DenseLengths, reverse: bool, state: LabelSearch
             return
         mix_row(lengths.block, lengths.weights, u, reverse, m)
         relax_label(u, m, lengths.beta, lengths.link, state)
-
-
-@kernel
-def nearest_labels_sparse(
-    arcs: SparseLengths, budget: int, size: int, heap: Ints, place: Ints, state: LabelSearch
-) -> int:
-    """Settle up to `budget` (item, label) over a sparse edge set; return the size of the heap.
-
-    The heap holds the items whose `state.key` is finite.
-    """
-    dist, settled, key = state.dist, state.settled, state.key
-    k = dist.shape[1]
-    for _ in range(budget):
-        if size == 0:
-            break
-        u = take_first(size, heap, place, key)
-        size -= 1
-        slot = settled[u]
-        settled[u] += 1
-        du, label = dist[u, slot], state.label[u, slot]
-        key[u] = dist[u, slot + 1] if slot + 1 < k else np.inf
-        if key[u] < np.inf:
-            size = lift(u, size, heap, place, key)
-        for a in range(arcs.indptr[u], arcs.indptr[u + 1]):
-            v = arcs.ends[a]
-            reached = du + arcs.lengths[a]
-            if settled[v] == k or reached >= dist[v, k - 1]:
-                continue
-            if insert_label(v, reached, label, state):
-                key[v] = dist[v, settled[v]]
-                size = lift(v, size, heap, place, key)
-    return size

@@ -15,7 +15,7 @@ from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = ["SomePaths", "sparse_paths", "trace_to_roots"]
 
-PAIRS_AT_ONCE = 16
+PAIRS_AT_ONCE = 8
 """Pairs of one kernel call, and of the sample that decides how the others are searched."""
 PER_ITEM = 10
 """Settling an item by a heap takes as long as ten of a search from many roots to all items."""

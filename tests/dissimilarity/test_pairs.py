@@ -1,0 +1,114 @@
+"""Values of given pairs agree with rows, for every source that has a way of its own."""
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from metricmix.dissimilarity import FeatureSource, GraphSource, ProbabilitySource, jaccard
+from metricmix.dissimilarity.features import FACTS
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
+from metricmix.dissimilarity.sources import Source
+
+RNG = np.random.default_rng(0)
+
+
+def check(source: Source, tolerance: float = 1e-12) -> None:
+    n = source.n
+    i, j = RNG.integers(n, size=(2, 300))
+    expected = np.asarray(source.rows(np.arange(n)))[i, j]
+    np.testing.assert_allclose(source.pairs(i, j), expected, rtol=tolerance, atol=tolerance)
+    assert source.pairs(i[:0], j[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("metric", [name for name in FACTS if name != "haversine"])
+def test_features(metric: str) -> None:
+    X = np.abs(RNG.standard_normal((40, 19))) + 0.1
+    X[3] = X[7]
+    X[5, :4] = 0.0
+    if metric == "mahalanobis":
+        X = X[:, :5]
+    check(FeatureSource(X, metric), 1e-9 if metric == "nan_euclidean" else 1e-12)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "angular"])
+def test_sparse_features(metric: str) -> None:
+    X = np.where(RNG.random((40, 25)) < 0.2, RNG.standard_normal((40, 25)), 0.0)
+    X[3] = X[7]
+    X[5] = X[6] = 0.0
+    unsorted = csr_array(X)
+    unsorted.indices[: unsorted.indptr[1]] = unsorted.indices[: unsorted.indptr[1]][::-1].copy()
+    unsorted.data[: unsorted.indptr[1]] = unsorted.data[: unsorted.indptr[1]][::-1].copy()
+    unsorted.has_sorted_indices = False
+    check(FeatureSource(unsorted, metric), 1e-7)
+    check(FeatureSource(X, metric), 1e-7)
+
+
+def test_large_and_small_numbers() -> None:
+    check(FeatureSource(1e200 * RNG.standard_normal((20, 3))))
+    check(FeatureSource(1e-200 * RNG.standard_normal((20, 3))))
+
+
+def test_probabilities() -> None:
+    p = RNG.dirichlet(np.ones(4), size=30)
+    p[4] = p[9]
+    check(ProbabilitySource(p))
+
+
+class ByRows(Source):
+    """A source that has nothing but rows."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.asked = n, 0
+        self.M = RNG.random((n, n))
+
+    def rows(self, indices: Any) -> Any:
+        self.asked += len(indices)
+        return self.M[indices]
+
+
+def test_sources_by_rows_are_asked_once_per_row() -> None:
+    source = ByRows(200)
+    i, j = RNG.integers(200, size=(2, 1000))
+    np.testing.assert_array_equal(source.pairs(i, j), source.M[i, j])
+    assert source.asked == len(np.unique(i))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
+    n = draw(st.integers(2, 14))
+    pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
+    return n, draw(st.lists(pairs, min_size=1, max_size=25))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(), st.integers(1, 6), st.booleans())
+def test_clipped_path_lengths(
+    graph: tuple[int, list[tuple[int, int]]], longest: int, directed: bool
+) -> None:
+    n, edges = graph
+    reference: Any = nx.DiGraph(edges) if directed else nx.Graph(edges)
+    reference.add_nodes_from(range(n))
+    source = GraphSource(
+        np.array(edges), nodes=n, unreachable=longest, clipped=True, directed=directed
+    )
+    i, j = (side.ravel() for side in np.indices((n, n)))
+    known = dict(nx.all_pairs_shortest_path_length(reference))
+    expected = [min(longest, known[u].get(v, longest)) for u, v in zip(i, j, strict=True)]
+    np.testing.assert_array_equal(source.pairs(i, j), expected)
+    np.testing.assert_array_equal(source.rows(np.arange(n)).ravel(), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(), st.booleans())
+def test_shared_neighbours(graph: tuple[int, list[tuple[int, int]]], closed: bool) -> None:
+    n, edges = graph
+    expected = np.asarray(jaccard(np.array(edges), nodes=n, closed=closed))
+    source = SharedNeighbours(np.array(edges), nodes=n, closed=closed)
+    i, j = (side.ravel() for side in np.indices((n, n)))
+    np.testing.assert_allclose(source.rows(np.arange(n)), expected, atol=1e-15)
+    np.testing.assert_allclose(source.pairs(i, j), expected.ravel(), atol=1e-15)
