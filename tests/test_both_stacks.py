@@ -259,6 +259,7 @@ def same_predictions(models: Any) -> None:
 RULE_SETTINGS: dict[str, Any] = {
     **{name: name for name in RULES},
     "class-mean, priors": ClassMean(priors="estimated"),
+    "class-mean, offsets": ClassMean(offsets=True),
     "k-nearest by distance": KNearest(3, weights="distance"),
 }
 

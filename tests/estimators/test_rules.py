@@ -467,3 +467,35 @@ def test_self_training_uses_unlabelled_items() -> None:
     p = [model._rule.probabilities for model in fits]
     assert abs(p[0] - p[1]).max() > 1e-3
     assert np.mean(fits[1].transduction_ == y) > 0.85
+
+
+def test_offsets_of_class_means_are_those_of_held_out_items():
+    from metricmix.objectives.class_means import class_offsets, held_out_scores
+
+    rng = np.random.default_rng(0)
+    place = np.concatenate([rng.normal(0, 0.3, 30), rng.normal(2, 1.5, 30)])
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    known = np.where(np.arange(60) % 3 == 0, np.arange(60) // 30, -1)
+    plain = mm.MetricMixtureClassifier(stack, objective=None, rule="class-mean")
+    shifted = mm.MetricMixtureClassifier(
+        stack, objective=None, rule=mm.estimators.ClassMean(offsets=True)
+    )
+    items = np.arange(60)
+    before, after = (model.fit(items, known).predict_proba(items) for model in (plain, shifted))
+    d = plain.compute_metric()[np.ix_(known >= 0, known >= 0)]
+    b = class_offsets(held_out_scores(d, known[known >= 0], 2), known[known >= 0])
+    assert abs(b).max() > 0.01
+    expected = before * np.exp(b)
+    np.testing.assert_allclose(after, expected / expected.sum(axis=1, keepdims=True))
+
+
+def test_logistic_refuses_offsets():
+    with pytest.raises(mm.exceptions.InputError, match="its own"):
+        mm.estimators.Logistic(offsets=True)
+
+
+def test_the_default_rule_fits_offsets():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2)) + 2.0 * (np.arange(60) % 2)[:, None]
+    model = mm.MetricMixtureClassifier(["euclidean"]).fit(X, np.arange(60) % 2)
+    assert model.rule_ == mm.estimators.ClassMean(offsets=True)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.objectives.class_means import stratified_blocks
+from metricmix.objectives.class_means import (
+    OFFSET_RIDGE,
+    class_offsets,
+    held_out_scores,
+    stratified_blocks,
+)
 from reference.label_losses import class_means_loss, class_score
 
 LABELS = {
@@ -348,3 +353,46 @@ def test_blocks_are_fair(seed):
         assert there.max() - there.min() <= 1  # spread evenly
         assert there.min() >= 2 or sizes[c] == 1  # and nobody is left alone
         assert len(there) == min(len(blocks), max(1, sizes[c] // 2))
+
+
+# -- offsets --------------------------------------------------------------------------------------
+
+
+def offset_loss(b, scores, codes):
+    """What class offsets minimise, written out."""
+    classes = [c for c in np.unique(codes) if (codes == c).sum() > 1]
+    total = 0.0
+    for c in classes:
+        z = b - scores[codes == c]
+        logs = z[:, c] - np.log(np.exp(z).sum(axis=1))
+        total -= logs.mean() / len(classes)
+    return total + OFFSET_RIDGE * b @ b
+
+
+def test_offsets_minimise_the_balanced_log_loss():
+    rng = np.random.default_rng(0)
+    codes = np.array([0] * 12 + [1] * 3 + [2] * 5)
+    scores = rng.normal(size=(20, 3)) + 2.0 * (np.arange(3) != codes[:, None])
+    b = class_offsets(scores, codes)
+    best = offset_loss(b, scores, codes)
+    for step in 1e-2 * np.vstack([np.eye(3), -np.eye(3)]):
+        assert offset_loss(b + step, scores, codes) > best
+    assert b.sum() == pytest.approx(0.0, abs=1e-4)
+
+
+def test_offsets_of_classes_with_one_label_are_zero():
+    d = random_distances(1, 6)
+    codes = np.array([0, 0, 0, 1, 1, 2])
+    b = class_offsets(held_out_scores(d, codes, 3), codes)
+    assert b[2] == 0.0
+    assert np.isfinite(b).all()
+    assert (class_offsets(np.full((2, 2), np.inf), np.array([0, 1])) == 0.0).all()
+
+
+def test_offsets_undo_a_shift_of_one_class():
+    """Scores of a class that are too high for all items are lowered."""
+    rng = np.random.default_rng(3)
+    codes = np.arange(60) % 3
+    scores = rng.normal(size=(60, 3)) + 2.0 * (np.arange(3) != codes[:, None])
+    b = class_offsets(scores + np.array([0.0, 1.5, 0.0]), codes) - class_offsets(scores, codes)
+    assert b[1] - (b[0] + b[2]) / 2 == pytest.approx(1.5, abs=0.4)

@@ -19,7 +19,7 @@ from metricmix.validation import check_indices, check_integer
 
 __all__ = ["Arcs", "EdgeSet", "NearOrder"]
 
-SMALL = 1 << 14
+SMALL = 1 << 10
 """Up to this many items, a search stays in the cache whatever their order."""
 
 

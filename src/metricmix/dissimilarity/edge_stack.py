@@ -362,7 +362,7 @@ class EdgeStack(DissimilarityStack):
             raise InputError(
                 argument="stack[...]",
                 expected="stack[np.ix_(a, b)] of an EdgeStack, the edges from some items to others",
-                remedy="use stack.pairs(i, j) for values, or stack.origin[...] for other slices",
+                remedy="use stack.pairs(i, j) for values",
             )
         items, columns = (
             check_indices(part.ravel(), self._n, name=name)

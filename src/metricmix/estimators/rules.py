@@ -34,7 +34,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
-from metricmix.objectives.class_means import class_mean_scores, half_means
+from metricmix.objectives.class_means import (
+    class_mean_scores,
+    class_offsets,
+    half_means,
+    held_out_scores,
+)
 from metricmix.paths.all_pairs import closure_pays
 from metricmix.paths.dijkstra import dijkstra
 from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_labels
@@ -157,14 +162,18 @@ class ClassMean(Rule):
     r"""Predict the class whose mean is nearest, the mean being taken in the metric.
 
     .. math:: s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i) - h_c, \qquad
-              h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j), \qquad
+              h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j) + b_c, \qquad
               p_c \propto \pi_c\, e^{-s_c}
 
     The distances of all items to the L labelled ones are kept, n L numbers: over sparse edges in
-    single precision beyond 2²⁶ of them, at six digits.
+    single precision beyond 2²⁶ of them, to about six digits.
 
     Parameters
     ----------
+    offsets : bool, keyword only
+        Whether the offsets :math:`b_c` are fitted to the labelled items, each held out in turn
+        (:func:`metricmix.objectives.class_means.class_offsets`); they make up for classes that are
+        more scattered than others. Else 0. Classifiers with ``rule="auto"`` fit them.
     priors : None, "estimated" or sequence of C numbers, keyword only
         The shares :math:`\pi_c` of the classes, in the order of `classes_`. None: equal here; those
         of the labels in :class:`Logistic`. "estimated": the shares that the probabilities of the
@@ -178,6 +187,7 @@ class ClassMean(Rule):
 
     name = "class-mean"
 
+    offsets: bool = field(default=False, kw_only=True)
     priors: tuple[float, ...] | str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -217,8 +227,15 @@ class ClassMean(Rule):
             trees = [dijkstra(formed, root, reverse=True).distances for root in roots]
             to_labelled = np.stack(trees, axis=1)
         to_labelled = np.ascontiguousarray(to_labelled)
-        half = half_means(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
+        half = self.halves(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
         return to_labelled, half
+
+    def halves(self, within: Floats, codes: Indices, n_classes: int) -> Floats:
+        """Return h_c, (C,), from the distances between the labelled items, (L, L)."""
+        half = half_means(within, codes, n_classes)
+        if self.offsets:
+            half = half + class_offsets(held_out_scores(within, codes, n_classes), codes)
+        return half
 
     def item_probabilities(self, fit: FittedRule) -> Floats:
         """Return the class probabilities of all items."""
@@ -236,7 +253,7 @@ class ClassMean(Rule):
 
     def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
-        half = half_means(within, codes, n_classes)
+        half = self.halves(within, codes, n_classes)
         p = softmax(-class_mean_scores(d, codes, n_classes, half))
         return reweighted(p, self.prior_factors(p, codes))
 
@@ -309,6 +326,8 @@ class Logistic(ClassMean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.offsets:
+            raise InputError("logistic regression fits its own", argument="offsets")
         check_number(self.C, name="C", low=0.0, open_low=True)
         check_integer(self.self_training, name="self_training", low=0)
 

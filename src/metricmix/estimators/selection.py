@@ -6,9 +6,9 @@ rule, gives the held-out items class probabilities. Their temperature is fitted 
 per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule that is right but too sure of itself is
 not taken for a bad one. Then candidates are compared by log loss, item by item.
 
-The first candidate, non-negative weights with a small ridge towards equal ones and class means, is
-kept unless another one is better by more than three standard errors of the paired difference: with
-few labels, the best of many candidates is mostly the luckiest.
+The first candidate, non-negative weights with a small ridge towards equal ones and class means with
+offsets, is kept unless another one is better by more than three standard errors of the paired
+difference: with few labels, the best of many candidates is mostly the luckiest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["Candidate", "FoldPredictor", "LabelledKFold", "Selection", "candidat
 
 RHOS = (1e-5, 1e-3)
 """Ridges to choose from, the default one first."""
-CANDIDATE_RULES: tuple[Rule, ...] = (ClassMean(), Logistic(), KNearest())
+CANDIDATE_RULES: tuple[Rule, ...] = (ClassMean(offsets=True), Logistic(), KNearest())
 """Rules to choose from, the default one first."""
 FEW_LABELS = 5
 """Labels per class, on average, below which nothing is chosen, and weights stay equal."""
@@ -199,7 +199,7 @@ def candidates_of(
     if not isinstance(model.objective, str):
         return [Candidate("learned", constraint, None, rules[0], model._is_local)]
     if model.constraint == "auto" and sizes.mean() < FEW_LABELS:
-        return [Candidate("equal", None, None, rules[0])]
+        return [Candidate("equal", None, None, ClassMean() if model.rule == "auto" else rules[0])]
     rhos: tuple[float | None, ...] = (model.rho,)
     if model.rho is None and model.objective == "class-means":
         rhos = RHOS
