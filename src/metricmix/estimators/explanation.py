@@ -353,7 +353,7 @@ def paths_from_item(rule: FittedRule, item: int, new: int | None = None) -> Labe
 
     Where rows have to be computed, pair by pair: a tree would ask for all of them, one at a time.
     """
-    if rule.lengths.block is None:
+    if rule.lengths.block is None and rule.lengths.edges is None:
         start = np.full(len(rule.labelled), item)
         return LabelPaths(rule, list(bundle_paths(rule.lengths, start, rule.labelled)), new)
     tree = grow_trees(rule.lengths, np.array([item]), n_jobs=rule.n_jobs)
