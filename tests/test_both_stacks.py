@@ -289,6 +289,23 @@ def test_rules_over_few_edges_are_those_of_the_metric(rule: str, directed: bool)
     agree(found, expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("rule", RULE_SETTINGS)
+def test_items_without_a_path_to_labels_are_refused(rule: str, directed: bool) -> None:
+    """Item 23 alone; directed, without an edge out of it."""
+    known = few_edges(directed)
+    kept = np.flatnonzero((known.edges.tails != N - 1) & (known.edges.heads != N - 1))
+    if directed:
+        kept = np.flatnonzero(known.edges.tails != N - 1)
+    edges = mm.dissimilarity.EdgeSet(
+        N, known.edges.tails[kept], known.edges.heads[kept], directed=directed
+    )
+    stack = mm.EdgeStack(edges, known.values[:, kept], items=IDS)
+    model = mm.MetricMixtureClassifier(stack, objective=None, rule=RULE_SETTINGS[rule])
+    with pytest.raises(mm.InputError, match="no path from item number 23 to others"):
+        model.fit(IDS, LABELS)
+
+
 @CONVERGENCE
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("rule", ["class-mean", "logistic", Logistic(self_training=1)], ids=str)

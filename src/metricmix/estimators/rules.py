@@ -102,8 +102,10 @@ class FittedRule:
 
     @cached_property
     def distances(self) -> tuple[Floats, Any]:
-        """The distances that the rule needs, from :meth:`Rule.search`."""
-        return self.rule.search(self)
+        """The distances that the rule needs, from :meth:`Rule.search`; all of them finite."""
+        found = self.rule.search(self)
+        check_reached(found[0])
+        return found
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -227,6 +229,7 @@ class ClassMean(Rule):
             trees = [dijkstra(formed, root, reverse=True).distances for root in roots]
             to_labelled = np.stack(trees, axis=1)
         to_labelled = np.ascontiguousarray(to_labelled)
+        check_reached(to_labelled)
         half = self.halves(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
         return to_labelled, half
 
@@ -582,6 +585,18 @@ def as_rule(rule: str | Rule, *, name: str = "rule") -> Rule:
             found=f"{rule!r}",
         )
     return RULES[rule]()
+
+
+def check_reached(d: AnyArray) -> None:
+    """Raise if a distance that a rule needs is infinite: over sparse edges there may be no path."""
+    if np.isinf(d.max(initial=0.0)):
+        item = int(np.isinf(d).any(axis=1).argmax())
+        raise InputError(
+            argument="stack",
+            expected="edges that join all items",
+            found=f"no path from item number {item} to others that the rule needs",
+            remedy="add bridging edges, as bridge= of EdgeStack.from_matrices does",
+        )
 
 
 def softmax(scores: Floats) -> Floats:
