@@ -11,7 +11,8 @@ from sklearn.model_selection import cross_val_score
 import metricmix as mm
 from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
 from metricmix.estimators import LabelledKFold, MetricMixtureClassifierCV
-from metricmix.estimators.rules import RULES, ClassMean, KNearest
+from metricmix.estimators.rules import RULES, ClassMean, FittedRule, KNearest, Logistic, as_rule
+from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
 from metricmix.mixture.local import LocalMixture, LocalStack
 from metricmix.objectives.base import Objective
 from metricmix.solvers.problem import Problem
@@ -139,10 +140,10 @@ OBJECTIVES: dict[str, Any] = {
         lambda d, i, j: (d - 1.0) ** 2, lambda d, i, j: 2.0 * (d - 1.0), rho=1e-2, items=range(8)
     ),
 }
-METHODS: dict[str, Any] = {
-    "stochastic": {"max_iter": 60, "random_state": 0},
-    "full": {"max_iter": 6},
-    "path-generation": {},
+METHODS: dict[str, Any] = {  # few steps: later ones are decided by rounding, at kinks
+    "stochastic": (mm.solvers.Stochastic(), {"max_iter": 60, "random_state": 0}),
+    "full": (mm.solvers.LBFGS(), {"max_iter": 6}),
+    "path-generation": (mm.solvers.PathGeneration(inner_iter=8), {"max_iter": 3}),
 }
 START = [2.0, 1.0, 0.5]
 
@@ -150,16 +151,13 @@ START = [2.0, 1.0, 0.5]
 def solve_both(
     objective: Objective, stacks: Any, method: str, *, start: Any = START, **options: Any
 ) -> list[mm.SolveResult]:
-    """Return the results on both stacks, which must agree.
-
-    Path generation runs until rounding decides at kinks: its objectives agree to its tolerance.
-    """
-    options |= METHODS[method]
-    results = [mm.minimize(objective, stack, method, start=start, **options) for stack in stacks]
+    """Return the results on both stacks, which must agree."""
+    solver, few = METHODS[method]
+    options |= {"start": start, **few}
+    results = [mm.minimize(objective, stack, solver, **options) for stack in stacks]
     expected, found = results
-    rounds = method == "path-generation"
-    agree(found.objective, expected.objective, rtol=1e-4 if rounds else 1e-7)
-    agree(found.weights, expected.weights, rtol=1e-2 if rounds else 1e-7, atol=1e-3)
+    agree(found.objective, expected.objective, rtol=1e-7)
+    agree(found.weights, expected.weights, rtol=1e-6, atol=1e-9)
     assert found.status is expected.status
     weights = getattr(found.mixture, "local_weights", found.weights).ravel()
     if found.objective_kind == "exact":  # of what was found over edges, also for all pairs
@@ -259,6 +257,7 @@ def same_predictions(models: Any) -> None:
 RULE_SETTINGS: dict[str, Any] = {
     **{name: name for name in RULES},
     "class-mean, priors": ClassMean(priors="estimated"),
+    "class-mean, offsets": ClassMean(offsets=True),
     "k-nearest by distance": KNearest(3, weights="distance"),
 }
 
@@ -267,6 +266,63 @@ RULE_SETTINGS: dict[str, Any] = {
 @pytest.mark.parametrize("rule", RULE_SETTINGS)
 def test_rules(stacks: Any, rule: str) -> None:
     same_predictions(fit_both(stacks, rule=RULE_SETTINGS[rule]))
+
+
+def few_edges(directed: bool) -> mm.EdgeStack:
+    """Return the sources on three edges an item."""
+    u = np.repeat(np.arange(N), 3)
+    edges = mm.dissimilarity.EdgeSet(N, u, (u + np.tile([1, 3, 9], N)) % N, directed=directed)
+    return mm.EdgeStack.of(DENSE["directed" if directed else "undirected"], edges)
+
+
+@CONVERGENCE
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("rule", RULE_SETTINGS)
+def test_rules_over_few_edges_are_those_of_the_metric(rule: str, directed: bool) -> None:
+    stack, mixture = few_edges(directed), MIXTURES["signed"]
+    metric = lengths_of(mm.path_metric(stack, mixture), directed=directed)
+    chosen = as_rule(RULE_SETTINGS[rule])
+    found, expected = (
+        FittedRule(chosen, lengths, Y, 3).probabilities
+        for lengths in (EdgeLengths(stack, mixture), metric)
+    )
+    agree(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("rule", RULE_SETTINGS)
+def test_items_without_a_path_to_labels_are_refused(rule: str, directed: bool) -> None:
+    """Item 23 alone; directed, without an edge out of it."""
+    known = few_edges(directed)
+    kept = np.flatnonzero((known.edges.tails != N - 1) & (known.edges.heads != N - 1))
+    if directed:
+        kept = np.flatnonzero(known.edges.tails != N - 1)
+    edges = mm.dissimilarity.EdgeSet(
+        N, known.edges.tails[kept], known.edges.heads[kept], directed=directed
+    )
+    stack = mm.EdgeStack(edges, known.values[:, kept], items=IDS)
+    model = mm.MetricMixtureClassifier(stack, objective=None, rule=RULE_SETTINGS[rule])
+    with pytest.raises(mm.InputError, match="no path from item number 23 to others"):
+        model.fit(IDS, LABELS)
+
+
+@CONVERGENCE
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("rule", ["class-mean", "logistic", Logistic(self_training=1)], ids=str)
+def test_many_distances_to_labels_are_in_single_precision(
+    rule: Any, directed: bool, monkeypatch: Any
+) -> None:
+    stack = few_edges(directed)
+    model = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
+    assert model._rule.distances[0].dtype == np.float64
+    d = mm.path_metric(stack, model.mixture_)[:, Y >= 0]
+    agree(model._rule.distances[0], d)
+    monkeypatch.setattr("metricmix.estimators.rules.closure_pays", lambda lengths, roots: False)
+    monkeypatch.setattr("metricmix.estimators.rules.SINGLE_BEYOND", N)
+    monkeypatch.setattr("metricmix.estimators.rules.ROWS_AT_ONCE", 7)
+    again = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
+    assert again._rule.distances[0].dtype == np.float32
+    agree(again.predict_proba(IDS), model.predict_proba(IDS), rtol=1e-3, atol=1e-5)
 
 
 @CONVERGENCE
@@ -287,6 +343,15 @@ def test_local_weights_of_a_classifier(stacks: Any, local: str) -> None:
 @pytest.mark.parametrize("objective", ["label-contrast", "neighbourhood", None])
 def test_objectives_of_a_classifier(stacks: Any, objective: str | None) -> None:
     same_predictions(fit_both(stacks, objective=objective))
+
+
+def test_defaults_over_edges() -> None:
+    model = mm.MetricMixtureClassifier(EDGES["undirected"]).fit(IDS, LABELS)
+    assert "nothing was compared over sparse edges" in model.selection_.reason
+    assert model.score(IDS[:15], LABELS[:15]) > 0.8
+    assert str(model.compare(n_splits=2)).startswith("learned mixture")
+    with pytest.raises(mm.InputError, match="over sparse edges weights are learned through paths"):
+        model.set_params(projection=False).fit(IDS, LABELS)
 
 
 @CONVERGENCE
@@ -379,8 +444,49 @@ def test_the_transformer(stacks: Any) -> None:
     one, other = (mm.MetricMixture(stack, **SETTINGS).fit(IDS, LABELS) for stack in stacks)
     agree(other.weights_, one.weights_, rtol=1e-7)
     agree(other.compute_metric(), one.compute_metric(), rtol=1e-7)
+    agree(other.fit_transform(IDS, LABELS), one.fit_transform(IDS, LABELS), rtol=1e-7)
     agree(other.transform(IDS[:4]), one.transform(IDS[:4]), rtol=1e-7)
     agree(other.kneighbors_graph(4).toarray(), one.kneighbors_graph(4).toarray(), rtol=1e-7)
+
+
+# -- new items -------------------------------------------------------------------------------------
+
+NEW = np.random.default_rng(5).uniform(0.2, 4.0, size=(5, N, 3))
+
+
+def of_items(stack: Any, *items: int) -> np.ndarray:
+    """Return the rows of items, undivided, as those of new items."""
+    return np.asarray(np.moveaxis(stack.raw_rows(np.array(items)), 0, -1))
+
+
+@CONVERGENCE
+@pytest.mark.parametrize("local", [None, REGIONS], ids=["common", "local"])
+@pytest.mark.parametrize("rule", RULE_SETTINGS)
+def test_new_items(stacks: Any, rule: str, local: Any) -> None:
+    settings = CLASSIFIER | {"rule": RULE_SETTINGS[rule], "local": local}
+    one, other = (mm.MetricMixtureClassifier(**settings).fit(stack, LABELS) for stack in stacks)
+    new = np.concatenate([NEW, of_items(stacks[0], 4, 20)])  # two of them are items of the fit
+    agree(other.predict_proba(new), one.predict_proba(new), rtol=1e-6, atol=1e-9)
+    assert other.predict(new).tolist() == one.predict(new).tolist()
+    for row in (new[:1], new[-1:]):
+        assert str(other.explain(X=row)) == str(one.explain(X=row))
+
+
+@CONVERGENCE
+def test_distances_of_new_items(stacks: Any) -> None:
+    one, other = (mm.MetricMixture(**SETTINGS).fit(stack, LABELS) for stack in stacks)
+    new = np.concatenate([NEW, of_items(stacks[0], 4, 20)])
+    agree(other.transform(new), one.transform(new), rtol=1e-7, atol=1e-9)
+    agree(
+        *(model.transform(stack) for model, stack in zip((other, one), stacks[::-1], strict=True))
+    )
+
+
+@CONVERGENCE
+def test_cross_validation_of_a_stack(stacks: Any) -> None:
+    model = mm.MetricMixtureClassifier(**(CLASSIFIER | {"max_iter": 2, "rule": "nearest"}))
+    folds = LabelledKFold(3, random_state=0)
+    agree(*(cross_val_score(model, stack, LABELS, cv=folds) for stack in stacks[::-1]))
 
 
 # -- supervised sources ----------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import json
 import pickle
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,9 @@ from metricmix.dissimilarity import (
 )
 from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
 from metricmix.estimators import MetricMixtureClassifierCV
-from metricmix.estimators.model_container import as_text, npy_header, seal
+from metricmix.estimators.model_container import npy_header
 from metricmix.estimators.rules import KNearest
+from reference.model_bytes import edited, members_of, replaced, set_entry, zipped
 
 N = 8
 TABLE = np.random.default_rng(0).normal(size=(N, 2)) + 2 * (np.arange(N) % 2)[:, None]
@@ -97,33 +97,6 @@ def answers(model: Any, asked: Any) -> list[np.ndarray]:
 def some(names: list[str], most: int = 10) -> list[str]:
     """Return the names, or ten of them: a forest has many arrays of the same kind."""
     return sorted(np.random.default_rng(0).permutation(names)[:most].tolist())
-
-
-def members_of(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def zipped(members: Any, compression: int = zipfile.ZIP_STORED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, data in members.items() if isinstance(members, dict) else members:
-            archive.writestr(name, data)
-    return file.getvalue()
-
-
-def edited(data: bytes, change: Any, *, sealed: bool = True) -> bytes:
-    """Return a model whose members were changed, with checksums that are right again."""
-    members = members_of(data)
-    manifest = json.loads(members["manifest.json"])
-    change(manifest, members)
-    for name, claim in manifest["arrays"].items() if isinstance(manifest["arrays"], dict) else ():
-        if sealed and f"arrays/{name}.npy" in members and isinstance(claim, dict):
-            claim["crc32"] = zlib.crc32(members[f"arrays/{name}.npy"])
-    if sealed:
-        manifest["sha256"] = seal(manifest)
-    members["manifest.json"] = as_text(manifest)
-    return zipped(members)
 
 
 def refused(data: bytes, folder: Path, asked: Any = None, expected: Any = None) -> bool:
@@ -240,12 +213,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(part, (*path, key))
 
 
-def replaced(manifest: Any, path: tuple[Any, ...], value: Any) -> None:
-    for key in path[:-1]:
-        manifest = manifest[key]
-    manifest[path[-1]] = value
-
-
 def test_edited_manifests(saved: Any, tmp_path: Path) -> None:
     data, asked, expected = saved
     ways = list(places(json.loads(members_of(data)["manifest.json"])))[1:]
@@ -292,10 +259,6 @@ def test_replaced_arrays(saved: Any, tmp_path: Path) -> None:
 
 
 # -- each in a sentence ----------------------------------------------------------------------------
-
-
-def set_entry(*way: Any, to: Any) -> Any:
-    return lambda manifest, _: replaced(manifest, way, to)
 
 
 FITTED = ("content", "MetricMixtureClassifier", "fitted")
