@@ -337,3 +337,20 @@ def test_errors():
         model.explain(0, k=0)
     with pytest.raises(InputError, match=r"^model: expected a classifier, got MetricMixture"):
         explain(mm.MetricMixture().fit(stack, Y), 0)
+
+
+def test_offsets_of_classes_are_a_part_of_the_scores():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) * (1 + np.arange(60) % 2)[:, None] + (np.arange(60) % 2)[:, None]
+    known = np.where(np.arange(60) < 30, np.arange(60) % 2, -1)
+    rule = mm.estimators.ClassMean(offsets=True)
+    model = mm.MetricMixtureClassifier(
+        ["euclidean", "cityblock"], rule=rule, constraint="nonnegative"
+    )
+    model.fit(X, known)
+    found = model.explain(45)
+    table = found.scores.to_frame()
+    assert abs(table["offset"]).max() > 0.01
+    scores = found.scores.scores
+    p = np.exp(-scores) / np.exp(-scores).sum()
+    np.testing.assert_allclose(p, found.probabilities, rtol=1e-9)

@@ -157,8 +157,8 @@ class ClassScores:
     ----------
     classes : list of C labels
     columns : list of K names
-        The sources and "link"; with more than 500 labelled items also "within", what the distances
-        within the class take off its score, whatever their source.
+        The sources and "link"; "offset", where the rule fits offsets; with more than 500 labelled
+        items "within", what the distances within the class and its offset take off its score.
     parts : (C, K) array
         They add up to the scores.
     """
@@ -412,7 +412,11 @@ def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
         return ClassScores(classes, columns, np.column_stack([means, -rule.distances[1]]))
     if rule not in _WITHIN:
         _WITHIN[rule] = within_by_source(rule)
-    means = class_mean_scores(parts, codes, rule.n_classes, _WITHIN[rule].T).T
+    within = _WITHIN[rule]
+    means = class_mean_scores(parts, codes, rule.n_classes, within.T).T
+    if isinstance(rule.rule, ClassMean) and rule.rule.offsets:
+        columns.append(unused_name("offset", names))
+        means = np.column_stack([means, within.sum(axis=1) - rule.distances[1]])
     return ClassScores(classes, columns, means)
 
 
