@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.estimators.base import class_means_ridge
 from metricmix.estimators.selection import (
     CLEAR,
-    RHOS,
+    MORE_RHO,
     Candidate,
     some_of_each_class,
     tempered_losses,
@@ -54,7 +55,10 @@ def test_every_kind_of_candidate_is_compared():
     skipped = " ".join(model.selection_.skipped)
     assert {"weights >= 0", "equal weights", "telling alone", "noise alone"} <= names
     assert "signed weights" in names or "signed weights" in skipped
-    assert {c.rho for c in model.selection_.candidates} >= set(RHOS)
+    assert {c.rho for c in model.selection_.candidates} >= {
+        class_means_ridge(np.full(3, 20)),
+        MORE_RHO,
+    }
     assert {c.rule.name for c in model.selection_.candidates} == {
         "class-mean",
         "logistic",
@@ -235,3 +239,35 @@ def test_some_of_each_class():
     assert sizes.sum() == 12
     assert sizes[1] == 3
     assert abs(int(sizes[0]) - int(sizes[2])) <= 1
+
+
+def test_few_labels_keep_the_weights_near_equal_ones():
+    """Five labels a class can make any source look perfect."""
+    losses = []
+    for draw in range(4):
+        papers = mm.datasets.make_attributed_graph(
+            300, random_state=draw, homophily=0.7, word_signal=0.3
+        )
+        words = mm.dissimilarity.features(papers.data.toarray() + 1e-3, "cosine")
+        walks = mm.dissimilarity.diffusion(papers.graph, restart=0.1)
+        stack = mm.DissimilarityStack({"words": words, "walks": walks}, scaling="mean")
+        y, order = papers.target, np.random.default_rng(draw).permutation(300)
+        chosen = np.concatenate([order[y[order] == c][:5] for c in np.unique(y)])
+        known = np.full(300, -1)
+        known[chosen] = y[chosen]
+        rest = known < 0
+        rule = mm.estimators.ClassMean(offsets=True)
+        fixed = {"constraint": "nonnegative", "rule": rule, "local": None}
+        learned, loose, equal = (
+            np.mean(
+                mm.MetricMixtureClassifier(stack, **settings)
+                .fit(np.arange(300), known)
+                .transduction_[rest]
+                == y[rest]
+            )
+            for settings in (fixed, {**fixed, "rho": 1e-5}, {"objective": None, "rule": rule})
+        )
+        losses.append((equal - learned, equal - loose))
+    worst, worst_loose = np.max(losses, axis=0)
+    assert worst < 0.06
+    assert worst_loose > worst

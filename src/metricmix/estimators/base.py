@@ -59,14 +59,17 @@ __all__ = [
     "MixtureEstimator",
     "MixtureLearner",
     "check_refittable",
+    "class_means_ridge",
     "discard_previous_fit",
     "has_settled",
     "make_objective",
 ]
 
-RHO = {"class-means": 1e-5, "label-contrast": 1e-1, "neighbourhood": 1e-3}
+RHO = {"label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
-OBJECTIVES = tuple(RHO)
+OBJECTIVES = ("class-means", *RHO)
+FEWEST, FADING, SMALLEST_RHO, LARGEST_RHO = 6.0, 5, 1e-5, 1e-2
+"""The ridge of class means: see :func:`class_means_ridge`."""
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
 STEPS_ON_LENGTHS = 1000
@@ -124,7 +127,8 @@ DOCUMENTATION = {
     "ridge": """\
     rho : float, optional
         Weight of the ridge. Default: 0.1 for "label-contrast", 0.001 for "neighbourhood"; for
-        "class-means" 0.00001, unless a classifier has reason to choose another.
+        "class-means" from 0.01 with six labels a class down to 0.00001 with 24 and more, unless a
+        classifier has reason to choose another.
     beta : float
         Sharpness of the softplus.
 """,
@@ -580,7 +584,9 @@ def make_objective(
             expected="a class with two labelled items at least, to compare them",
             remedy=f"found one item in each of the {len(classes)} classes",
         )
-    rho = RHO[chosen] if estimator.rho is None else estimator.rho
+    rho = estimator.rho
+    if rho is None:
+        rho = RHO[chosen] if chosen in RHO else class_means_ridge(sizes[sizes > 0])
     if chosen == "label-contrast":
         return LabelContrast(codes, rho, balanced=True, item_weights=item_weights)
     if chosen == "neighbourhood":
@@ -589,6 +595,21 @@ def make_objective(
     if estimator.method == "stochastic" or isinstance(estimator.method, Stochastic):
         block_size = LABELS_PER_STEP
     return ClassMeans(codes, rho, block_size=block_size, item_weights=item_weights)
+
+
+def class_means_ridge(sizes: Indices) -> float:
+    r"""Return the default weight of the ridge of class means, for the labels of each class.
+
+    .. math:: \rho = 10^{-2} \min\big(1, (6 / m)^5\big), \quad \text{at least } 10^{-5}
+
+    with m labels a class on average. Five labels a class can make any source look perfect, so that
+    weights stay near equal ones; twenty cannot.
+
+    >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (5, 10, 20, 40)]
+    ['1.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']
+    """
+    share = min(1.0, (FEWEST / float(sizes.mean())) ** FADING)
+    return max(SMALLEST_RHO, LARGEST_RHO * share)
 
 
 def check_refittable(objective: Any) -> None:

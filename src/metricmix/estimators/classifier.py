@@ -86,7 +86,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     selection_ : Selection
         What was chosen where parameters leave it open, what it was compared with on held-out
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
-        weights >= 0, rho = 0.00001 and class means, unless other weights (signed ones, equal ones,
+        weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better. With fewer
         than five labels a class weights stay equal.
     rule_ : Rule

@@ -26,7 +26,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MOVED_AT_MOST, make_objective
+from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge, make_objective
 from metricmix.estimators.rules import (
     ClassMean,
     FittedRule,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "FoldPredictor", "LabelledKFold", "Selection", "candidates_of", "select"]
 
-RHOS = (1e-5, 1e-3)
-"""Ridges to choose from, the default one first."""
+MORE_RHO = 1e-3
+"""The other ridge to choose from, or ten times the default one if that is more."""
 CANDIDATE_RULES: tuple[Rule, ...] = (ClassMean(offsets=True), Logistic(), KNearest())
 """Rules to choose from, the default one first."""
 FEW_LABELS = 5
@@ -116,7 +116,7 @@ class Candidate:
         return f"local {name}" if self.local else name
 
     def __str__(self) -> str:
-        ridge = "" if self.rho is None else f", rho {self.rho:g}"
+        ridge = "" if self.rho is None else f", rho {self.rho:.2g}"
         return f"{self.name}{ridge}, rule {self.rule.name}"
 
 
@@ -202,7 +202,8 @@ def candidates_of(
         return [Candidate("equal", None, None, ClassMean() if model.rule == "auto" else rules[0])]
     rhos: tuple[float | None, ...] = (model.rho,)
     if model.rho is None and model.objective == "class-means":
-        rhos = RHOS
+        usual = class_means_ridge(sizes[sizes > 0])
+        rhos = (usual, max(MORE_RHO, 10.0 * usual))
     local = model._is_local
     found = [Candidate("learned", constraint, rho, rule, local) for rho in rhos for rule in rules]
     if model.constraint == "auto" and not local:
