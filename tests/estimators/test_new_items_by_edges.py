@@ -247,3 +247,18 @@ def test_slices_of_a_stack() -> None:
         assert np.array_equal(part.dense_row(0), cross.dense_row(2))
         with pytest.raises(mm.InputError, match="some twice"):
             whole[np.ix_(rows, rows)]
+
+
+def test_distances_join_through_the_nearest_edge():
+    from metricmix.paths.sparse_new_items import join_distances
+
+    rng = np.random.default_rng(0)
+    d = rng.random((9, 4))
+    indptr, ends = np.array([0, 2, 2, 5]), np.array([3, 7, 0, 1, 8])
+    w = rng.random(5)
+    found = np.zeros((3, 4))
+    join_distances(indptr, ends, w, d, 0, 3, found)
+    for q in range(3):
+        here = slice(indptr[q], indptr[q + 1])
+        expected = (w[here, None] + d[ends[here]]).min(axis=0, initial=np.inf)
+        np.testing.assert_allclose(found[q], expected)
