@@ -10,6 +10,9 @@ dissimilarities of a new item x follow from its own data.
   computed, and the restart probability r, their smoothed attributes solve
   :math:`Z = r F + (1 - r)(B_{new} Z + B_{old} Z_{old})`.
 - *Matrix*: its row is given.
+
+A source is also known by its rows and by the values of pairs (:meth:`FileSource.by_pairs`), so that
+neither needs the matrix of all items.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from metricmix.app.ingest.column_types import Column, Encoding, encode
 from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.dissimilarity.breadth_first import breadth_first
 from metricmix.dissimilarity.diffusion import (
     diffusion,
     pagerank_smoothed,
@@ -33,12 +37,20 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.neighbour_overlap import jaccard
+from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, jaccard
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
+from metricmix.dissimilarity.short_paths import ShortPaths
+from metricmix.dissimilarity.sources import DenseSource, FeatureSource, GraphSource, Source
 from metricmix.exceptions import InputError
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
 __all__ = ["FileSource", "GraphFileSource", "NewItemData", "graph_from_edges", "make_source"]
+
+FAR_APART = 4
+"""Links from which on two items are equally far apart, where only values of pairs are computed."""
+ANGLES = ("cosine", "angular", "correlation")
+"""Metrics by which the nearest items are those at the smallest angle."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,25 @@ class FileSource(ABC):
     @abstractmethod
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n)."""
+
+    def by_pairs(self) -> Source | None:
+        """Return the source by rows and by values of pairs, at a cost that does not grow with n.
+
+        Path lengths are bounded there: they end at four links, or at two that have lengths. None if
+        a value takes those of all items.
+        """
+        return None
+
+    def by_rows(self) -> Source | None:
+        """Return the source by rows, with the values of :meth:`matrix`.
+
+        None if a row takes those of all items.
+        """
+        return self.by_pairs()
+
+    def nearest(self, k: int) -> NearestItems | None:
+        """Return the k nearest items of every item; None unless it is a table or a matrix."""
+        return None
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the dissimilarities from m new items to all items, (m, n).
@@ -101,6 +132,17 @@ class ColumnSource(FileSource):
         """Return the distances of the columns."""
         return np.asarray(self.applied.matrix)
 
+    def by_pairs(self) -> Source | None:
+        """Return the distances of the columns; None for paths over nearest neighbours."""
+        if self.spec.kind == "knn":
+            return None
+        return FeatureSource(self.encoding.features, self.spec.metric, name=self.spec.name)
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the nearest items by the columns, at the smallest distance or angle."""
+        how = "cosine" if self.spec.metric in ANGLES else "euclidean"
+        return nearest_items(self.encoding.features, k, how)
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items."""
         return np.asarray(self.applied.cross(self.encoding.transform(new.items)))
@@ -135,6 +177,19 @@ class PathSource(GraphFileSource):
         return np.asarray(
             path_length(self.graph, directed=self.graph.directed, unreachable="bridge")
         )
+
+    def by_pairs(self) -> Source:
+        """Return the lengths of paths of at most four links, or of two that have lengths."""
+        directed, name = self.graph.directed, self.spec.name
+        if self.graph.weighted:
+            return ShortPaths(self.graph, directed=directed, name=name)
+        return GraphSource(
+            self.graph, unreachable=FAR_APART, clipped=True, directed=directed, name=name
+        )
+
+    def by_rows(self) -> Source:
+        """Return all path lengths, by a search for each row."""
+        return GraphRows(self.graph, self.spec.name)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the lengths of the paths that begin at new items."""
@@ -203,6 +258,14 @@ class SmoothedSource(GraphFileSource):
         """Return the cosine distances of all items."""
         return np.asarray(self.applied.matrix)
 
+    def by_pairs(self) -> Source:
+        """Return the cosine distances of the smoothed attributes."""
+        return FeatureSource(self.smoothed, "cosine", name=self.spec.name)
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the items whose smoothed attributes are at the smallest angle."""
+        return nearest_items(self.smoothed, k, "cosine")
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the cosine distances from new items, smoothed along their edges."""
         from scipy.sparse import eye_array
@@ -238,6 +301,10 @@ class JaccardSource(GraphFileSource):
         """Return one minus the Jaccard index of the neighbourhoods."""
         return np.asarray(jaccard(self.graph))
 
+    def by_pairs(self) -> Source:
+        """Return the same for single pairs."""
+        return SharedNeighbours(self.graph, name=self.spec.name)
+
 
 class MatrixSource(FileSource):
     """A matrix that was given."""
@@ -251,6 +318,21 @@ class MatrixSource(FileSource):
         assert self.values is not None
         return self.values
 
+    def by_pairs(self) -> Source:
+        """Return the matrix, of which single values are read."""
+        directed = bool(self.spec.directed)
+        return DenseSource(self.matrix(), name=self.spec.name, directed=directed)
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the nearest items by the entries of each row."""
+        values, k = self.matrix(), min(k, self.n - 1)
+        items = np.empty((self.n, k), np.int32)
+        for i, row in enumerate(values):
+            others = np.array(row, dtype=np.float64)
+            others[i] = np.inf
+            items[i] = np.argsort(others, kind="stable")[:k]
+        return NearestItems(items, np.take_along_axis(values, items, axis=1), "blocks", 1.0)
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the rows that were given for the new items."""
         if self.spec.name not in new.rows:
@@ -263,6 +345,42 @@ class MatrixSource(FileSource):
                 ),
             )
         return new.rows[self.spec.name]
+
+
+class GraphRows(Source):
+    """All path lengths of a graph, a search for each row; without a path as :class:`PathSource`."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.n, self.name, self.directed = graph.n, name, graph.directed
+        self._graph = graph
+        self._back = graph.adjacency.T.tocsr() if graph.directed else graph.adjacency
+
+    @cached_property
+    def unreachable(self) -> float:
+        """The largest path length plus the longest edge: a search from every item, once."""
+        largest = 0.0
+        for start in range(0, self.n, 256):
+            rows = self._search(self._graph.adjacency, np.arange(start, min(self.n, start + 256)))
+            largest = max(largest, float(rows.max(where=np.isfinite(rows), initial=0.0)))
+        return largest + float(self._graph.adjacency.data.max())
+
+    def _search(self, adjacency: Any, items: Indices) -> Floats:
+        if not self._graph.weighted:
+            hops = breadth_first(adjacency.indptr, adjacency.indices, items)
+            return np.where(hops < 0, np.inf, hops)
+        from scipy.sparse.csgraph import dijkstra
+
+        return np.asarray(dijkstra(adjacency, indices=items))
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        rows = self._search(self._graph.adjacency, np.asarray(indices))
+        return np.where(np.isinf(rows), self.unreachable, rows)
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T``."""
+        rows = self._search(self._back, np.asarray(indices))
+        return np.where(np.isinf(rows), self.unreachable, rows)
 
 
 def make_source(
