@@ -17,6 +17,7 @@ SECTIONS = (
     "all_pairs",
     "one_pair",
     "step_growth",
+    "sparse_paths",
     "threshold_graphs",
     "nearest_metric",
     "metric_weights",

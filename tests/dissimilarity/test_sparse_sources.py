@@ -149,9 +149,10 @@ def test_wide_tables_are_smoothed_by_their_leading_directions(
     assert narrow.predictors["learned_neighbours"].X.shape == (120, 100)
 
 
-def test_large_tables_have_fewer_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["FEW_TABLES_FROM", "MANY_ITEMS"])
+def test_large_tables_have_fewer_sources(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, links, labels = network()
-    monkeypatch.setattr(DEFAULTS, "FEW_TABLES_FROM", 100)
+    monkeypatch.setattr(DEFAULTS, limit, 100)
     stack = mm.sources_for(X, links, nodes=120, labels=labels, edges_per_item=4)
     assert isinstance(stack, mm.EdgeStack)
     assert stack.names == (

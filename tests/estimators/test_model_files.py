@@ -52,6 +52,9 @@ LEARNED_STACK = mm.DissimilarityStack(
     ],
     items=IDS,
 )
+RING = mm.dissimilarity.EdgeSet(N, np.arange(N), (np.arange(N) + 3) % N)
+EDGES = mm.EdgeStack.of(STACK, RING)
+LEARNED_EDGES = mm.EdgeStack.of(LEARNED_STACK, RING)
 # Estimator, X, new items.
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "stack": (mm.MetricMixtureClassifier(rule=KNearest(2)), STACK, ROWS),
@@ -60,6 +63,8 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "transformer": (mm.MetricMixture(RECIPES), TABLE, NEW),
     "classifiers": (mm.MetricMixtureClassifier(LEARNED, rule=KNearest(2)), TABLE, NEW),
     "learned stack": (mm.MetricMixtureClassifier(LEARNED_STACK, rule=KNearest(2)), IDS, IDS[:2]),
+    "edges": (mm.MetricMixture(EDGES, max_iter=3), IDS, IDS[:2]),
+    "learned edges": (mm.MetricMixtureClassifier(LEARNED_EDGES, rule="nearest"), IDS, IDS[:2]),
     "repair": (mm.MetricRepair(), np.asarray(features(TABLE)) ** 2, ROWS[:, :, 0]),
 }
 

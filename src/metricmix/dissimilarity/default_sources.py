@@ -49,8 +49,8 @@ leading singular vectors; ``attributes`` and ``learned_attributes`` keep all col
 ``jaccard``           how many neighbours two linked or near items share, themselves included
 ====================  ============================================================================
 
-Where the tables have more than 67 million entries, ``pagerank_0.1``, the joint sources, shares and
-``learned_neighbours`` are left out as well; the report of the stack names them.
+With more than 500 000 items, or tables of more than 67 million entries, ``pagerank_0.1``, the joint
+sources, shares and ``learned_neighbours`` are left out as well; the report of the stack names them.
 
 **A table.** See :mod:`metricmix.dissimilarity.table_sources`.
 """
@@ -126,9 +126,9 @@ WIDE_FROM, DIRECTIONS = 1 << 26, 256
 """Entries from which on attributes are smoothed by their leading singular vectors, and how many.
 With 256 of them, citation networks lost no accuracy (Citeseer 71.8 and 72.3 %, 71.4 and 71.6 with
 all words; Cora 80.5 and 80.1) and took half the time."""
-FEW_TABLES_FROM = 1 << 26
-"""Entries of a smoothed table from which on few of them are made for sparse edges."""
-LARGE_TABLES = "its table has more than 67 million entries"
+FEW_TABLES_FROM, MANY_ITEMS = 1 << 26, 500_000
+"""Entries of a smoothed table, and items, from which on few tables are made for sparse edges."""
+LARGE_TABLES = "too expensive beyond 67 million entries or 500 000 items"
 FAR_APART = 4
 """Links from which on two items are equally far apart on sparse edges."""
 SOME_ZEROS = 0.25
@@ -352,7 +352,8 @@ def graph_sources(
         f"pagerank_{NEAR_RESTART}": near,
     }
     k = edges_per_item or 0
-    few = edges_per_item is not None and F.size > FEW_TABLES_FROM
+    large = F.size > FEW_TABLES_FROM or lengths.n > MANY_ITEMS
+    few = edges_per_item is not None and large
     names = f"pagerank_{RESTART}", "joint_attributes", "joint_pagerank"
     found = SourceSet({}, {}, {}, weighted)
     by_attributes = found.search("attributes", weighted, max(5, k), "cosine")

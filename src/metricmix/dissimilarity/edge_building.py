@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.nearest_items import one_blas_thread
+from metricmix.dissimilarity.nearest_items import half_squares, one_blas_thread
 from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -148,24 +148,16 @@ def nearest_pairs(
     chosen = order[first[others][:, None] + np.round(shares * span[:, None]).astype(np.int64)]
     near = home[np.unique(np.linspace(0, len(home) - 1, TARGETS).astype(np.int64))]
     targets = table[near]
-    dense = isinstance(table, np.ndarray)
-    squares = (
-        np.einsum("ij,ij->i", targets, targets)
-        if dense
-        else np.asarray(targets.multiply(targets).sum(axis=1)).ravel()
-    )
+    halves = half_squares(targets)
     u, v = np.empty(len(others), np.int64), np.empty(len(others), np.int64)
     with one_blas_thread():
         for start in range(0, len(others), 256):
             check_time()
             some = chosen[start : start + 256]
             rows = table[some.ravel()]
-            inner = rows @ targets.T
-            inner = inner if dense else inner.toarray()
-            own = np.einsum("ij,ij->i", rows, rows) if dense else 0.0
-            if not dense:
-                own = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-            values = (np.asarray(own)[:, None] + squares - 2.0 * inner).reshape(len(some), -1)
+            product = rows @ targets.T
+            inner = product if isinstance(product, np.ndarray) else product.toarray()
+            values = (half_squares(rows)[:, None] + halves - inner).reshape(len(some), -1)
             best = values.argmin(axis=1)
             u[start : start + 256] = some[np.arange(len(some)), best // len(near)]
             v[start : start + 256] = near[best % len(near)]

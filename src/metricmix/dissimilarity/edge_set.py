@@ -19,7 +19,7 @@ from metricmix.validation import check_indices, check_integer
 
 __all__ = ["Arcs", "EdgeSet", "NearOrder"]
 
-SMALL = 1 << 14
+SMALL = 1 << 10
 """Up to this many items, a search stays in the cache whatever their order."""
 
 
@@ -100,11 +100,25 @@ class EdgeSet:
             first, second = np.minimum(first, second), np.maximum(first, second)
         keys = (first * n + second)[first != second]
         keys.sort()  # np.unique hashes numbers first, ten times slower for millions of them
-        self._keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
-        tails, heads = np.divmod(self._keys, n)
+        self.keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+        tails, heads = np.divmod(self.keys, n)
         self.tails, self.heads = tails.astype(np.int32), heads.astype(np.int32)
-        for part in (self._keys, self.tails, self.heads):
+        for part in (self.keys, self.tails, self.heads):
             part.flags.writeable = False
+
+    @classmethod
+    def of_sorted(cls, n: int, tails: Ints, heads: Ints, *, directed: bool = False) -> EdgeSet:
+        """Return the set of valid edges in the order of their numbers, without copying them."""
+        edges = cls.__new__(cls)
+        edges.n, edges.directed = int(n), bool(directed)
+        edges.tails, edges.heads = tails.view(), heads.view()
+        edges.tails.flags.writeable = edges.heads.flags.writeable = False
+        return edges
+
+    @cached_property
+    def keys(self) -> Indices:
+        """The edges as numbers ``tail n + head``, increasing."""
+        return np.asarray(self.tails.astype(np.int64) * self.n + self.heads)
 
     def __len__(self) -> int:
         return len(self.tails)
@@ -123,11 +137,11 @@ class EdgeSet:
         if not self.directed:
             first, second = np.minimum(first, second), np.maximum(first, second)
         keys = first * self.n + second
-        place = np.searchsorted(self._keys, keys)
-        last = len(self._keys) - 1
+        place = np.searchsorted(self.keys, keys)
+        last = len(self.keys) - 1
         if last < 0:
             return np.full(keys.shape, -1)
-        known = self._keys[np.minimum(place, last)] == keys
+        known = self.keys[np.minimum(place, last)] == keys
         return np.where(known, place, -1)
 
     @cached_property

@@ -81,6 +81,16 @@ class EdgeStack(DissimilarityStack):
         other labels. Its scales are taken over unless `scaling` is given.
     report : EdgeReport, optional
         Where the edges come from. Default: what can be seen from them.
+    validate : bool
+        Whether to check every value. Switch off only for memory maps known to be valid.
+
+    Attributes
+    ----------
+    from_labels : tuple of str
+        Of a stack that was loaded: the sources that were computed from labels, and cannot be
+        computed from others.
+    labels : (n,) array or None
+        Those labels, as class numbers.
 
     Examples
     --------
@@ -111,6 +121,7 @@ class EdgeStack(DissimilarityStack):
         facts: Sequence[SourceFacts | None] | None = None,
         origin: DissimilarityStack | None = None,
         report: EdgeReport | None = None,
+        validate: bool = True,
     ) -> None:
         table = np.atleast_2d(np.asarray(values))
         if table.ndim != 2 or table.shape[1] != len(edges) or len(table) == 0:
@@ -121,7 +132,7 @@ class EdgeStack(DissimilarityStack):
             )
         if table.dtype not in (np.float32, np.float64):
             table = table.astype(np.float64)
-        for row in table:  # one source at a time: no copy of all of them
+        for row in table if validate else ():  # one source at a time: no copy of all of them
             if not (np.isfinite(row).all() and row.min(initial=0.0) >= 0):
                 raise InputError(
                     argument="values",
@@ -222,6 +233,8 @@ class EdgeStack(DissimilarityStack):
         return from_table(table, source=source, target=target, **options)
 
     edges: EdgeSet
+    from_labels: tuple[str, ...] = ()
+    labels: Indices | None = None
 
     @property
     def between_any(self) -> DissimilarityStack:
@@ -251,7 +264,9 @@ class EdgeStack(DissimilarityStack):
     @property
     def supervised(self) -> tuple[str, ...]:
         """The names of the sources that are computed from labels."""
-        return () if self.origin is None else self.origin.supervised
+        if self.origin is not None:
+            return self.origin.supervised
+        return tuple(name for name in self._names if name in self.from_labels)
 
     def select(self, names: Sequence[str | int]) -> EdgeStack:
         """Return a stack of some of the sources, in the order given."""
@@ -272,6 +287,14 @@ class EdgeStack(DissimilarityStack):
         Parameters as in :meth:`DissimilarityStack.relabelled`.
         """
         if self.origin is None:
+            same = self.labels is not None and np.array_equal(codes, self.labels)
+            if self.supervised and not same:
+                raise InputError(
+                    f"source {self.supervised[0]!r} was loaded with the values of its fit, and "
+                    "cannot be computed from other labels",
+                    argument="sources",
+                    remedy="make the stack again, and fit to it",
+                )
             return self
         origin = self.origin.relabelled(codes, n_classes, keep_choice=keep_choice)
         if origin is self.origin:
@@ -339,7 +362,10 @@ class EdgeStack(DissimilarityStack):
             raise InputError(
                 argument="stack[...]",
                 expected="stack[np.ix_(a, a)] of an EdgeStack, the edges among some items",
-                remedy="use stack.pairs(i, j) for values, or stack.origin[...] for other slices",
+                remedy=(
+                    "use stack.pairs(i, j) for values; to cross-validate, pass the stack as "
+                    "sources= of an estimator and ids of its items as X"
+                ),
             )
         place = np.full(self._n, -1)
         place[items] = np.arange(len(items))
@@ -359,7 +385,8 @@ class EdgeStack(DissimilarityStack):
             facts=self._facts,
             origin=None if self.origin is None else self._origin_of(items),
         )
-        part._scaling = self._scaling
+        part._scaling, part.from_labels = self._scaling, self.from_labels
+        part.labels = None if self.labels is None else self.labels[items]
         return part
 
     def _origin_of(self, items: Indices) -> DissimilarityStack:

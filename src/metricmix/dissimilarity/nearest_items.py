@@ -37,7 +37,14 @@ from metricmix.validation import check_choice, check_integer, check_table
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["METHODS", "NearestItems", "joined", "nearest_items", "one_blas_thread"]
+__all__ = [
+    "METHODS",
+    "NearestItems",
+    "half_squares",
+    "joined",
+    "nearest_items",
+    "one_blas_thread",
+]
 
 METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
 EXACT_UP_TO = 30_000
@@ -49,8 +56,9 @@ SAMPLE, GOOD = 200, 0.95
 MOST_CELLS, COMPARISONS = 256, 2e10
 """Cells that a row is compared with, and pairs of rows that are compared, at most."""
 CELLS_UP_TO = 200_000
-"""Rows up to which cells are taken even where pynndescent is installed. For 100 000 rows they had a
-recall of 0.92 to 0.96 where that had 0.68 (100 columns, clusters) to 0.93 (12 dimensions)."""
+"""Rows up to which cells are taken even where pynndescent is installed. For 100 000 rows and k = 10
+on one thread, recall and seconds: 100 columns in clusters 0.97 in 3 (pynndescent 0.68 in 21), 50
+independent normal columns 0.95 in 31 (0.28 in 9), 12 dimensions 0.95 in 23 (0.93 in 8)."""
 SPARSE_OPERATIONS = 5e10
 PROJECTED, CANDIDATES = 256, 6
 """Columns of the projection of a sparse table, and how many candidates it gives for each place."""

@@ -404,7 +404,8 @@ class MixtureLearner(MixtureEstimator):
             on_lengths = copy(self)
             on_lengths.projection, on_lengths.method, on_lengths.max_iter = False, "full", None
             on_lengths.solver_options = None
-            pairs = make_objective(on_lengths, objective.y[labelled], self.classes_)
+            known = objective.y[labelled]
+            pairs = make_objective(on_lengths, known, np.unique(known))
             few = stack.between_any.part(labelled)
             options["start"] = on_lengths._solve(pairs, few, refit=True, verbose=False).weights
         return self._through_paths()._solve(objective, stack, **options)

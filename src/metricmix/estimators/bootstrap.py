@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import Predictor, SupervisedSource
 from metricmix.estimators.base import (
@@ -83,7 +84,8 @@ def weights_table(
     -----
     Intervals tell how much the weights depend on which items are labelled, at the given ridge: a
     large ``rho`` draws all of them to what `shrink_to` says. With ``projection="auto"`` resamples
-    are learned on edge lengths, also where the weights themselves were learned through paths.
+    are learned on edge lengths, also where the weights themselves were learned through paths;
+    through paths where the sources are known on sparse edges only.
 
     Supervised sources are fitted again in every resample, each label weighted as in the objective,
     in three folds, with the classifiers that the fit chose and at the scales of the fit: some ten
@@ -163,7 +165,7 @@ def bootstrap_weights(
             argument="objective",
         )
     rng, _ = check_random_state(seed_of(random_state))
-    on_lengths = model.projection == "auto"
+    on_lengths = model.projection == "auto" and between_any(model.stack_) is not None
     model = model._as_fitted()
     if on_lengths:  # through paths, hundreds of refits would take too long
         model.projection = False
@@ -221,9 +223,10 @@ def labelled_part(
     assert isinstance(objective, LabelObjective)  # as all named objectives are
     codes = objective.y
     labelled = np.flatnonzero(codes >= 0)
+    known = between_any(stack)
     predictors = {
         r: source.narrowed
-        for r, source in enumerate(stack._sources)
+        for r, source in enumerate(() if known is None else known._sources)
         if isinstance(source, SupervisedSource) and source.narrowed is not None
     }
     if isinstance(model.mixture_, LocalMixture):
@@ -234,6 +237,11 @@ def labelled_part(
         model.local = model.local[labelled]
     parts = {r: predictor.part(labelled, REFIT_FOLDS) for r, predictor in predictors.items()}
     return stack.part(labelled), codes[labelled], parts
+
+
+def between_any(stack: DissimilarityStack) -> DissimilarityStack | None:
+    """Return the sources between any two items; None where they are known on edges only."""
+    return stack.origin if isinstance(stack, EdgeStack) else stack
 
 
 def reweighted(

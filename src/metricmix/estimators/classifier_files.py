@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
 from metricmix.dissimilarity.sources import Source, Subset
@@ -206,16 +207,20 @@ def as_probabilities(source: Source) -> ProbabilitySource | None:
 
 def scales_of(given: DissimilarityStack, used: DissimilarityStack) -> list[float]:
     """Return the scales of a stack, those of supervised sources as a fit has found them."""
-    replaced = [source.supervised and given.scaling != "none" for source in given._sources]
+    replaced = [name in given.supervised and given.scaling != "none" for name in given.names]
     found: list[float] = np.where(replaced, used.scales, given.scales).tolist()
     return found
 
 
-def same_sources(given: tuple[Source, ...], used: tuple[Source, ...]) -> bool:
+def same_sources(given: DissimilarityStack, used: DissimilarityStack) -> bool:
     """Return whether sources are those of a fit, which computes supervised ones from its labels."""
-    return len(given) == len(used) and all(
+    if isinstance(given, EdgeStack) and isinstance(used, EdgeStack) and given.supervised:
+        if given.origin is None or used.origin is None:
+            return given.values is used.values
+        return given.edges is used.edges and same_sources(given.origin, used.origin)
+    return len(given._sources) == len(used._sources) and all(
         a is b or (a.supervised and b.supervised and type(a) is type(b) and origin(a) is origin(b))
-        for a, b in zip(given, used, strict=True)
+        for a, b in zip(given._sources, used._sources, strict=True)
     )
 
 
@@ -266,6 +271,9 @@ def join_classifier(applied: AppliedSupervised, source: Source) -> None:
 
 def check_supervised(stack: DissimilarityStack, codes: Indices) -> None:
     """Raise unless supervised sources are computed from the labels of the fit."""
+    if isinstance(stack, EdgeStack) and stack.labels is not None:
+        same = np.array_equal(stack.labels, codes)
+        require(same, f"expected source {stack.supervised[0]!r} to be computed from the labels")
     for source in stack._sources:
         if isinstance(source, SupervisedSource):
             same = np.array_equal(source.codes, codes)

@@ -42,6 +42,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.edge_building import EdgeReport
+from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
@@ -65,6 +67,12 @@ from metricmix.estimators.classifier_files import (
     storage_of,
 )
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
+from metricmix.estimators.edge_stack_files import (
+    EDGE_ARRAYS,
+    EDGE_STACK,
+    edge_parts_of,
+    restored_edge_stack,
+)
 from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
@@ -97,9 +105,10 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     path : path
         Replaced in one step if it exists: an interrupted save leaves the old file as it was.
     sources : bool
-        Whether the n × n matrices go into the file. If not, it holds only checksums of them, and
-        :func:`load` has to be given the same ones; of a fit to features it computes them again. A
-        `metric_` is left out too (but that of a MetricRepair is all it has learned).
+        Whether the n × n matrices, or sparse edges and their values, go into the file. If not, it
+        holds only checksums of them, and :func:`load` has to be given the same ones; of a fit to
+        features it computes them again. A `metric_` is left out too (but that of a MetricRepair is
+        all it has learned).
 
     Raises
     ------
@@ -114,6 +123,10 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     Matrices are written by rows; no copy of them is made. Sources that are computed on demand are
     stored as what they compute, block of rows by block of rows; supervised ones as the class
     probabilities of the items, always, and of a feature table with the fitted classifier.
+
+    Of a stack over sparse edges the edges and the values on them are stored, supervised sources
+    included, but not the sources between any two items. A loaded model predicts and explains; where
+    sources are supervised it cannot be fitted to other labels.
 
     Examples
     --------
@@ -245,6 +258,7 @@ OBJECTS = (
     LabelledKFold,
     NotStored,
     SourceFacts,
+    EdgeReport,
     FittedClassifier,
 )
 PARTS: dict[type[Any], dict[str, Any]] = {
@@ -263,6 +277,7 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "block": Matrix | list[Matrix] | None,
         "fingerprint": dict | None,
     },
+    EdgeStack: EDGE_STACK,
     ProbabilitySource: {"name": str, "probabilities": Floats},
     SupervisedSource: {
         "name": str,
@@ -276,10 +291,10 @@ PARTS: dict[type[Any], dict[str, Any]] = {
     **{kind: arguments(kind) for kind in (*OBJECTS, *RULES.values(), *METHODS.values())},
 }
 PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
-"""What is stored of other objects; all but the first six are made of these by the constructor."""
+"""What is stored of other objects; all but the first seven are made of these by the constructor."""
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
 HELD = ("codes", "memberships", "probabilities", *ARRAYS)
-MEMBERS = ("X", "_codes", "_labels", "block", "samples", *REPAIR, *SPARSE, *HELD)
+MEMBERS = ("X", "_codes", "_labels", "block", "samples", *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -379,6 +394,8 @@ class Writer:
             return {kind.__name__: self.encode_estimator(value)}
         if kind is DissimilarityStack:
             return {kind.__name__: self.encode_parts(value, **self.matrices(value))}
+        if kind is EdgeStack:
+            return {kind.__name__: self.encode_parts(value, **edge_parts_of(value, keep=self.keep))}
         if kind is SupervisedRecipe:
             held = self.encode(value.probabilities, "probabilities")
             classifier = self.encode(value.classifier, name)
@@ -473,7 +490,7 @@ def check_unchanged(estimator: Any) -> None:
     opened, sources = estimator._input, estimator.sources
     changed = input_kind(sources) is not type(opened)
     if isinstance(opened, IdInput):
-        changed = changed or not same_sources(sources._sources, opened.stack._sources)
+        changed = changed or not same_sources(sources, opened.stack)
     elif isinstance(opened, FeatureInput):
         changed = changed or opened.recipes != FeatureInput.recipes_of(sources)
         functions: dict[str, Any] = {}
@@ -588,6 +605,10 @@ class Reader:
             return table
         if kind is DissimilarityStack:
             return self.decode_stack(**parts)
+        if kind is EdgeStack:
+            stack = restored_edge_stack(self.sources, self.file.verify, **parts)
+            hash(tuple([] if parts["items"] is None else parts["items"].tolist()))
+            return with_scales(stack, parts["scaling"], parts["scales"])
         if kind in (ProbabilitySource, SupervisedSource):
             return decode_source(kind, **parts)
         return self.decode_input(**parts) if kind in (PrecomputedInput, IdInput) else kind(**parts)
@@ -702,10 +723,7 @@ class Reader:
         if isinstance(mixture, LocalMixture):
             raw = np.abs(mixture.raw_local_weights(stack)).max(axis=0)
             size = (mixture.local_weights.size,)
-        largest = [
-            source.matrix.max() if self.file.verify and isinstance(source, DenseSource) else 1.0
-            for source in stack._sources
-        ]
+        largest = [largest_value(source) if self.file.verify else 1.0 for source in stack._sources]
         longest = len(stack) * (np.log(2) / mixture.beta + np.abs(raw) @ np.array(largest, float))
         sound = np.isfinite(longest) and (mixture.link != "identity" or (raw >= 0).all())
         require(sound, "expected finite edge lengths >= 0")
@@ -808,6 +826,13 @@ class Reader:
         given = f"got {list(stack.names)} over {len(stack)}, and the values of {others} are others"
         require(found == expected, f"{wanted}, {given}")
         return stack
+
+
+def largest_value(source: Source) -> float:
+    """Return the largest value of a source in memory; 1 for others."""
+    if isinstance(source, EdgeSource):
+        return float(source.values.max(initial=0.0))
+    return float(source.matrix.max()) if isinstance(source, DenseSource) else 1.0
 
 
 def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> DissimilarityStack:

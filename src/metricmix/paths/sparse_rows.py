@@ -38,7 +38,7 @@ __all__ = [
     "sweep_lanes",
 ]
 
-BLOCK = 512
+BLOCK = 256
 """Items whose smallest open distance is kept: they and their edges fit in the second cache."""
 LANES = 32
 """Roots that are searched from together."""
@@ -48,8 +48,8 @@ SLICE = 1 << 18
 """Items that a kernel call reads before the clock is looked at: a fraction of a second."""
 WASTE = 4
 """Times that an item may be read, on average, before a heap takes over."""
-SAMPLE = 10_000
-"""Edges from whose lengths the step of the threshold is estimated."""
+SAMPLE = 256
+"""Items from whose edges the step of the threshold is estimated."""
 
 
 def distances_in_blocks(
@@ -143,10 +143,26 @@ def search_all(
 
 
 def step_width(arcs: SparseLengths) -> float:
-    """Return by how much to raise the threshold: the median length of a sample of edges."""
-    sample = arcs.lengths[:: max(1, len(arcs.lengths) // SAMPLE)]
-    sample = sample[sample > 0]
-    return float(np.median(sample)) if len(sample) else 1.0
+    """Return by how much to raise the threshold at a time, from a sample of items.
+
+    The median length of their edges; or, if that is less, four times the median of each item's
+    shortest edge: where lengths are of very different sizes, paths avoid most edges. Without edges
+    of length 0.
+    """
+    n = len(arcs.indptr) - 1
+    items = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.int64))
+    first, counts = arcs.indptr[items], arcs.indptr[items + 1] - arcs.indptr[items]
+    first, counts = first[counts > 0], counts[counts > 0]
+    if len(first) == 0:
+        return 1.0
+    begins = np.cumsum(counts) - counts
+    sample = arcs.lengths[np.repeat(first - begins, counts) + np.arange(counts.sum())]
+    positive = np.where(sample > 0, sample, np.inf)
+    shortest = np.minimum.reduceat(positive, begins)
+    if not np.isfinite(shortest).any():
+        return 1.0
+    typical = np.median(positive[np.isfinite(positive)])
+    return float(min(typical, 4 * np.median(shortest[np.isfinite(shortest)])))
 
 
 def run_sweeps(

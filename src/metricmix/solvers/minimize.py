@@ -154,6 +154,13 @@ def minimize(
                     remedy="methods 'full' and 'stochastic' take it",
                 )
             link = "identity"
+            if stack.edges is not None:
+                raise InputError(
+                    f"method={solver.method!r} needs the triangles of all items, which sparse "
+                    "edges do not have",
+                    argument="stack",
+                    remedy="use 'path-generation', 'full' or 'stochastic'",
+                )
         if start is not None and not solver.takes_start:
             raise InputError(
                 f"not an argument of method={solver.method!r}, which is one call to a solver",
