@@ -38,9 +38,8 @@ from metricmix.dissimilarity.diffusion import (
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
-from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, jaccard
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths, jaccard
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
-from metricmix.dissimilarity.short_paths import ShortPaths
 from metricmix.dissimilarity.sources import DenseSource, FeatureSource, GraphSource, Source
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats, Indices
@@ -91,6 +90,11 @@ class FileSource(ABC):
         """
         return self.by_pairs()
 
+    @property
+    def table(self) -> Any:
+        """The rows that distances are computed from, dense or CSR; None if there are none."""
+        return None
+
     def nearest(self, k: int) -> NearestItems | None:
         """Return the k nearest items of every item; None unless it is a table or a matrix."""
         return None
@@ -138,10 +142,15 @@ class ColumnSource(FileSource):
             return None
         return FeatureSource(self.encoding.features, self.spec.metric, name=self.spec.name)
 
+    @property
+    def table(self) -> Any:
+        """The encoded columns."""
+        return self.encoding.features
+
     def nearest(self, k: int) -> NearestItems:
         """Return the nearest items by the columns, at the smallest distance or angle."""
         how = "cosine" if self.spec.metric in ANGLES else "euclidean"
-        return nearest_items(self.encoding.features, k, how)
+        return nearest_items(self.table, k, how)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items."""
@@ -262,9 +271,14 @@ class SmoothedSource(GraphFileSource):
         """Return the cosine distances of the smoothed attributes."""
         return FeatureSource(self.smoothed, "cosine", name=self.spec.name)
 
+    @property
+    def table(self) -> Any:
+        """The smoothed attributes."""
+        return self.smoothed
+
     def nearest(self, k: int) -> NearestItems:
         """Return the items whose smoothed attributes are at the smallest angle."""
-        return nearest_items(self.smoothed, k, "cosine")
+        return nearest_items(self.table, k, "cosine")
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the cosine distances from new items, smoothed along their edges."""

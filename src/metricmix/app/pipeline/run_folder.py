@@ -31,12 +31,11 @@ import numpy as np
 
 from metricmix.app.ingest.file_sources import NewItemData
 from metricmix.app.ingest.new_items import FitInputs, load_inputs
-from metricmix.app.page.content import nearest_labelled_item
-from metricmix.app.page.html import as_live, item_ids
+from metricmix.app.page.html import as_live, page_items
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
 from metricmix.exceptions import InputError, ModelFileError
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
 __all__ = [
     "FILES",
@@ -115,9 +114,14 @@ class RunFolder:
         try:
             html = self.page.read_text(encoding="utf-8")
             as_live(html)
-            return html if item_ids(html) == self.item_ids else None
+            shown, total = page_items(html)
         except (OSError, UnicodeDecodeError, InputError):
             return None
+        ids = self.item_ids
+        if len(shown) < total == len(ids):  # a sample, in the order of the items
+            there = set(shown)
+            ids = [item for item in ids if item in there]
+        return html if shown == ids else None
 
 
 def is_run(folder: Path) -> bool:
@@ -235,19 +239,20 @@ def check_output_folder(folder: Path) -> None:
 
 
 def prediction_rows(
-    model: MetricMixtureClassifier, metric: Floats, probabilities: Floats
+    model: MetricMixtureClassifier, nearest: tuple[Indices, Floats], probabilities: Floats
 ) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv.
 
-    ``confidence`` is the probability of the label by `probabilities`, (n, C), which leave out an
-    item's own label (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`);
-    ``prefers`` is the predicted class where it is not the given one.
+    `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
+    probability of the label by `probabilities`, (n, C), which leave out an item's own label
+    (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
+    predicted class where it is not the given one.
     """
     yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
     given = model._codes >= 0
     labels = np.searchsorted(model.classes_, model.transduction_)
     predicted = probabilities.argmax(axis=1)
-    nearest = nearest_labelled_item(metric, given)
+    others, distances = nearest
     for i, item in enumerate(model.stack_.items.tolist()):
         misfit = given[i] and predicted[i] != labels[i]
         yield (
@@ -255,8 +260,8 @@ def prediction_rows(
             model.classes_[labels[i]],
             "yes" if given[i] else "no",
             f"{probabilities[i, labels[i]]:.4f}",
-            model.stack_.items[nearest[i]],
-            f"{metric[i, nearest[i]]:.6g}",
+            model.stack_.items[others[i]],
+            f"{distances[i]:.6g}",
             model.classes_[predicted[i]] if misfit else "",
         )
 
