@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 import metricmix as mm
 from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
 from metricmix.estimators import LabelledKFold, MetricMixtureClassifierCV
-from metricmix.estimators.rules import RULES, ClassMean, KNearest
+from metricmix.estimators.rules import RULES, ClassMean, KNearest, Logistic
 from metricmix.mixture.local import LocalMixture, LocalStack
 from metricmix.objectives.base import Objective
 from metricmix.solvers.problem import Problem
@@ -259,6 +259,7 @@ def same_predictions(models: Any) -> None:
 RULE_SETTINGS: dict[str, Any] = {
     **{name: name for name in RULES},
     "class-mean, priors": ClassMean(priors="estimated"),
+    "class-mean, offsets": ClassMean(offsets=True),
     "k-nearest by distance": KNearest(3, weights="distance"),
 }
 
@@ -267,6 +268,28 @@ RULE_SETTINGS: dict[str, Any] = {
 @pytest.mark.parametrize("rule", RULE_SETTINGS)
 def test_rules(stacks: Any, rule: str) -> None:
     same_predictions(fit_both(stacks, rule=RULE_SETTINGS[rule]))
+
+
+@CONVERGENCE
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("rule", ["class-mean", "logistic", Logistic(self_training=1)], ids=str)
+def test_many_distances_to_labels_are_in_single_precision(
+    rule: Any, directed: bool, monkeypatch: Any
+) -> None:
+    kind = "directed" if directed else "undirected"
+    u = np.repeat(np.arange(N), 3)
+    edges = mm.dissimilarity.EdgeSet(N, u, (u + np.tile([1, 3, 9], N)) % N, directed=directed)
+    stack = mm.EdgeStack.of(DENSE[kind], edges)
+    model = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
+    assert model._rule.distances[0].dtype == np.float64
+    d = mm.path_metric(stack, model.mixture_)[:, Y >= 0]
+    agree(model._rule.distances[0], d)
+    monkeypatch.setattr("metricmix.estimators.rules.closure_pays", lambda lengths, roots: False)
+    monkeypatch.setattr("metricmix.estimators.rules.SINGLE_BEYOND", N)
+    monkeypatch.setattr("metricmix.estimators.rules.ROWS_AT_ONCE", 7)
+    again = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
+    assert again._rule.distances[0].dtype == np.float32
+    agree(again.predict_proba(IDS), model.predict_proba(IDS), rtol=1e-3, atol=1e-5)
 
 
 @CONVERGENCE
@@ -381,6 +404,46 @@ def test_the_transformer(stacks: Any) -> None:
     agree(other.compute_metric(), one.compute_metric(), rtol=1e-7)
     agree(other.transform(IDS[:4]), one.transform(IDS[:4]), rtol=1e-7)
     agree(other.kneighbors_graph(4).toarray(), one.kneighbors_graph(4).toarray(), rtol=1e-7)
+
+
+# -- new items -------------------------------------------------------------------------------------
+
+NEW = np.random.default_rng(5).uniform(0.2, 4.0, size=(5, N, 3))
+
+
+def of_items(stack: Any, *items: int) -> np.ndarray:
+    """Return the rows of items, undivided, as those of new items."""
+    return np.asarray(np.moveaxis(stack.raw_rows(np.array(items)), 0, -1))
+
+
+@CONVERGENCE
+@pytest.mark.parametrize("local", [None, REGIONS], ids=["common", "local"])
+@pytest.mark.parametrize("rule", RULE_SETTINGS)
+def test_new_items(stacks: Any, rule: str, local: Any) -> None:
+    settings = CLASSIFIER | {"rule": RULE_SETTINGS[rule], "local": local}
+    one, other = (mm.MetricMixtureClassifier(**settings).fit(stack, LABELS) for stack in stacks)
+    new = np.concatenate([NEW, of_items(stacks[0], 4, 20)])  # two of them are items of the fit
+    agree(other.predict_proba(new), one.predict_proba(new), rtol=1e-6, atol=1e-9)
+    assert other.predict(new).tolist() == one.predict(new).tolist()
+    for row in (new[:1], new[-1:]):
+        assert str(other.explain(X=row)) == str(one.explain(X=row))
+
+
+@CONVERGENCE
+def test_distances_of_new_items(stacks: Any) -> None:
+    one, other = (mm.MetricMixture(**SETTINGS).fit(stack, LABELS) for stack in stacks)
+    new = np.concatenate([NEW, of_items(stacks[0], 4, 20)])
+    agree(other.transform(new), one.transform(new), rtol=1e-7, atol=1e-9)
+    agree(
+        *(model.transform(stack) for model, stack in zip((other, one), stacks[::-1], strict=True))
+    )
+
+
+@CONVERGENCE
+def test_cross_validation_of_a_stack(stacks: Any) -> None:
+    model = mm.MetricMixtureClassifier(**(CLASSIFIER | {"max_iter": 2, "rule": "nearest"}))
+    folds = LabelledKFold(3, random_state=0)
+    agree(*(cross_val_score(model, stack, LABELS, cv=folds) for stack in stacks[::-1]))
 
 
 # -- supervised sources ----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.edge_building import EdgeReport
@@ -20,6 +21,7 @@ from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 __all__ = [
     "ComputedSource",
     "CrossDissimilarities",
+    "CrossEdges",
     "DissimilarityMatrix",
     "DissimilarityStack",
     "EdgeReport",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_building import EdgeReport, evaluated
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.matrix import ItemIds, SourceFacts, check_ids
@@ -351,26 +352,34 @@ class EdgeStack(DissimilarityStack):
             stack._scaling, stack._scales = self._resolve_scaling(scaling)
         return stack
 
-    def __getitem__(self, key: Any) -> EdgeStack:
+    def __getitem__(self, key: Any) -> EdgeStack | CrossEdges:
         is_open_mesh = (
             isinstance(key, tuple)
             and len(key) == 2
             and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in key)
         )
-        items = check_indices(key[0].ravel(), self._n, name="rows") if is_open_mesh else None
-        if items is None or not len(items) or not np.array_equal(items, key[1].ravel()):
+        if not is_open_mesh or key[0].size == 0 or key[1].size == 0:
             raise InputError(
                 argument="stack[...]",
-                expected="stack[np.ix_(a, a)] of an EdgeStack, the edges among some items",
-                remedy=(
-                    "use stack.pairs(i, j) for values; to cross-validate, pass the stack as "
-                    "sources= of an estimator and ids of its items as X"
-                ),
+                expected="stack[np.ix_(a, b)] of an EdgeStack, the edges from some items to others",
+                remedy="use stack.pairs(i, j) for values",
             )
+        items, columns = (
+            check_indices(part.ravel(), self._n, name=name)
+            for part, name in zip(key, ("rows", "columns"), strict=True)
+        )
+        if len(np.unique(columns)) < len(columns):
+            raise InputError(argument="stack[...]", expected="different items, found some twice")
+        if not np.array_equal(items, columns):
+            cross = CrossEdges.between(self.edges, self.values, self._names, items, columns)
+            cross.column_items = self.items[columns] if self.has_items else None
+            return cross
+        return self._among(items)
+
+    def _among(self, items: Indices) -> EdgeStack:
+        """Return the stack of the edges among some items."""
         place = np.full(self._n, -1)
         place[items] = np.arange(len(items))
-        if len(np.unique(items)) < len(items):
-            raise InputError(argument="stack[...]", expected="different items, found some twice")
         tails, heads = place[self.edges.tails], place[self.edges.heads]
         kept = np.flatnonzero((tails >= 0) & (heads >= 0))
         edges = EdgeSet(len(items), tails[kept], heads[kept], directed=self._directed)

@@ -30,6 +30,7 @@ from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_indices, check_square_fits, symmetrized
 
 if TYPE_CHECKING:
+    from metricmix.dissimilarity.cross_edges import CrossEdges
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
     from metricmix.dissimilarity.edge_set import EdgeSet
 
@@ -415,7 +416,7 @@ class DissimilarityStack:
         stack._scaling, stack._scales = self._resolve_scaling(scaling)
         return stack
 
-    def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities:
+    def __getitem__(self, key: Any) -> DissimilarityStack | CrossDissimilarities | CrossEdges:
         is_open_mesh = (
             isinstance(key, tuple)
             and len(key) == 2

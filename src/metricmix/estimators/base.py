@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
@@ -511,14 +512,21 @@ class MixtureLearner(MixtureEstimator):
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)
 
-    def _new_rows(self, X: Any) -> Iterator[AnyArray]:
-        """Yield the raw dissimilarities of new items X, (M, n, R), some items at a time."""
+    def _new_rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
+        """Yield the raw dissimilarities of new items X, (M, n, R), some items at a time.
+
+        Over sparse edges, those on the edges of the new items.
+        """
         if isinstance(self._input, FeatureInput):
             X = self._check_table(X, self._input.recipes, reset=False)
         return self._input.rows(X)
 
-    def _join_rows(self, rows: AnyArray) -> NewItems:
-        """Join new items to those of the fit, given their raw dissimilarities, (M, n, R)."""
+    def _join_rows(self, rows: AnyArray | CrossEdges) -> NewItems:
+        """Join new items to those of the fit, given what :meth:`_new_rows` yields."""
+        if isinstance(rows, CrossEdges):
+            from metricmix.paths.sparse_new_items import SparseNewItems
+
+            return SparseNewItems.from_edges(self._lengths(), rows, n_jobs=self.n_jobs)
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
 

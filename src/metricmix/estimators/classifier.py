@@ -21,7 +21,7 @@ from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture, LocalStack, check_memberships
 from metricmix.objectives.base import Objective
-from metricmix.objectives.class_means import class_mean_scores, held_out_scores
+from metricmix.objectives.class_means import held_out_scores
 from metricmix.paths.all_pairs import path_metric
 from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status
@@ -256,10 +256,10 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
                 remedy="pass memberships, an (n, C) array",
             )
         n_classes = int(codes.max()) + 1
-        fit = FittedRule(ClassMean(), lengths, codes, n_classes, self.n_jobs)
-        d, half = fit.distances
-        known = codes[fit.labelled]
-        scores = class_mean_scores(d, known, n_classes, half)
+        rule = ClassMean()
+        fit = FittedRule(rule, lengths, codes, n_classes, self.n_jobs)
+        d, known = fit.distances[0], codes[fit.labelled]
+        scores = rule.scores(fit, d)
         scores[fit.labelled] = held_out_scores(d[fit.labelled], known, n_classes)
         complete = n_classes == len(self.classes_)  # a fold may lack a class
         return softmax(-scores), list(map(str, self.classes_.tolist())) if complete else None
@@ -288,7 +288,13 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         return FittedRule(self.rule_, lengths, codes, len(self.classes_), self.n_jobs)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the class probabilities of the items X, (M, C), in the order of `classes_`."""
+        """Return the class probabilities of the items X, (M, C), in the order of `classes_`.
+
+        New items of a fit to an :class:`~metricmix.EdgeStack` have edges to its items: a dict of
+        sparse (M, n) matrices by source, :class:`~metricmix.dissimilarity.CrossEdges`, or an
+        (M, n, R) array with inf where there is no edge. Their distances are the least sums of an
+        edge and the distance from its end.
+        """
         check_is_fitted(self)
         members = self._input.members(X)
         if members is not None:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.attribution import (
     Contributions,
@@ -381,12 +382,16 @@ def paths_from_new_item(model: MetricMixtureClassifier, X: Any, k: int) -> Label
             for t in range(len(targets))
         ]
         to_targets = np.stack([search.distances for search in searches], axis=1)
-    edges = new.edges()[0]
-    first = (edges[:, None] + to_targets).argmin(axis=0)
-    rest = bundle_paths(lengths, first, targets, n_jobs=rule.n_jobs)
-    paths = [Path(float(edges[path.nodes[0]]) + path.length, (n, *path.nodes)) for path in rest]
+    ends, edges = new.edges_of(0)
+    entry = (edges[:, None] + to_targets[ends]).argmin(axis=0)
+    rest = bundle_paths(lengths, ends[entry], targets, n_jobs=rule.n_jobs)
+    paths = [
+        Path(float(edge) + path.length, (n, *path.nodes))
+        for edge, path in zip(edges[entry], rest, strict=True)
+    ]
     weights = None if new.weights is None else new.weights[0]
-    return LabelPaths(rule, paths, n, rows[0].T, weights)
+    row = rows.dense_row(0) if isinstance(rows, CrossEdges) else rows[0].T
+    return LabelPaths(rule, paths, n, row, weights)
 
 
 # -- the rule "class-mean", by source --------------------------------------------------------------

@@ -4,7 +4,10 @@
 ``sources``                 X
 ==========================  ======================================================================
 ``"precomputed"``           a :class:`~metricmix.DissimilarityStack`, an (n, n, R) array or one
-                            square matrix; later, rows from new items to the n items of the fit
+                            square matrix; later, rows from new items to the n items of the fit,
+                            or, over sparse edges, their edges: a dict of sparse (M, n) matrices,
+                            :class:`~metricmix.dissimilarity.CrossEdges`, or rows with inf for no
+                            edge
 a list or dict of recipes   a feature table; each recipe makes a source of it
 a stack                     ids of its items: all of them take part in paths, labelled or not
 ==========================  ======================================================================
@@ -23,6 +26,8 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_non_negative, column_or_1d
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     as_dissimilarity,
@@ -50,6 +55,8 @@ __all__ = [
 
 VALUES_AT_ONCE = 1 << 24
 """Dissimilarities of new items that are computed at a time: 128 MiB."""
+ITEMS_AT_ONCE = 1 << 13
+"""New items with sparse edges that are processed at a time."""
 
 
 class Input(ABC):
@@ -73,10 +80,11 @@ class Input(ABC):
         return None
 
     @abstractmethod
-    def rows(self, X: Any) -> Iterator[AnyArray]:
+    def rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
         """Yield the raw dissimilarities from new items X to those of the stack, (M, n, R).
 
-        Some new items at a time, so that memory stays bounded.
+        Some new items at a time, so that memory stays bounded. Over sparse edges, the edges of the
+        new items.
         """
 
     def slices(self, n_new: int) -> Iterator[slice]:
@@ -125,8 +133,64 @@ class PrecomputedInput(Input):
         self.n_features = self.stack.n_items
         self.samples = np.arange(self.stack.n_items)
 
-    def rows(self, X: Any) -> Iterator[AnyArray]:
+    def rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
         """Yield X, in the order of the sources of the fit and not divided by their scales."""
+        if isinstance(self.stack, EdgeStack):
+            edges = self.edge_rows(X)
+            starts = range(0, len(edges), ITEMS_AT_ONCE)
+            return (edges.rows(slice(start, start + ITEMS_AT_ONCE)) for start in starts)
+        values = self.row_values(X)
+        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+            raise InputError(
+                argument="X",
+                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
+            )
+        return (values[part] for part in self.slices(len(values)))
+
+    def edge_rows(self, X: Any) -> CrossEdges:
+        """Return the edges of new items to those of a stack over sparse edges.
+
+        X : CrossEdges, a dict of sparse (M, n) matrices by source, a single one where there is one
+        source, or an (M, n, R) array with inf where there is no edge.
+        """
+        n, names = self.stack.n_items, self.stack.names
+        if isinstance(X, EdgeStack):
+            every = np.arange(X.n_items)
+            ids = X.items if X.has_items else None
+            X = CrossEdges.between(X.edges, X.values, X.names, every, every)
+            X.column_items = ids
+        elif hasattr(X, "tocoo"):
+            X = CrossEdges.from_matrices({names[0]: X})
+        elif isinstance(X, Mapping):
+            X = CrossEdges.from_matrices(X)
+        elif not isinstance(X, CrossEdges):
+            X = CrossEdges.from_array(self.row_values(X, infinite=True), names)
+        if set(X.names) != set(names):
+            raise InputError(
+                argument="X",
+                expected=f"the sources of the fit, {list(names)}, found {list(X.names)}",
+            )
+        columns = self.columns(X.column_items)
+        edges: CrossEdges = X.arranged(names, None if isinstance(columns, slice) else columns)
+        if edges.shape[1] != n:
+            raise InputError(
+                argument="X",
+                expected=f"a column for each of the {n} items of the fit",
+                found=edges.shape[1],
+            )
+        alone = np.diff(edges.indptr) == 0
+        if alone.any():
+            raise InputError(
+                argument="X",
+                expected=(
+                    "an edge from every new item to an item of the fit, found none in row "
+                    f"{int(alone.argmax())}"
+                ),
+            )
+        return edges
+
+    def row_values(self, X: Any, *, infinite: bool = False) -> AnyArray:
+        """Return X as an (M, n, R) array, in the order of the sources and items of the fit."""
         n, names = self.stack.n_items, self.stack.names
         if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
             if set(names) != set(X.names):
@@ -141,7 +205,7 @@ class PrecomputedInput(Input):
             values = values[:, :, [X.names.index(name) for name in names]]
             values = values[:, self.columns(ids if X.has_items else None)]
         else:
-            values = self.as_array(X)
+            values = self.as_array(X, infinite=infinite)
             values = values[:, :, None] if values.ndim == 2 else values
             if is_frame(X):
                 values = values[:, self.columns(None if is_numbering(X.columns) else X.columns)]
@@ -157,12 +221,7 @@ class PrecomputedInput(Input):
                 expected=f"the {len(names)} sources of the fit, {list(names)}",
                 found=values.shape[2],
             )
-        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
-            raise InputError(
-                argument="X",
-                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
-            )
-        return (values[part] for part in self.slices(len(values)))
+        return values
 
     def columns(self, ids: Any) -> Any:
         """Return the positions of the items of the fit among `ids`; all, if one has no ids."""
@@ -181,7 +240,7 @@ class PrecomputedInput(Input):
             )
         return [places[label] for label in wanted]
 
-    def as_array(self, X: Any, *, square: bool = False) -> AnyArray:
+    def as_array(self, X: Any, *, square: bool = False, infinite: bool = False) -> AnyArray:
         """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
         X = unmasked(X)
         if hasattr(X, "toarray"):
@@ -202,7 +261,11 @@ class PrecomputedInput(Input):
         if isinstance(X, np.ndarray) and X.ndim == 3:
             return as_float_array(X, name="X")
         array: AnyArray = check_array(
-            X, dtype="numeric", input_name="X", estimator=self.estimator_name
+            X,
+            dtype="numeric",
+            input_name="X",
+            estimator=self.estimator_name,
+            ensure_all_finite=not infinite,
         )
         if square and array.shape[0] != array.shape[1]:
             raise InputError(
@@ -313,7 +376,7 @@ class IdInput(Input):
         """Return the positions of the ids."""
         if X is None:
             return np.arange(self.stack.n_items)
-        if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
+        if isinstance(X, (DissimilarityStack, CrossDissimilarities, CrossEdges)):
             raise InputError(
                 argument="X", expected="ids of items of sources=", found="dissimilarities"
             )

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
 from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.objectives.base import Objective
@@ -140,11 +142,20 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
             if not known.all():
                 d[~known] = new.select(~known).distances(metric)
             blocks.append(d)
-            themselves = themselves and are_items(self.stack_, rows, first)
+            themselves = themselves and self._are_items(rows, first)
             first += len(rows)
         if themselves and first == len(metric):  # the items of the fit again, each of them itself
             return metric.copy()
         return np.concatenate(blocks)
+
+    def _are_items(self, rows: AnyArray | CrossEdges, first: int) -> bool:
+        """Return whether rows are those of the items first, first + 1, … of the fit."""
+        if not isinstance(rows, CrossEdges):
+            return are_items(self.stack_, rows, first)
+        from metricmix.paths.sparse_new_items import are_items_of
+
+        assert isinstance(self.stack_, EdgeStack)
+        return are_items_of(self.stack_, rows, first)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
         """Learn the weights, and return the distances between the items of X."""

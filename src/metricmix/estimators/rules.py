@@ -40,11 +40,13 @@ from metricmix.objectives.class_means import (
     half_means,
     held_out_scores,
 )
+from metricmix.paths.all_pairs import closure_pays
 from metricmix.paths.dijkstra import dijkstra
 from metricmix.paths.neighbours import kneighbors, nearest_labelled, nearest_labels
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.paths.sparse_rows import distances_in_blocks
 from metricmix.paths.trees import distances_from
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = [
@@ -62,6 +64,10 @@ __all__ = [
 CERTAIN, GUESSED = 80, 0.3
 """Unlabelled items of each class that join the labelled ones in self-training; their weight."""
 ROUNDS_OF_PRIORS = 100
+SINGLE_BEYOND = 1 << 26
+"""Distances to labelled items, over sparse edges, beyond which they are kept as float32."""
+ROWS_AT_ONCE = 1 << 16
+"""Items whose distances are made float64 together."""
 NEAREST_CLASSES = 16
 """Classes that the nearest rule distinguishes per item; those farther away have probability 0."""
 
@@ -159,6 +165,9 @@ class ClassMean(Rule):
               h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j) + b_c, \qquad
               p_c \propto \pi_c\, e^{-s_c}
 
+    The distances of all items to the L labelled ones are kept, n L numbers: over sparse edges in
+    single precision beyond 2²⁶ of them, to about six digits.
+
     Parameters
     ----------
     offsets : bool, keyword only
@@ -194,11 +203,21 @@ class ClassMean(Rule):
             )
         object.__setattr__(self, "priors", shares)
 
-    def search(self, fit: FittedRule) -> tuple[Floats, Floats]:
-        """Return the distances from every item to the labelled ones, (n, L), and h_c, (C,)."""
+    def search(self, fit: FittedRule) -> tuple[AnyArray, Floats]:
+        """Return the distances from every item to the labelled ones, (n, L), and h_c, (C,).
+
+        Over sparse edges in single precision where these are more than 2²⁶ numbers.
+        """
         lengths, labelled = fit.lengths, fit.labelled
         formed = lengths.formed(n_jobs=fit.n_jobs) if lengths.directed else lengths
-        if not lengths.directed:
+        to_labelled: AnyArray
+        if lengths.edges is not None and not closure_pays(lengths, len(labelled)):
+            single = lengths.n * len(labelled) > SINGLE_BEYOND
+            to_labelled = np.empty((lengths.n, len(labelled)), "f4" if single else "f8")
+            about: Any = {"reverse": lengths.directed, "n_jobs": fit.n_jobs}
+            for some, rows in distances_in_blocks(lengths, labelled, **about):
+                to_labelled[:, some] = rows.T
+        elif not lengths.directed:
             to_labelled = distances_from(lengths, labelled, n_jobs=fit.n_jobs).T
         elif formed.plain and formed.block is not None:  # distances to: distances from, reversed
             reverse = lengths_of(formed.block[0].T, directed=True)
@@ -244,7 +263,11 @@ class ClassMean(Rule):
 
     def scores(self, fit: FittedRule, d: Floats) -> Floats:
         """Return the scores (M, C) of items at distances `d` (M, L) from the labelled ones."""
-        return class_mean_scores(d, fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
+        about = (fit.codes[fit.labelled], fit.n_classes, fit.distances[1])
+        if d.dtype == np.float64:
+            return class_mean_scores(d, *about)
+        parts = (d[start : start + ROWS_AT_ONCE] for start in range(0, len(d), ROWS_AT_ONCE))
+        return np.concatenate([class_mean_scores(part, *about) for part in parts])
 
     def prior_factors(self, p: Floats, codes: Indices) -> Floats | None:
         """Return what probabilities are multiplied by, (C,), for the priors to hold; or None.
@@ -311,7 +334,8 @@ class Logistic(ClassMean):
     def predict(self, fit: FittedRule, d: Floats) -> Floats:
         """Return the probabilities (M, C), priors aside, of items at distances `d` (M, L)."""
         everyone = fit.distances[0]
-        within, others = everyone[fit.labelled], everyone[fit.codes < 0]
+        within = everyone[fit.labelled].astype(np.float64, copy=False)
+        others = everyone[fit.codes < 0] if self.self_training else within[:0]
         return self.probabilities(d, fit.codes[fit.labelled], fit.n_classes, within, others)
 
     def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
@@ -348,7 +372,10 @@ class Logistic(ClassMean):
                 rows = np.concatenate([g / scale, more[taken]])
                 weights = np.concatenate([np.ones(len(codes)), np.full(len(taken), GUESSED)])
                 model.fit(rows, np.concatenate([codes, model.classes_[label]]), weights)
-        p[:, model.classes_] = model.predict_proba(centred(d) / scale)
+        step = max(1, len(d) if d.dtype == np.float64 else ROWS_AT_ONCE)
+        for start in range(0, len(d), step):
+            some = slice(start, start + step)
+            p[some, model.classes_] = model.predict_proba(centred(d[some]) / scale)
         return p
 
     def implied_priors(self, codes: Indices, n_classes: int) -> Floats:

@@ -224,15 +224,15 @@ class EdgeLengths:
             m += weight * values.astype(np.float64, copy=False)
         return m
 
-    def new_item_weights(self, m: Floats, same: Indices) -> Floats | None:
+    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
         """Return the weights of new items, (M, R), where they are local: those of near items.
 
-        `m` (M, n) are their mixture values under the mean weights; ``same[q]`` >= 0 is the item
-        that new item q is.
+        `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
+        item that new item q is.
         """
         if not isinstance(self.mixture, LocalMixture) or self.item_weights is None:
             return None
-        p = self.mixture.new_memberships(m)
+        p = self.mixture.new_memberships(m, ends)
         weights = np.asarray(p @ self.mixture.raw_local_weights(self.stack))
         weights[same >= 0] = self.item_weights.T[same[same >= 0]]
         return weights

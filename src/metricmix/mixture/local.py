@@ -130,14 +130,19 @@ class LocalMixture(Mixture):
             )
         return self.on_raw_sources(self.local_weights, stack)
 
-    def new_memberships(self, m: Floats) -> Floats:
+    def new_memberships(self, m: Floats, ends: Indices | None = None) -> Floats:
         """Return memberships of new items: the mean over the nearest items of the stack.
 
-        `m` (M, n) are the mixture values from the new items under the mean weights.
+        `m` (M, n) are the mixture values from the new items under the mean weights; where new items
+        have few edges, (M, D) those of their edges to the items `ends` (M, D), inf for no edge.
         """
         k = min(NEIGHBOURS, m.shape[1])
         nearest = np.argpartition(m, k - 1, axis=1)[:, :k]
-        return np.asarray(self.memberships[nearest].mean(axis=1))
+        if ends is None:
+            return np.asarray(self.memberships[nearest].mean(axis=1))
+        there = np.isfinite(np.take_along_axis(m, nearest, axis=1))[:, :, None]
+        shares = self.memberships[np.take_along_axis(ends, nearest, axis=1)] * there
+        return np.asarray(shares.sum(axis=1) / there.sum(axis=1))
 
     def extended(self, stack: DissimilarityStack) -> LocalMixture:
         """Return the mixture for a stack with further items at its end."""

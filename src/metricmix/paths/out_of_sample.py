@@ -65,7 +65,7 @@ class NewItems:
         """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
         m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
         same = find_same_items(lengths, raw, m)
-        weights = lengths.new_item_weights(m, same)
+        weights = lengths.new_item_weights(m, None, same)
         if weights is not None and lengths.item_weights is not None:
             m = 0.5 * (
                 np.einsum("mnr,mr->mn", raw, weights)
@@ -93,6 +93,10 @@ class NewItems:
         )
         w[self.same >= 0, self.same[self.same >= 0]] = 0.0
         return w
+
+    def edges_of(self, q: int) -> tuple[Indices, Floats]:
+        """Return the items that new item q has edges to, and the lengths of these."""
+        return np.arange(self.lengths.n), self.select([q]).edges()[0]
 
     def distances(self, d: Floats) -> Floats:
         """Return the distances to some items, given those from all items to them.

@@ -1,0 +1,199 @@
+"""Edges from new items to the items of a sparse stack, with R values on each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Floats, Indices
+
+__all__ = ["CrossEdges"]
+
+
+class CrossEdges:
+    """R dissimilarities on edges from M items (rows) to n items (columns), by compressed rows.
+
+    What ``stack[np.ix_(a, b)]`` of an :class:`~metricmix.EdgeStack` gives, and what predictions for
+    new items take. An item that is row and column has an edge to itself, at 0.
+
+    Attributes
+    ----------
+    indptr : (M + 1,) array
+        Row q has the edges ``indptr[q] .. indptr[q + 1] - 1``.
+    ends : (A,) array
+        The column of each edge, increasing within a row.
+    values : (R, A) array
+        Not divided by scales.
+    names : tuple of R str
+    shape : (M, n)
+    column_items : (n,) array or None
+        Ids of the columns, where they have some.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from metricmix.dissimilarity import CrossEdges
+    >>> km = csr_array([[0, 2.5, 0], [4, 0, 1]])
+    >>> CrossEdges.from_matrices({"km": km, "minutes": 2 * km})
+    CrossEdges(shape=(2, 3), edges=3, sources=['km', 'minutes'])
+    """
+
+    def __init__(
+        self,
+        indptr: Indices,
+        ends: Indices,
+        values: AnyArray,
+        names: Sequence[str],
+        n: int,
+        column_items: AnyArray | None = None,
+    ) -> None:
+        self.indptr, self.ends, self.values = indptr, ends, values
+        self.names = tuple(names)
+        self.shape: tuple[int, int] = (len(indptr) - 1, n)
+        self.column_items = column_items
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        edges = f"edges={len(self.ends)}, sources={list(self.names)}"
+        return f"CrossEdges(shape={self.shape}, {edges})"
+
+    @classmethod
+    def from_matrices(cls, matrices: Mapping[str, Any]) -> CrossEdges:
+        """Return the edges of a sparse (M, n) matrix per source.
+
+        Every stored entry is an edge, zeros included. All sources have the same edges.
+
+        Raises
+        ------
+        InputError
+            If sources have different edges, or values that are not finite or negative.
+        """
+        found: list[AnyArray] = []
+        first: Any = None
+        for name, matrix in matrices.items():
+            label = f"X[{name!r}]"
+            if not hasattr(matrix, "tocoo"):
+                raise InputError(
+                    argument=label,
+                    expected="a scipy sparse matrix, a row per new item",
+                    found=type(matrix).__name__,
+                )
+            entries = matrix.tocoo()
+            keys = entries.row.astype(np.int64) * entries.shape[1] + entries.col
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            if (np.diff(keys) == 0).any():
+                raise InputError(argument=label, expected="each entry once, found some again")
+            if first is None:
+                first = (name, entries.shape, keys)
+            if entries.shape != first[1] or not np.array_equal(keys, first[2]):
+                raise InputError(
+                    argument=label,
+                    expected=f"the shape and the stored entries of {first[0]!r}, found others",
+                    remedy="store a value of every source on every edge",
+                )
+            found.append(entries.data[order])
+        if first is None:
+            raise InputError(argument="X", expected="a sparse matrix per source, found none")
+        (n_new, n), keys = first[1], first[2]
+        row, ends = np.divmod(keys, max(1, n))
+        return cls.of_sorted(row, ends, np.stack(found), list(matrices), (n_new, n))
+
+    @classmethod
+    def from_array(cls, values: AnyArray, names: Sequence[str]) -> CrossEdges:
+        """Return the edges of an (M, n, R) array, inf in all sources where there is no edge."""
+        there = ~np.isinf(values)
+        some = there.any(axis=2)
+        if not np.array_equal(some, there.all(axis=2)):
+            raise InputError(
+                argument="X",
+                expected="a value of every source on every edge, found inf in some of them only",
+            )
+        row, ends = np.nonzero(some)
+        return cls.of_sorted(row, ends, values[row, ends].T, names, some.shape)
+
+    @classmethod
+    def of_sorted(
+        cls,
+        row: Indices,
+        ends: Indices,
+        values: AnyArray,
+        names: Sequence[str],
+        shape: tuple[int, int],
+    ) -> CrossEdges:
+        """Return edges that are sorted by row and end, if their values are dissimilarities."""
+        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+            raise InputError(
+                argument="X",
+                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
+            )
+        counts = np.bincount(row, minlength=shape[0])
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return cls(indptr, ends, np.asarray(values, dtype=np.float64), names, shape[1])
+
+    @classmethod
+    def between(
+        cls,
+        edges: EdgeSet,
+        values: AnyArray,
+        names: Sequence[str],
+        rows: Indices,
+        columns: Indices,
+    ) -> CrossEdges:
+        """Return the edges of a set that lead from some items to others, which are different."""
+        indptr, heads, number = edges.out
+        counts = indptr[rows + 1] - indptr[rows]
+        total = np.cumsum(counts)
+        arcs = np.repeat(indptr[rows] - (total - counts), counts) + np.arange(counts.sum())
+        place = np.full(edges.n, -1)
+        place[columns] = np.arange(len(columns))
+        row = np.concatenate([np.repeat(np.arange(len(rows)), counts), np.arange(len(rows))])
+        ends = np.concatenate([place[heads[arcs]], place[rows]])
+        itself = np.zeros((len(values), len(rows)), values.dtype)
+        found = np.concatenate([values[:, number[arcs]], itself], axis=1)
+        known = np.flatnonzero(ends >= 0)
+        order = known[np.lexsort((ends[known], row[known]))]
+        shape = (len(rows), len(columns))
+        return cls.of_sorted(row[order], ends[order], found[:, order], names, shape)
+
+    def row(self, q: int) -> slice:
+        """Return where the edges of row q are."""
+        return slice(int(self.indptr[q]), int(self.indptr[q + 1]))
+
+    def dense_row(self, q: int) -> Floats:
+        """Return the values from row q to all columns, (R, n), inf where there is no edge."""
+        values = np.full((len(self.values), self.shape[1]), np.inf)
+        values[:, self.ends[self.row(q)]] = self.values[:, self.row(q)]
+        return values
+
+    def rows(self, chosen: slice | Indices | NDArray[np.bool_]) -> CrossEdges:
+        """Return some of the rows."""
+        some = np.arange(len(self))[chosen]
+        counts = np.diff(self.indptr)[some]
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        taken = np.repeat(self.indptr[some] - bounds[:-1], counts) + np.arange(bounds[-1])
+        part = (self.ends[taken], self.values[:, taken], self.names, self.shape[1])
+        return CrossEdges(bounds, *part, self.column_items)
+
+    def arranged(self, names: Sequence[str], columns: Sequence[int] | None) -> CrossEdges:
+        """Return the same edges with the sources, and the columns if given, in another order.
+
+        Columns that are not named are left out, with their edges.
+        """
+        values = self.values[[self.names.index(name) for name in names]]
+        if columns is None:
+            return CrossEdges(self.indptr, self.ends, values, names, self.shape[1])
+        place = np.full(self.shape[1], -1)
+        place[np.asarray(columns)] = np.arange(len(columns))
+        row, ends = np.repeat(np.arange(len(self)), np.diff(self.indptr)), place[self.ends]
+        known = np.flatnonzero(ends >= 0)
+        order = known[np.lexsort((ends[known], row[known]))]
+        shape = (len(self), len(columns))
+        return self.of_sorted(row[order], ends[order], values[:, order], names, shape)
