@@ -18,7 +18,7 @@ neither needs the matrix of all items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -99,10 +99,15 @@ class FileSource(ABC):
         """Return the k nearest items of every item; None unless it is a table or a matrix."""
         return None
 
+    def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
+        """Return the dissimilarities from new items x to items j elementwise, as in `by_pairs`."""
+        return self.cross(new, None)[x, j]
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the dissimilarities from m new items to all items, (m, n).
 
-        `known` is what :meth:`matrix` returned. InputError if the kind does not support new items.
+        `known` is what :meth:`matrix` returned; path lengths need it. InputError if the kind does
+        not support new items.
         """
         raise InputError(
             f"nothing tells how far new items are by {self.spec.kind!r}",
@@ -189,12 +194,33 @@ class PathSource(GraphFileSource):
 
     def by_pairs(self) -> Source:
         """Return the lengths of paths of at most four links, or of two that have lengths."""
-        directed, name = self.graph.directed, self.spec.name
-        if self.graph.weighted:
-            return ShortPaths(self.graph, directed=directed, name=name)
-        return GraphSource(
-            self.graph, unreachable=FAR_APART, clipped=True, directed=directed, name=name
-        )
+        return self._bounded(self.graph)
+
+    def _bounded(self, graph: Graph) -> Source:
+        directed, name = graph.directed, self.spec.name
+        if graph.weighted:
+            return ShortPaths(graph, directed=directed, name=name)
+        return GraphSource(graph, unreachable=FAR_APART, clipped=True, directed=directed, name=name)
+
+    def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
+        """Return the same in the graph with the new items; other new items may lie between."""
+        edges = new.edges.get(self.spec.file or "")
+        if edges is None:
+            return np.full(len(x), self._farthest)
+        weights = None
+        if self.edges.weights is not None and edges.weights is not None:
+            weights = np.concatenate([self.edges.weights, edges.weights])
+        ends = np.concatenate([self.edges.ends, edges.ends])
+        joined = replace(self.edges, ends=ends, weights=weights)
+        total = self.n + len(new.items.ids)
+        graph = graph_from_edges(joined, total, directed=True)
+        return np.minimum(self._bounded(graph).pairs(self.n + x, j), self._farthest)
+
+    @property
+    def _farthest(self) -> float:
+        """The largest bounded path length."""
+        longest = float(self.graph.adjacency.data.max())
+        return 2.0 * longest if self.graph.weighted else float(FAR_APART)
 
     def by_rows(self) -> Source:
         """Return all path lengths, by a search for each row."""

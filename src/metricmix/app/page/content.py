@@ -59,8 +59,9 @@ MAX_ITEMS = 65535
 """Item numbers are embedded as 16 bits, pairs as 32."""
 MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 5000, 1000
 """Items on the page of a sample; fewer where rows are computed again in every search."""
-SEARCHED = 500_000_000
-"""Items of the sample times all items, at most: what searches along edges do in some minutes."""
+SEARCHED, FEWEST = 500_000_000, 200
+"""Items of the sample times all items, at most: what searches along edges do in some minutes; and
+the items of a sample however many there are."""
 
 
 @dataclass(frozen=True)
@@ -382,7 +383,7 @@ def shown_items(model: MetricMixtureClassifier) -> Indices | None:
     stack = model.stack_
     n, most = stack.n_items, MAX_SAMPLE
     if stack.edges is not None:
-        most = max(200, min(most, SEARCHED // n))
+        most = min(most, max(FEWEST, SEARCHED // n))
     elif stack._block is None:
         most = MAX_SAMPLE_OF_ROWS
     if n <= (MAX_ITEMS if stack._block is not None else most):

@@ -30,12 +30,13 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.file_sources import NewItemData
-from metricmix.app.ingest.new_items import FitInputs, load_inputs
+from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
 from metricmix.app.page.html import as_live, page_items
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
 from metricmix.exceptions import InputError, ModelFileError
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "FILES",
@@ -182,30 +183,47 @@ def predict_files(
     """Yield a label for every new item, in their order.
 
     New items are attached to the items of the fit, whose metric stays as it is
-    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item.
+    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
+    they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
-    stack = model.stack_
+    stack, n = model.stack_, model.stack_.n_items
+    if stack.edges is not None:
+        yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
+        return
     rows = np.stack(
         [
-            source.cross(new, np.asarray(stack._sources[r].rows(np.arange(stack.n_items))))
+            source.cross(
+                new,
+                # Only path lengths go on from items of the fit.
+                np.asarray(stack._sources[r].rows(np.arange(n)))
+                if source.spec.kind == "paths"
+                else None,
+            )
             for r, source in enumerate(kept.sources)
         ],
         axis=-1,
     )
-    labelled = model._codes >= 0
     step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        probabilities = model.predict_proba(some)
-        distances, nearest = model._join_rows(some).nearest(labelled, 1)
-        for k, p in enumerate(probabilities):
-            yield NewLabel(
-                new.items.ids[start + k],
-                str(model.classes_[p.argmax()]),
-                float(p.max()),
-                str(stack.items[nearest[k, 0]]),
-                float(distances[k, 0]),
-            )
+        some = slice(start, start + step)
+        yield from labelled_new_items(model, new.items.ids[some], rows[some])
+
+
+def labelled_new_items(
+    model: MetricMixtureClassifier, ids: Sequence[str], rows: AnyArray | CrossEdges
+) -> Iterator[NewLabel]:
+    """Yield labels of new items, given their dissimilarities or their edges."""
+    labelled = model._codes >= 0
+    probabilities = model.predict_proba(rows)
+    distances, nearest = model._join_rows(rows).nearest(labelled, 1)
+    for k, p in enumerate(probabilities):
+        yield NewLabel(
+            ids[k],
+            str(model.classes_[p.argmax()]),
+            float(p.max()),
+            str(model.stack_.items[nearest[k, 0]]),
+            float(distances[k, 0]),
+        )
 
 
 # -- writing -------------------------------------------------------------------------------------

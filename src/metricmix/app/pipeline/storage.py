@@ -258,9 +258,10 @@ def build(plan: Plan, storage: ValueStorage, on_source: Callable[[int, int], Non
         sources, directed=plan.report.directed, items=list(plan.items.ids), validate=False
     )
     kept = tuple(source for source in plan.sources if source.spec.name in sources)
-    if storage.kind == "edges":
-        stack = on_edges(plan, stack, storage.edges_per_item or DEFAULT_K, left_out, on_source)
-    return JoinedData(plan.items, plan.report.columns, kept, stack, plan.report)
+    k = storage.edges_per_item
+    if k is not None:
+        stack = on_edges(plan, stack, k, left_out, on_source)
+    return JoinedData(plan.items, plan.report.columns, kept, stack, plan.report, k)
 
 
 def evaluable(plan: Plan, *, by_rows: bool = False) -> tuple[dict[str, Source], dict[str, str]]:
