@@ -109,3 +109,14 @@ def test_the_nearest_items(files, kind) -> None:
 @pytest.mark.parametrize("kind", ["paths", "lengths", "jaccard"])
 def test_graphs_have_no_nearest_items(files, kind) -> None:
     assert source(files, kind).nearest(3) is None
+
+
+def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
+    whole = source(files, "smoothed")
+    narrow = source(files, "smoothed")
+    monkeypatch.setattr("metricmix.app.ingest.file_sources.is_wide", lambda _: True)
+    monkeypatch.setattr("metricmix.app.ingest.file_sources.DIRECTIONS", 2)
+    assert narrow.smoothed.shape == (N, 2)
+    assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
+    cells = narrow.encoding.transform(narrow.items)
+    np.testing.assert_allclose(narrow._narrow(cells), narrow._narrow(narrow.encoding.features))

@@ -468,10 +468,10 @@ def test_sample_sizes() -> None:
         found = page.shown_items(model)
         return n if found is None else len(found)
 
-    assert shown(5000, edges=object()) == 5000
-    assert shown(20_000, edges=object()) == 5000
+    assert shown(3000, edges=object()) == 3000
+    assert shown(20_000, edges=object()) == 3000
     assert shown(1_000_000, edges=object()) == 500
     assert shown(1000) == 1000
     assert shown(1001) == 1000
     assert shown(65535, _block=object()) == 65535
-    assert shown(65536, _block=object()) == 5000
+    assert shown(65536, _block=object()) == 3000

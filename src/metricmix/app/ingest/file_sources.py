@@ -29,6 +29,7 @@ from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.breadth_first import breadth_first
+from metricmix.dissimilarity.default_sources import DIRECTIONS, is_wide
 from metricmix.dissimilarity.diffusion import (
     diffusion,
     pagerank_smoothed,
@@ -37,7 +38,7 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
+from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items, one_blas_thread
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths, jaccard
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.sources import DenseSource, FeatureSource, GraphSource, Source
@@ -279,10 +280,27 @@ class SmoothedSource(GraphFileSource):
         return encode(self.items, self.columns)
 
     @cached_property
+    def directions(self) -> Any:
+        """The 256 leading directions of attributes too wide to be smoothed, (d, 256); else None."""
+        features = self.encoding.features
+        if not is_wide(features):
+            return None
+        from sklearn.decomposition import TruncatedSVD
+
+        with one_blas_thread():
+            svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(_unit_rows(features))
+        return svd.components_.T
+
+    def _narrow(self, features: Any) -> Any:
+        """Return features with each row at norm 1, in the leading directions if there are some."""
+        rows = _unit_rows(features)
+        return rows if self.directions is None else np.asarray(rows @ self.directions)
+
+    @cached_property
     def smoothed(self) -> Floats:
         """The attributes, each row of norm 1, smoothed along the graph: (n, d)."""
         operator = smoothing_operator(self.graph)
-        return pagerank_smoothed(operator, _unit_rows(self.encoding.features), self.spec.restart)
+        return pagerank_smoothed(operator, self._narrow(self.encoding.features), self.spec.restart)
 
     @cached_property
     def applied(self) -> Any:
@@ -319,7 +337,7 @@ class SmoothedSource(GraphFileSource):
         among = (strengths[:, n:] + eye_array(m)).multiply(
             1.0 / np.sqrt(own)[:, None] / np.sqrt(own)[None, :]
         )
-        attributes = _unit_rows(self.encoding.transform(new.items))
+        attributes = self._narrow(self.encoding.transform(new.items))
         right = restart * attributes + (1.0 - restart) * (across @ self.smoothed)
         left = (eye_array(m) - (1.0 - restart) * among).tocsc()
         smoothed = np.asarray(spsolve(left, right)).reshape(m, -1)

@@ -57,7 +57,7 @@ __all__ = [
 
 MAX_ITEMS = 65535
 """Item numbers are embedded as 16 bits, pairs as 32."""
-MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 5000, 1000
+MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
 """Items on the page of a sample; fewer where rows are computed again in every search."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
@@ -376,9 +376,10 @@ def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
 def shown_items(model: MetricMixtureClassifier) -> Indices | None:
     """Return the items on the page, in their order; None for all.
 
-    All are shown up to 65535 items with whole matrices, 1000 with computed rows, and 5000 along
-    sparse edges (fewer beyond 100 000 items). Beyond, as many labelled items as fit, the classes in
-    turn, and then others, the classes that were found for them in turn.
+    All are shown up to 65535 items with whole matrices, 1000 with computed rows, and 3000 along
+    sparse edges. Beyond, a sample of 3000 (1000 of computed rows, and fewer than 3000 from 170 000
+    items on, along sparse edges): as many labelled items as fit, the classes in turn, and then
+    others, the classes that were found for them in turn.
     """
     stack = model.stack_
     n, most = stack.n_items, MAX_SAMPLE

@@ -85,7 +85,7 @@ OnProgress = Callable[[str, float], None]
 """Called with the name of a step, and the fraction of all work that is done."""
 MIN_LABELLED = 3
 """Labelled items from which on some can be held out."""
-ROWS_OF_STRETCH = 20_000_000
+ROWS_OF_STRETCH = 1_000_000
 """Pairs whose distances along edges and over all pairs are compared, times the items."""
 ROWS_WRITTEN = 1024
 """Rows of the metric that are computed at a time."""

@@ -45,6 +45,8 @@ NEEDS_ALL = "its values take those of all items"
 PASSES, ROWS_A_PASS = 30, 3
 """Times that paths from the labelled items are searched in a fit beside those of each fold and
 source, and how often a search over computed rows asks for each row: measured, roughly."""
+BYTES_PER_PAIR_SHOWN = 48
+"""Memory for the maps of the page, of as many items as it shows."""
 PER_ARC = 1.5e-8
 """Seconds for each edge and root of a search."""
 
@@ -205,7 +207,9 @@ def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
     passes = PASSES * (8 if settings.tune else 1) + settings.n_splits + R + 1
     common = table_bytes + 3 * 8 * L * n + (1 << 26)
-    shown = 1.0 + (R + 1) * 1.2e-3 * min(n, MAX_SAMPLE) if settings.report else 0.0
+    sample = min(n, MAX_SAMPLE) if settings.report else 0
+    common += BYTES_PER_PAIR_SHOWN * sample**2
+    shown = 1.0 + (R + 1) * 2e-3 * sample
     return {
         "rows": Cost(common + 2 * 8 * R * 256 * n, passes * ROWS_A_PASS * n * per_row + shown),
         "edges": Cost(
