@@ -114,7 +114,7 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.app.ingest.file_sources.is_wide", lambda _: True)
+    monkeypatch.setattr("metricmix.app.ingest.file_sources.WIDE_FROM", 10)
     monkeypatch.setattr("metricmix.app.ingest.file_sources.DIRECTIONS", 2)
     assert narrow.smoothed.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8

@@ -294,6 +294,19 @@ def test_weighted_and_directed_graphs(shop, tmp_path) -> None:
     assert (np.abs(length - true)[short] < 1e-5).mean() > 0.5
 
 
+def test_the_stretch_of_too_many_items_is_not_measured(shop, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(choices, "COMPARED_UP_TO", 10)
+    quick = {"edges_per_item": 4, "n_splits": 0, "n_bootstrap": 0}
+    outcome = fit(shop, tmp_path / "run", **quick)
+    assert outcome.stretch is None
+    assert "stretch" not in outcome.to_record()["storage"]
+    assert "not measured" in dict(outcome.storage_facts())["Stretch"]
+    sizes = (parse_source("size=euclidean:price"),)  # a metric: a pair costs two values
+    measured = fit(shop, tmp_path / "metric", **quick, sources=sizes, defaults=False)
+    assert measured.stretch is not None
+    assert len(measured.stretch.ratios) > 100
+
+
 def test_sources_that_need_all_items_are_left_out(shop, tmp_path) -> None:
     more = (parse_source("near=knn:price,text"), parse_source("words=cosine:text"))
     outcome = fit(

@@ -29,7 +29,7 @@ from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.breadth_first import breadth_first
-from metricmix.dissimilarity.default_sources import DIRECTIONS, is_wide
+from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.diffusion import (
     diffusion,
     pagerank_smoothed,
@@ -283,7 +283,7 @@ class SmoothedSource(GraphFileSource):
     def directions(self) -> Any:
         """The 256 leading directions of attributes too wide to be smoothed, (d, 256); else None."""
         features = self.encoding.features
-        if not is_wide(features):
+        if features.shape[1] <= DIRECTIONS or float(np.prod(features.shape)) <= WIDE_FROM:
             return None
         from sklearn.decomposition import TruncatedSVD
 

@@ -42,11 +42,14 @@ from metricmix.app.pipeline.run_folder import (
     write_csv,
 )
 from metricmix.app.pipeline.storage import (
+    COMPARED_UP_TO,
+    MOST_COMPARED,
     NEEDS_ALL,
     ValueStorage,
     build,
     choose_storage,
     in_words,
+    pairs_to_compare,
 )
 from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
@@ -57,6 +60,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, hel
 from metricmix.estimators.model_files import save
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError, TableFileError
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.neighbours import nearest_labelled
@@ -85,8 +89,6 @@ OnProgress = Callable[[str, float], None]
 """Called with the name of a step, and the fraction of all work that is done."""
 MIN_LABELLED = 3
 """Labelled items from which on some can be held out."""
-ROWS_OF_STRETCH = 1_000_000
-"""Pairs whose distances along edges and over all pairs are compared, times the items."""
 ROWS_WRITTEN = 1024
 """Rows of the metric that are computed at a time."""
 
@@ -260,6 +262,8 @@ class FitOutcome:
                     yield f"Nearest by {name}", f"{share:.0%} of the true ones found, on a sample"
         if self.stretch is not None:
             yield "Stretch", str(self.stretch)
+        elif "edges" in record:
+            yield "Stretch", f"not measured for more than {COMPARED_UP_TO:,} items"
 
     def to_record(self) -> dict[str, Any]:
         """Return what came out, for JSON."""
@@ -538,11 +542,15 @@ def nearest_other_label(
 
 
 def measured_stretch(model: MetricMixtureClassifier) -> Stretch | None:
-    """Return how far distances along the edges lie above those over all pairs, on some pairs."""
+    """Return how far distances along the edges lie above those over all pairs, on some pairs.
+
+    None where that would take hours.
+    """
     stack = model.stack_
     assert isinstance(stack, EdgeStack)
-    n_pairs = max(16, min(400, ROWS_OF_STRETCH // stack.n_items))
-    return stretch(stack, model.mixture_, n_pairs=n_pairs)
+    is_metric = EdgeLengths(stack.between_any.rescaled(stack.scales), model.mixture_).is_metric
+    n_pairs = MOST_COMPARED if is_metric else pairs_to_compare(stack.n_items)
+    return stretch(stack, model.mixture_, n_pairs=n_pairs) if n_pairs else None
 
 
 def write_metric(path: Path, outcome: FitOutcome) -> None:
