@@ -166,3 +166,45 @@ def test_refusals(options: dict[str, Any], named: str) -> None:
     with pytest.raises(mm.InputError) as refusal:
         nearest_items(np.eye(3), **{"k": 1, **options})
     assert refusal.value.argument == named
+
+
+# -- the compiled loops themselves ---------------------------------------------------------------
+
+
+def test_products_of_sparse_rows() -> None:
+    from metricmix.dissimilarity.nearest_items import sparse_products
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 30)) * (rng.random((20, 30)) < 0.2)
+    rows, columns = csr_array(X), csr_array(X.T)
+    some = np.array([3, 0, 19])
+    values = np.zeros((3, 20))
+    by_row = (rows.indptr, rows.indices, rows.data)
+    sparse_products(*by_row, columns.indptr, columns.indices, columns.data, some, values)
+    np.testing.assert_allclose(values, X[some] @ X.T, atol=1e-12)
+
+
+def test_the_nearest_are_kept() -> None:
+    from metricmix.dissimilarity.nearest_items import (
+        empty_places,
+        half_squares,
+        keep_nearest,
+        nearest_columns,
+    )
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 3))
+    far = ((X[:, None] - X) ** 2).sum(axis=2)
+    np.fill_diagonal(far, np.inf)
+    expected = np.argsort(far, axis=1)[:, :5]
+    found, best = empty_places(40, 5, np.float64)
+    halves = half_squares(X)
+    everyone = np.arange(40, dtype=np.int32)
+    for columns in np.array_split(everyone, 3):  # a part of the columns at a time
+        keep_nearest(X @ X[columns].T, halves, everyone, columns, found, best)
+    np.testing.assert_array_equal(found, expected)
+    products = X @ X.T
+    np.fill_diagonal(products, -np.inf)
+    found, best = empty_places(40, 5, np.float64)
+    nearest_columns(products, halves, found, best)
+    np.testing.assert_array_equal(found, expected)

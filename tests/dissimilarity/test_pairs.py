@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from metricmix.dissimilarity import FeatureSource, GraphSource, ProbabilitySource, jaccard
+from metricmix.dissimilarity.breadth_first import hops_of_pairs
 from metricmix.dissimilarity.features import FACTS
-from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, jaccard_of_pairs
+from metricmix.dissimilarity.row_pairs import dense_squares, sparse_squares
 from metricmix.dissimilarity.sources import Source
 
 RNG = np.random.default_rng(0)
@@ -112,3 +114,56 @@ def test_shared_neighbours(graph: tuple[int, list[tuple[int, int]]], closed: boo
     i, j = (side.ravel() for side in np.indices((n, n)))
     np.testing.assert_allclose(source.rows(np.arange(n)), expected, atol=1e-15)
     np.testing.assert_allclose(source.pairs(i, j), expected.ravel(), atol=1e-15)
+
+
+# -- the compiled loops themselves ---------------------------------------------------------------
+
+
+def random_pairs(n: int, seed: int) -> Any:
+    return np.random.default_rng(seed).integers(n, size=(2, 200))
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 21])
+def test_squares_of_rows(d: int) -> None:
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(30, d)) * (rng.random((30, d)) < 0.4)
+    i, j = random_pairs(30, d)
+    expected = ((X[i] - X[j]) ** 2).sum(axis=1)
+    found = np.empty(200)
+    dense_squares(X, i, j, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    rows = csr_array(X)
+    sparse_squares(rows.indptr, rows.indices, rows.data, i, j, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_shared_neighbours_of_pairs() -> None:
+    graph = nx.gnp_random_graph(40, 0.1, seed=0)
+    rows = csr_array(nx.to_scipy_sparse_array(graph))
+    rows.sort_indices()
+    i, j = random_pairs(40, 0)
+    found = np.empty(200)
+    jaccard_of_pairs(rows.indptr, rows.indices, i, j, found)
+    for value, u, v in zip(found, i.tolist(), j.tolist(), strict=True):
+        mine, yours = set(graph[u]), set(graph[v])
+        union = mine | yours
+        shared = 1 - len(mine & yours) / len(union) if union else 1.0
+        assert value == pytest.approx(0.0 if u == v else shared)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 4, 7])
+def test_hops_of_pairs(longest: int) -> None:
+    graph = nx.gnp_random_graph(40, 0.05, seed=longest, directed=True)
+    forward = csr_array(nx.to_scipy_sparse_array(graph))
+    backward = csr_array(forward.T)
+    i, j = random_pairs(40, longest)
+    order = np.argsort(i, kind="stable")
+    i, j = i[order], j[order]
+    out = np.empty(200)
+    sides = [
+        np.asarray(part) for rows in (forward, backward) for part in (rows.indptr, rows.indices)
+    ]
+    hops_of_pairs(*sides, i, j, longest, out)
+    known = dict(nx.all_pairs_shortest_path_length(graph))
+    expected = [min(known[u].get(v, longest), longest) for u, v in zip(i, j, strict=True)]
+    np.testing.assert_array_equal(out, expected)
