@@ -86,6 +86,7 @@ def test_rows_where_matrices_do_not_fit(shop, monkeypatch, costs) -> None:
     found = chosen(shop, monkeypatch, 10 * GIB)
     assert found.kind == "rows"
     assert "whole matrices need about 60.0 GiB (10.0 GiB are available)" in found.why
+    assert found.remarks == ("model.mm takes up to 1 MiB on disk",)
 
 
 def test_edges_where_rows_take_too_long(shop, monkeypatch, costs) -> None:
@@ -399,6 +400,15 @@ def page_data() -> str:
     from metricmix.app.page.html import DATA
 
     return DATA
+
+
+def test_the_page_of_a_loaded_run_has_the_map_of_the_mixture(sparse) -> None:
+    model = open_run(sparse[0]).model
+    data = page.page_content(model, n_bootstrap=0)
+    assert [view.name for view in data.views] == ["mixture"]
+    metric = np.load(sparse[0] / "metric.npy")
+    i, j = data.paths.pairs // 60, data.paths.pairs % 60
+    np.testing.assert_allclose(data.paths.lengths, metric[i, j], rtol=1e-9)
 
 
 @pytest.fixture

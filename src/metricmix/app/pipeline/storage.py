@@ -168,7 +168,8 @@ def choose_storage(
         else f"whole matrices need about {in_words(costs['matrices'].memory_bytes)}{room}"
     )
     if fits("rows") and (costs["rows"].seconds <= limit or (matrices and not fits("matrices"))):
-        return ValueStorage("rows", why, costs)
+        size = in_words(8.0 * len(plan.sources) * len(plan.items.ids) ** 2)
+        return ValueStorage("rows", why, costs, remarks=(f"model.mm takes up to {size} on disk",))
     if matrices or not fits("edges") or len(evaluable(plan)[0]) == 0:
         return ValueStorage("matrices", f"nothing else will do, though {why}", costs)
     why += (
