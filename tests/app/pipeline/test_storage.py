@@ -295,17 +295,16 @@ def test_weighted_and_directed_graphs(shop, tmp_path) -> None:
     assert (np.abs(length - true)[short] < 1e-5).mean() > 0.5
 
 
-def test_the_stretch_of_too_many_items_is_not_measured(shop, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(choices, "COMPARED_UP_TO", 10)
-    quick = {"edges_per_item": 4, "n_splits": 0, "n_bootstrap": 0}
-    outcome = fit(shop, tmp_path / "run", **quick)
-    assert outcome.stretch is None
-    assert "stretch" not in outcome.to_record()["storage"]
-    assert "not measured" in dict(outcome.storage_facts())["Stretch"]
-    sizes = (parse_source("size=euclidean:price"),)  # a metric: a pair costs two values
-    measured = fit(shop, tmp_path / "metric", **quick, sources=sizes, defaults=False)
-    assert measured.stretch is not None
-    assert len(measured.stretch.ratios) > 100
+def test_the_stretch_of_many_items_is_bounded(shop, sparse, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("metricmix.app.pipeline.fit_run.SEARCHED_UP_TO", 10)
+    outcome = fit(shop, tmp_path / "run", edges_per_item=5, n_splits=0, n_bootstrap=0)
+    bound, exact = outcome.stretch, sparse[1].stretch
+    assert (bound.exact, exact.exact) == (False, True)
+    np.testing.assert_allclose(bound.over_edges, exact.over_edges, rtol=1e-9)
+    assert (bound.ratios >= exact.ratios - 1e-9).all()
+    text = dict(outcome.storage_facts())["Stretch"]
+    assert text.startswith("distances over the edges are at most ")
+    assert outcome.to_record()["storage"]["stretch"]["exact"] is False
 
 
 def test_sources_that_need_all_items_are_left_out(shop, tmp_path) -> None:

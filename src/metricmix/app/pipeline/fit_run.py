@@ -42,9 +42,8 @@ from metricmix.app.pipeline.run_folder import (
     write_csv,
 )
 from metricmix.app.pipeline.storage import (
-    COMPARED_UP_TO,
-    MOST_COMPARED,
     NEEDS_ALL,
+    SEARCHED_UP_TO,
     ValueStorage,
     build,
     choose_storage,
@@ -60,7 +59,6 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, hel
 from metricmix.estimators.model_files import save
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError, TableFileError
-from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.neighbours import nearest_labelled
@@ -226,7 +224,7 @@ class FitOutcome:
     def storage_record(self) -> dict[str, Any]:
         """Return how values were held, for JSON: of sparse edges, how many and how good they are.
 
-        `stretch` are ratios of distances along the edges to those over all pairs.
+        `stretch` are ratios of distances along the edges to those over all pairs, or upper bounds.
         """
         record, stack = self.storage.to_record(), self.model.stack_
         names = [source.name for source in self.gathered.report.sources]
@@ -243,7 +241,13 @@ class FitOutcome:
         if self.stretch is not None:
             ratios = self.stretch.ratios
             low, high, most = np.percentile(ratios, [50, 95, 100]).tolist()
-            record["stretch"] = {"pairs": len(ratios), "median": low, "p95": high, "max": most}
+            record["stretch"] = {
+                "pairs": len(ratios),
+                "exact": self.stretch.exact,
+                "median": low,
+                "p95": high,
+                "max": most,
+            }
         return record
 
     def storage_facts(self) -> Iterator[tuple[str, str]]:
@@ -262,8 +266,6 @@ class FitOutcome:
                     yield f"Nearest by {name}", f"{share:.0%} of the true ones found, on a sample"
         if self.stretch is not None:
             yield "Stretch", str(self.stretch)
-        elif "edges" in record:
-            yield "Stretch", f"not measured for more than {COMPARED_UP_TO:,} items"
 
     def to_record(self) -> dict[str, Any]:
         """Return what came out, for JSON."""
@@ -541,16 +543,16 @@ def nearest_other_label(
     return items[rows, second], distances[rows, second]
 
 
-def measured_stretch(model: MetricMixtureClassifier) -> Stretch | None:
+def measured_stretch(model: MetricMixtureClassifier) -> Stretch:
     """Return how far distances along the edges lie above those over all pairs, on some pairs.
 
-    None where that would take hours.
+    For more than 5000 items, a bound of it.
     """
     stack = model.stack_
     assert isinstance(stack, EdgeStack)
-    is_metric = EdgeLengths(stack.between_any.rescaled(stack.scales), model.mixture_).is_metric
-    n_pairs = MOST_COMPARED if is_metric else pairs_to_compare(stack.n_items)
-    return stretch(stack, model.mixture_, n_pairs=n_pairs) if n_pairs else None
+    n = stack.n_items
+    searched = n <= SEARCHED_UP_TO
+    return stretch(stack, model.mixture_, n_pairs=pairs_to_compare(n), exact=searched)
 
 
 def write_metric(path: Path, outcome: FitOutcome) -> None:

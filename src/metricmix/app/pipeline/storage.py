@@ -45,9 +45,9 @@ NEEDS_ALL = "its values take those of all items"
 PASSES, ROWS_A_PASS = 30, 3
 """Times that paths from the labelled items are searched in a fit beside those of each fold and
 source, and how often a search over computed rows asks for each row: measured, roughly."""
-MOST_COMPARED, COMPARED_UP_TO = 200, 50_000
-"""Pairs whose distances along edges and over all pairs are compared, and for how many items. A pair
-takes about 0.006 n rows of n values, unless the mixture is a metric."""
+MOST_COMPARED, FEWEST_COMPARED, SEARCHED_UP_TO = 200, 36, 5000
+"""Pairs whose distances along edges and over all pairs are compared, and up to how many items the
+latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes about one row."""
 BYTES_PER_PAIR_SHOWN = 48
 """Memory for the maps of the page, of as many items as it shows."""
 PER_ARC = 1.5e-8
@@ -221,7 +221,7 @@ def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
             searching
             + n_edges * per_pair
             + passes * PER_ARC * L * 2 * n_edges
-            + pairs_to_compare(n) * 0.006 * n * per_row
+            + pairs_to_compare(n) * (0.006 * n if n <= SEARCHED_UP_TO else 2.0) * per_row
             + shown
             + 2.0,
         ),
@@ -229,14 +229,13 @@ def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
 
 
 def pairs_to_compare(n: int) -> int:
-    """Return how many pairs of items are compared to estimate the stretch; 0 beyond 50 000 items.
+    """Return how many pairs of items are compared to estimate the stretch.
 
-    >>> pairs_to_compare(1000), pairs_to_compare(5000), pairs_to_compare(60_000)
-    (200, 100, 0)
+    >>> pairs_to_compare(1000), pairs_to_compare(5000), pairs_to_compare(10**6)
+    (200, 100, 36)
     """
-    if n > COMPARED_UP_TO:
-        return 0
-    return int(min(MOST_COMPARED, max(16, MOST_COMPARED * 12_500_000 // n**2)))
+    affordable = 2_500_000_000 // n**2 if n <= SEARCHED_UP_TO else 4_000_000 // n
+    return max(FEWEST_COMPARED, min(MOST_COMPARED, affordable))
 
 
 def timed(call: Callable[..., object], *arguments: Any) -> float:
