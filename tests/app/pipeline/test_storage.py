@@ -303,7 +303,7 @@ def test_the_stretch_of_many_items_is_bounded(shop, sparse, tmp_path, monkeypatc
     np.testing.assert_allclose(bound.over_edges, exact.over_edges, rtol=1e-9)
     assert (bound.ratios >= exact.ratios - 1e-9).all()
     text = dict(outcome.storage_facts())["Stretch"]
-    assert text.startswith("distances over the edges are at most ")
+    assert text.startswith("distances over the edges are at least ")
     assert outcome.to_record()["storage"]["stretch"]["exact"] is False
 
 

@@ -244,6 +244,9 @@ class FitOutcome:
             record["stretch"] = {
                 "pairs": len(ratios),
                 "exact": self.stretch.exact,
+                "median_at_least": (low if self.stretch.exact else None)
+                if self.stretch.over_sample is None
+                else float(np.median(self.stretch.over_edges / self.stretch.over_sample)),
                 "median": low,
                 "p95": high,
                 "max": most,
