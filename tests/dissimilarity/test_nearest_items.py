@@ -61,6 +61,17 @@ def test_equal_rows_and_rows_of_zeros() -> None:
     assert sorted(nearest_items(np.ones((5, 2)), 4).items[2].tolist()) == [0, 1, 3, 4]
 
 
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_rows_of_zeros_are_not_nearer_than_rows_at_a_wide_angle(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 40)) * (
+        rng.random((60, 40)) < 0.15
+    )  # most angles are wider than 60 degrees
+    X[::4] = 0.0
+    found = nearest_items(kind(X), 5, "cosine")
+    np.testing.assert_allclose(found.distances, true_distances(X, 5, "cosine"), atol=1e-12)
+
+
 def test_more_neighbours_than_items_are_reduced() -> None:
     assert nearest_items(np.eye(3), 10).items.shape == (3, 2)
     assert nearest_items(np.eye(1), 10).items.shape == (1, 0)

@@ -1,3 +1,5 @@
+import importlib
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,29 @@ def test_distances_over_edges_are_never_shorter(weights: list[float]) -> None:
     metric = mm.path_metric(dense, weights)
     i, j = np.unravel_index(np.argsort(metric, axis=None)[-1], metric.shape)
     assert found.over_all_pairs.max() <= metric[i, j] + 1e-12
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_bounds_from_the_nearest_items_and_a_sample(directed: bool, monkeypatch) -> None:
+    rng = np.random.default_rng(1)
+    D = rng.random((40, 40)) ** 2 + 0.01
+    D = D if directed else np.minimum(D, D.T)
+    np.fill_diagonal(D, 0.0)
+    dense = mm.DissimilarityStack([D], ["random"], directed=directed)
+    u, v = np.nonzero(D < 0.2)
+    stack = mm.EdgeStack.of(dense, EdgeSet(40, u, v, directed=directed))
+    plain = mm.Mixture([1.0], link="identity")  # paths of several edges
+    found, exact = (stretch(stack, plain, n_pairs=300, exact=how) for how in (False, True))
+    assert (found.over_all_pairs <= exact.over_all_pairs + 1e-12).all()
+    assert (found.over_all_pairs < 0.9 * exact.over_all_pairs).any()
+    assert found.over_sample is not None  # of all 40 items
+    np.testing.assert_allclose(found.over_sample, exact.over_all_pairs, rtol=1e-6)
+    monkeypatch.setattr(importlib.import_module("metricmix.paths.stretch"), "SAMPLE", 1)
+    sampled = stretch(stack, plain, n_pairs=3, exact=False)
+    assert (sampled.over_sample >= stretch(stack, plain, n_pairs=3).over_all_pairs - 1e-9).all()
+    np.testing.assert_array_equal(found.over_edges, exact.over_edges)
+    assert "at most" in str(found)
+    assert "at most" not in str(exact).split("(")[0]
 
 
 def test_it_uses_the_scales_of_the_stack() -> None:

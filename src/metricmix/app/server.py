@@ -1,8 +1,9 @@
 """A local web server for a page, which computes the paths that the page does not hold.
 
 The server answers two kinds of requests: ``/`` is the page, and ``/path/I/J`` the shortest path
-from item number I to item number J with the parts of its edges, as JSON. A path takes one search
-over the sources, usually O(R n); the metric is never computed.
+from item number I of the page to item number J with the parts of its edges, as JSON. Its items are
+numbers, too; those that are not on the page, which may show a sample, are named by their ids. A
+path takes one search over the sources, usually O(R n); the metric is never computed.
 
 Pages of other sites must not read it. The Host header of a request has to name the address that the
 server is bound to, which prevents DNS rebinding, and answers are for the same origin only.
@@ -36,7 +37,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from metricmix.app.page.content import fitted_classifier, path_record
-from metricmix.app.page.html import as_live
+from metricmix.app.page.html import as_live, page_items
 from metricmix.exceptions import InputError
 
 __all__ = ["PageServer", "connection_limit", "is_loopback"]
@@ -120,7 +121,15 @@ class PageServer:
     """
 
     def __init__(self, model: Any, html: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._lengths = fitted_classifier(model)._lengths()
+        fitted = fitted_classifier(model)
+        self._lengths = fitted._lengths()
+        self._ids = [str(item) for item in fitted.stack_.items.tolist()]
+        shown, total = page_items(html)
+        self._items = list(range(len(self._ids)))
+        if len(shown) < total:
+            number = {item: k for k, item in enumerate(self._ids)}
+            self._items = [number[item] for item in shown]
+        self._places = {item: place for place, item in enumerate(self._items)}
         self._page = as_live(html).encode()
         self._connections = _Connections(host, port, self)
         self.host, self.port = host, self._connections.port
@@ -166,14 +175,16 @@ class PageServer:
             return HTTPStatus.OK, "text/html; charset=utf-8", self._page
         if not path.startswith("/path/"):
             return _error(HTTPStatus.NOT_FOUND, "there is / and /path/I/J")
-        found, n = PATH.fullmatch(path), self._lengths.n
+        found, n = PATH.fullmatch(path), len(self._items)
         i, j = (int(number) for number in found.groups()) if found else (n, n)
         if i >= n or j >= n or i == j:
             return _error(
                 HTTPStatus.BAD_REQUEST, f"expected two different item numbers from 0 to {n - 1}"
             )
         try:
-            record = path_record(self._lengths, i, j)
+            record = path_record(self._lengths, self._items[i], self._items[j])
+            nodes = record["nodes"]
+            record["nodes"] = [self._places.get(node, self._ids[node]) for node in nodes]
         except (InputError, MemoryError) as error:
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "not enough memory")
         return HTTPStatus.OK, "application/json", json.dumps(record).encode()

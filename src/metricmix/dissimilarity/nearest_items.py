@@ -145,7 +145,9 @@ def nearest_items(
     threads = effective_threads(n_jobs)
     with one_blas_thread():
         chosen = chosen_method(Z, metric) if method == "auto" else method
-        found, recall = search(Z, k, chosen, threads)
+        # In a column of their own, rows of zeros are as far from unit rows as unlike ones are.
+        table = with_zeros_apart(Z) if metric == "cosine" else Z
+        found, recall = search(table, k, chosen, threads)
         distances = pair_distances(Z, found, metric)
         order = np.argsort(distances, axis=1, kind="stable")
         found = np.take_along_axis(found, order, axis=1)
@@ -469,6 +471,19 @@ def unit_table(Z: Any) -> Any:
     from sklearn.preprocessing import normalize
 
     return normalize(Z)
+
+
+def with_zeros_apart(Z: Any) -> Any:
+    """Return unit rows with one more column, 1 in rows of zeros; the same table without any."""
+    zero = half_squares(Z) == 0
+    if not zero.any():
+        return Z
+    column = zero[:, None].astype(Z.dtype)
+    if isinstance(Z, np.ndarray):
+        return np.hstack([Z, column])
+    from scipy.sparse import csr_array, hstack
+
+    return hstack([Z, csr_array(column)], format="csr")
 
 
 def one_blas_thread() -> Any:

@@ -3,7 +3,10 @@ r"""How far the path metric over sparse edges lies above the one over all pairs.
 .. math:: s_{ij} = d^{E}_{ij} / d_{ij} \ge 1
 
 where :math:`d^E` is the length of the shortest path along the edges of a set, and d the one between
-any two items, for the same weights.
+any two items, for the same weights. A search for d asks for many rows of all sources. Two of them
+are enough for a bound: a path of several edges is as long as its first and its last one at least,
+
+.. math:: d_{ij} \ge \min\Big(w_{ij},\; \min_{u \ne i} w_{iu} + \min_{v \ne j} w_{vj}\Big)
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ import numpy as np
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.exceptions import InputError
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths
+from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.pair import shortest_paths
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer
 
 __all__ = ["Stretch", "stretch"]
+
+SAMPLE = 1000
+"""Items beside those of the pairs that paths between any two items may lead through."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +38,16 @@ class Stretch:
     ----------
     over_edges, over_all_pairs : (P,) arrays
         The two distances of each pair.
+    exact : bool
+        Whether the latter are distances; else lower bounds of them, and ratios are upper bounds.
+    over_sample : (P,) array, optional
+        Distances over all pairs of a sample of items, where these are not exact: upper bounds.
     """
 
     over_edges: Floats
     over_all_pairs: Floats
+    exact: bool = True
+    over_sample: Floats | None = None
 
     @property
     def ratios(self) -> Floats:
@@ -45,14 +59,23 @@ class Stretch:
 
     def __str__(self) -> str:
         low, middle, high = np.percentile(self.ratios, [50, 95, 100])
+        bound = "" if self.exact else "at most "
+        if self.over_sample is not None:
+            least = float(np.median(self.over_edges / self.over_sample))
+            bound = f"at least {least:.3g} and at most "
         return (
-            f"distances over the edges are {low:.3g} times those over all pairs (median of "
+            f"distances over the edges are {bound}{low:.3g} times those over all pairs (median of "
             f"{len(self.ratios)} pairs; {middle:.3g} for 95 %, {high:.3g} at most)"
         )
 
 
 def stretch(
-    stack: EdgeStack, mixture: Any, *, n_pairs: int = 1000, random_state: int = 0
+    stack: EdgeStack,
+    mixture: Any,
+    *,
+    n_pairs: int = 1000,
+    random_state: int = 0,
+    exact: bool = True,
 ) -> Stretch:
     """Return how far distances over the edges lie above those over all pairs, on a sample.
 
@@ -64,6 +87,9 @@ def stretch(
     n_pairs : int
         About as many pairs of items: those between each of some random items and as many others.
     random_state : int
+    exact : bool
+        Whether to search the paths between any two items. Else there are bounds of their lengths:
+        from below from two rows of the sources per pair, from above over a sample of 1000 items.
 
     Returns
     -------
@@ -96,4 +122,29 @@ def stretch(
     j = (i + rng.integers(1, n, size=len(i))) % n
     whole = stack.origin.rescaled(stack.scales)
     over_edges = shortest_paths(stack, mixture, i, j).lengths
+    if not exact:
+        lengths = edge_lengths(whole, mixture)
+        least = least_lengths(lengths, i, j)
+        if lengths.item_weights is not None or not least.all():
+            return Stretch(over_edges, least, exact=False)
+        some = np.unique(np.concatenate([i, j, rng.choice(n, min(n, SAMPLE), replace=False)]))
+        among = path_metric(whole.part(some), mixture)
+        sample = among[np.searchsorted(some, i), np.searchsorted(some, j)]
+        return Stretch(over_edges, least, exact=False, over_sample=sample)
     return Stretch(over_edges, shortest_paths(whole, mixture, i, j).lengths)
+
+
+def least_lengths(lengths: EdgeLengths, i: Indices, j: Indices) -> Floats:
+    """Return lower bounds of the path metric of pairs, from the shortest edges at their ends."""
+    direct = lengths.pairs(i, j)
+    ends = np.zeros(len(i))
+    for items, reverse in ((i, False), (j, True)):
+        different, place = np.unique(items, return_inverse=True)
+        nearest = np.empty(len(different))
+        for start in range(0, len(different), ROWS_AT_ONCE):
+            some = different[start : start + ROWS_AT_ONCE]
+            rows = lengths.rows(some, reverse=reverse)
+            rows[np.arange(len(some)), some] = np.inf
+            nearest[start : start + ROWS_AT_ONCE] = rows.min(axis=1)
+        ends += nearest[place]
+    return np.minimum(direct, ends)

@@ -27,6 +27,7 @@ from metricmix.app.cli.common import (
 if TYPE_CHECKING:
     from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
+    from metricmix.app.pipeline.storage import ValueStorage
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -41,6 +42,8 @@ STEPS = {
     "intervals": "intervals of the weights",
     "accuracy": "accuracy on held-out labels",
     "metric": "all shortest paths",
+    "nearest": "nearest labelled items",
+    "stretch": "comparing with all pairs",
     "page": "drawing the page",
     "writing": "writing",
 }
@@ -147,6 +150,24 @@ No data at hand? metricmix example citations""",
     "--name",
     help="The column to show on the page besides ids.  [default: one called name or title]",
 )
+@click.option(
+    "--edges-per-item",
+    type=click.IntRange(1),
+    metavar="K",
+    help="For many items: keep values only along the given links and from each item to its K "
+    "nearest by each table, not for all pairs. Distances become somewhat larger; fit says by how "
+    "much.",
+)
+@click.option("--dense", is_flag=True, help="Keep values of all pairs, whatever time that takes.")
+@click.option(
+    "--within",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="MINUTES",
+    help="If all pairs would take longer, or more memory than is free, fit uses "
+    "--edges-per-item 10 by itself.",
+)
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
@@ -177,24 +198,29 @@ def fit(
     out = out or Path(f"{table.stem}-metric")
     with interruptible("nothing was written"):
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.fit_run import expected_seconds, plan_record
+        from metricmix.app.pipeline.fit_run import plan_record, storage_of
 
         settings = fit_settings(table, stated)
         if not dry_run:
             confirm_folder(out, force)
         with report_errors():
             plan = plan_files(settings)
+            storage = storage_of(plan, settings, measure=dry_run)
         if dry_run:
             if as_json:
-                print_json(plan_record(plan, settings))
+                print_json(plan_record(plan, storage))
             else:
-                print_plan(plan, sum(expected_seconds(plan, settings).values()))
+                print_plan(plan, storage)
             return
         if not (quiet or as_json):
             print_plan(plan)
+            if storage.kind != "matrices":
+                click.echo("\n".join(storage.lines()))
         with report_errors(out), progress_bar(STEPS, quiet=quiet) as on_progress:
             command = command_line(context, leave_out=("quiet", "as_json", "force"))
-            outcome = fit_files(plan, settings, out, command=command, on_progress=on_progress)
+            outcome = fit_files(
+                plan, settings, out, storage=storage, command=command, on_progress=on_progress
+            )
     if as_json:
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
@@ -222,18 +248,22 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     }
     with report_errors():
         specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
-    names = ("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report")
-    return FitSettings(
-        str(table),
-        stated["label"],
-        stated["id_column"],
-        (*specs["edges"], *specs["matrix"], *specs["source"]),
-        defaults=not specs["source"],
-        kinds=kinds,
-        n_bootstrap=stated["bootstrap"],
-        n_splits=stated["folds"],
-        **{name: stated[name] for name in (*names, "title", "name")},
+    names = (
+        *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
+        *("title", "name", "edges_per_item", "dense", "within"),
     )
+    with report_errors():
+        return FitSettings(
+            str(table),
+            stated["label"],
+            stated["id_column"],
+            (*specs["edges"], *specs["matrix"], *specs["source"]),
+            defaults=not specs["source"],
+            kinds=kinds,
+            n_bootstrap=stated["bootstrap"],
+            n_splits=stated["folds"],
+            **{name: stated[name] for name in names},
+        )
 
 
 def confirm_folder(out: Path, force: bool) -> None:
@@ -253,8 +283,8 @@ def confirm_folder(out: Path, force: bool) -> None:
 # -- output --------------------------------------------------------------------------------------
 
 
-def print_plan(plan: Plan, seconds: float | None = None) -> None:
-    """Print what was joined; if the expected time is given, all columns and the cost too."""
+def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
+    """Print what was joined; with `storage`, all columns and the cost too."""
     from metricmix.app.pipeline.fit_run import label_remarks
 
     report, items = plan.report, plan.items
@@ -265,7 +295,7 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
         f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
         f"with a label ({', '.join(sizes)})"
     )
-    if seconds is None:
+    if storage is None:
         doubtful = [
             f"column {column.name!r} is left out: {column.why}"
             if column.kind == "ignore"
@@ -294,17 +324,17 @@ def print_plan(plan: Plan, seconds: float | None = None) -> None:
         seen.add(source.file)
     if report.directed:
         click.echo("the metric is directed: the way back may be longer")
-    if seconds is not None:
-        size = report.memory_bytes
-        memory = f"{size / 2**30:.1f} GiB" if size > 2**29 else f"{max(1, size / 2**20):.0f} MiB"
-        minutes, some = f"{seconds / 60:.0f} minutes", f"{max(1.0, seconds):.0f} seconds"
-        click.echo(f"would take about {memory} of memory, {minutes if seconds > 100 else some}")
+    if storage is not None:
+        click.echo("\n".join(storage.lines()))
+        click.echo(f"would take about {storage.cost}")
 
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     """Print the weights, the accuracies, and which files were written."""
     chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
     click.echo(f"{chosen}: {outcome.model.selection_}")
+    for name, text in list(outcome.storage_facts())[1:]:
+        click.echo(f"{name.lower()}: {text}")
     if outcome.model.moved_share_ > 0:
         click.echo(f"the projection moves {outcome.model.moved_share_:.1%} of the distances")
     table = outcome.weights

@@ -321,7 +321,12 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                     click.echo(f"{run.page}: not the page of this model; making another", err=True)
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
                     title = run.source.resolve().stem
-                    html = page_html(page_content(run.model, title=title, on_progress=on_progress))
+                    # A loaded stack over edges would be refitted through paths, a hundred times.
+                    resamples = None if run.model.stack_.edges is None else 0
+                    content = page_content(
+                        run.model, title=title, n_bootstrap=resamples, on_progress=on_progress
+                    )
+                    html = page_html(content)
         with open_server(run.model, html, host, port) as server:
             with suppress(KeyboardInterrupt):  # which is how it ends
                 if not is_loopback(host):

@@ -10,12 +10,15 @@ dissimilarities of a new item x follow from its own data.
   computed, and the restart probability r, their smoothed attributes solve
   :math:`Z = r F + (1 - r)(B_{new} Z + B_{old} Z_{old})`.
 - *Matrix*: its row is given.
+
+A source is also known by its rows and by the values of pairs (:meth:`FileSource.by_pairs`), so that
+neither needs the matrix of all items.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +28,8 @@ from metricmix.app.ingest.column_types import Column, Encoding, encode
 from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.dissimilarity.breadth_first import breadth_first
+from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.diffusion import (
     diffusion,
     pagerank_smoothed,
@@ -33,12 +38,19 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.neighbour_overlap import jaccard
+from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items, one_blas_thread
+from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths, jaccard
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
+from metricmix.dissimilarity.sources import DenseSource, FeatureSource, GraphSource, Source
 from metricmix.exceptions import InputError
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
 __all__ = ["FileSource", "GraphFileSource", "NewItemData", "graph_from_edges", "make_source"]
+
+FAR_APART = 4
+"""Links from which on two items are equally far apart, where only values of pairs are computed."""
+ANGLES = ("cosine", "angular", "correlation")
+"""Metrics by which the nearest items are those at the smallest angle."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +76,39 @@ class FileSource(ABC):
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n)."""
 
+    def by_pairs(self) -> Source | None:
+        """Return the source by rows and by values of pairs, at a cost that does not grow with n.
+
+        Path lengths are bounded there: they end at four links, or at two that have lengths. None if
+        a value takes those of all items.
+        """
+        return None
+
+    def by_rows(self) -> Source | None:
+        """Return the source by rows, with the values of :meth:`matrix`.
+
+        None if a row takes those of all items.
+        """
+        return self.by_pairs()
+
+    @property
+    def table(self) -> Any:
+        """The rows that distances are computed from, dense or CSR; None if there are none."""
+        return None
+
+    def nearest(self, k: int) -> NearestItems | None:
+        """Return the k nearest items of every item; None unless it is a table or a matrix."""
+        return None
+
+    def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
+        """Return the dissimilarities from new items x to items j elementwise, as in `by_pairs`."""
+        return self.cross(new, None)[x, j]
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the dissimilarities from m new items to all items, (m, n).
 
-        `known` is what :meth:`matrix` returned. InputError if the kind does not support new items.
+        `known` is what :meth:`matrix` returned; path lengths need it. InputError if the kind does
+        not support new items.
         """
         raise InputError(
             f"nothing tells how far new items are by {self.spec.kind!r}",
@@ -100,6 +141,22 @@ class ColumnSource(FileSource):
     def matrix(self) -> Floats:
         """Return the distances of the columns."""
         return np.asarray(self.applied.matrix)
+
+    def by_pairs(self) -> Source | None:
+        """Return the distances of the columns; None for paths over nearest neighbours."""
+        if self.spec.kind == "knn":
+            return None
+        return FeatureSource(self.encoding.features, self.spec.metric, name=self.spec.name)
+
+    @property
+    def table(self) -> Any:
+        """The encoded columns."""
+        return self.encoding.features
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the nearest items by the columns, at the smallest distance or angle."""
+        how = "cosine" if self.spec.metric in ANGLES else "euclidean"
+        return nearest_items(self.table, k, how)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items."""
@@ -135,6 +192,40 @@ class PathSource(GraphFileSource):
         return np.asarray(
             path_length(self.graph, directed=self.graph.directed, unreachable="bridge")
         )
+
+    def by_pairs(self) -> Source:
+        """Return the lengths of paths of at most four links, or of two that have lengths."""
+        return self._bounded(self.graph)
+
+    def _bounded(self, graph: Graph) -> Source:
+        directed, name = graph.directed, self.spec.name
+        if graph.weighted:
+            return ShortPaths(graph, directed=directed, name=name)
+        return GraphSource(graph, unreachable=FAR_APART, clipped=True, directed=directed, name=name)
+
+    def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
+        """Return the same in the graph with the new items; other new items may lie between."""
+        edges = new.edges.get(self.spec.file or "")
+        if edges is None:
+            return np.full(len(x), self._farthest)
+        weights = None
+        if self.edges.weights is not None and edges.weights is not None:
+            weights = np.concatenate([self.edges.weights, edges.weights])
+        ends = np.concatenate([self.edges.ends, edges.ends])
+        joined = replace(self.edges, ends=ends, weights=weights)
+        total = self.n + len(new.items.ids)
+        graph = graph_from_edges(joined, total, directed=True)
+        return np.minimum(self._bounded(graph).pairs(self.n + x, j), self._farthest)
+
+    @property
+    def _farthest(self) -> float:
+        """The largest bounded path length."""
+        longest = float(self.graph.adjacency.data.max())
+        return 2.0 * longest if self.graph.weighted else float(FAR_APART)
+
+    def by_rows(self) -> Source:
+        """Return all path lengths, by a search for each row."""
+        return GraphRows(self.graph, self.spec.name)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the lengths of the paths that begin at new items."""
@@ -189,10 +280,27 @@ class SmoothedSource(GraphFileSource):
         return encode(self.items, self.columns)
 
     @cached_property
+    def directions(self) -> Any:
+        """The 256 leading directions of attributes too wide to be smoothed, (d, 256); else None."""
+        features = self.encoding.features
+        if features.shape[1] <= DIRECTIONS or float(np.prod(features.shape)) <= WIDE_FROM:
+            return None
+        from sklearn.decomposition import TruncatedSVD
+
+        with one_blas_thread():
+            svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(_unit_rows(features))
+        return svd.components_.T
+
+    def _narrow(self, features: Any) -> Any:
+        """Return features with each row at norm 1, in the leading directions if there are some."""
+        rows = _unit_rows(features)
+        return rows if self.directions is None else np.asarray(rows @ self.directions)
+
+    @cached_property
     def smoothed(self) -> Floats:
         """The attributes, each row of norm 1, smoothed along the graph: (n, d)."""
         operator = smoothing_operator(self.graph)
-        return pagerank_smoothed(operator, _unit_rows(self.encoding.features), self.spec.restart)
+        return pagerank_smoothed(operator, self._narrow(self.encoding.features), self.spec.restart)
 
     @cached_property
     def applied(self) -> Any:
@@ -202,6 +310,19 @@ class SmoothedSource(GraphFileSource):
     def matrix(self) -> Floats:
         """Return the cosine distances of all items."""
         return np.asarray(self.applied.matrix)
+
+    def by_pairs(self) -> Source:
+        """Return the cosine distances of the smoothed attributes."""
+        return FeatureSource(self.smoothed, "cosine", name=self.spec.name)
+
+    @property
+    def table(self) -> Any:
+        """The smoothed attributes."""
+        return self.smoothed
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the items whose smoothed attributes are at the smallest angle."""
+        return nearest_items(self.table, k, "cosine")
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the cosine distances from new items, smoothed along their edges."""
@@ -216,7 +337,7 @@ class SmoothedSource(GraphFileSource):
         among = (strengths[:, n:] + eye_array(m)).multiply(
             1.0 / np.sqrt(own)[:, None] / np.sqrt(own)[None, :]
         )
-        attributes = _unit_rows(self.encoding.transform(new.items))
+        attributes = self._narrow(self.encoding.transform(new.items))
         right = restart * attributes + (1.0 - restart) * (across @ self.smoothed)
         left = (eye_array(m) - (1.0 - restart) * among).tocsc()
         smoothed = np.asarray(spsolve(left, right)).reshape(m, -1)
@@ -238,6 +359,10 @@ class JaccardSource(GraphFileSource):
         """Return one minus the Jaccard index of the neighbourhoods."""
         return np.asarray(jaccard(self.graph))
 
+    def by_pairs(self) -> Source:
+        """Return the same for single pairs."""
+        return SharedNeighbours(self.graph, name=self.spec.name)
+
 
 class MatrixSource(FileSource):
     """A matrix that was given."""
@@ -251,6 +376,21 @@ class MatrixSource(FileSource):
         assert self.values is not None
         return self.values
 
+    def by_pairs(self) -> Source:
+        """Return the matrix, of which single values are read."""
+        directed = bool(self.spec.directed)
+        return DenseSource(self.matrix(), name=self.spec.name, directed=directed)
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the nearest items by the entries of each row."""
+        values, k = self.matrix(), min(k, self.n - 1)
+        items = np.empty((self.n, k), np.int32)
+        for i, row in enumerate(values):
+            others = np.array(row, dtype=np.float64)
+            others[i] = np.inf
+            items[i] = np.argsort(others, kind="stable")[:k]
+        return NearestItems(items, np.take_along_axis(values, items, axis=1), "blocks", 1.0)
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the rows that were given for the new items."""
         if self.spec.name not in new.rows:
@@ -263,6 +403,42 @@ class MatrixSource(FileSource):
                 ),
             )
         return new.rows[self.spec.name]
+
+
+class GraphRows(Source):
+    """All path lengths of a graph, a search for each row; without a path as :class:`PathSource`."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.n, self.name, self.directed = graph.n, name, graph.directed
+        self._graph = graph
+        self._back = graph.adjacency.T.tocsr() if graph.directed else graph.adjacency
+
+    @cached_property
+    def unreachable(self) -> float:
+        """The largest path length plus the longest edge: a search from every item, once."""
+        largest = 0.0
+        for start in range(0, self.n, 256):
+            rows = self._search(self._graph.adjacency, np.arange(start, min(self.n, start + 256)))
+            largest = max(largest, float(rows.max(where=np.isfinite(rows), initial=0.0)))
+        return largest + float(self._graph.adjacency.data.max())
+
+    def _search(self, adjacency: Any, items: Indices) -> Floats:
+        if not self._graph.weighted:
+            hops = breadth_first(adjacency.indptr, adjacency.indices, items)
+            return np.where(hops < 0, np.inf, hops)
+        from scipy.sparse.csgraph import dijkstra
+
+        return np.asarray(dijkstra(adjacency, indices=items))
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        rows = self._search(self._graph.adjacency, np.asarray(indices))
+        return np.where(np.isinf(rows), self.unreachable, rows)
+
+    def columns(self, indices: Indices) -> Floats:
+        """Return ``M[:, indices].T``."""
+        rows = self._search(self._back, np.asarray(indices))
+        return np.where(np.isinf(rows), self.unreachable, rows)
 
 
 def make_source(

@@ -163,13 +163,17 @@ class JoinReport:
 
 @dataclass(frozen=True)
 class JoinedData:
-    """The items, the stack of their sources, and how each source is computed."""
+    """The items, the stack of their sources, and how each source is computed.
+
+    `edges_per_item` is the number of nearest items by each table, of a stack over sparse edges.
+    """
 
     items: ItemTable
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
     stack: DissimilarityStack
     report: JoinReport
+    edges_per_item: int | None = None
 
 
 @dataclass(frozen=True)

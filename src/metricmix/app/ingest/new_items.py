@@ -22,7 +22,11 @@ from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec
 from metricmix.atomic import replacing
+from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.nearest_items import UNLIKE
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
+from metricmix.memory import check_room
+from metricmix.typing import Floats
 
 __all__ = [
     "FitInputs",
@@ -30,6 +34,7 @@ __all__ = [
     "attach_edges",
     "inputs_from_json",
     "load_inputs",
+    "new_item_edges",
     "read_new_edges",
     "read_new_items",
     "save_inputs",
@@ -51,13 +56,17 @@ DAMAGED = (
 
 @dataclass(frozen=True)
 class FitInputs:
-    """The items of a fit and how their sources are computed; matrices are in the model."""
+    """The items of a fit and how their sources are computed; matrices are in the model.
+
+    `edges_per_item` is None unless values are held on sparse edges.
+    """
 
     items: ItemTable
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
     id_column: str
     label_column: str | None
+    edges_per_item: int | None = None
 
 
 def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
@@ -81,6 +90,7 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "id_column": items.id_column,
         "label_column": items.label_column,
         "decimal_commas": items.table.decimal_commas,
+        "edges_per_item": joined.edges_per_item,
         "ids": items.ids,
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
         "columns": [asdict(column) for column in joined.columns if column.name in used],
@@ -156,7 +166,10 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         sources.append(make_source(spec, items, columns, graphs.get(spec.file or "")))
     if not sources:
         raise ValueError("no sources")
-    return FitInputs(items, columns, tuple(sources), items.id_column, items.label_column)
+    near = content.get("edges_per_item")
+    if near is not None and not (type(near) is int and near >= 1):
+        raise ValueError("edges_per_item is no number of items")
+    return FitInputs(items, columns, tuple(sources), items.id_column, items.label_column, near)
 
 
 # -- the files of new items ----------------------------------------------------------------------
@@ -306,3 +319,55 @@ def attach_edges(
         sum(k not in connected for k in range(n, n + m)),
     )
     return edges.select(used, ends, n + m), report
+
+
+def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
+    """Return the edges of new items to items of the fit, with the values of the sources.
+
+    They lead along the given links and to the nearest items by each table and matrix, as many as in
+    the fit; not to items at cosine distance 1, unless a new item would have no edge at all.
+
+    Raises
+    ------
+    TooLargeError
+        If the distances from the new items to all others do not fit into memory.
+    InputError
+        If a new item has no edge, or a source does not support new items.
+    """
+    n, m, k = len(inputs.items.ids), len(new.items.ids), inputs.edges_per_item or 1
+    check_room(
+        m * n * (8.0 * len(inputs.sources) + 1),
+        what=f"comparing {m} new items with {n} others",
+        instead="predict fewer at a time",
+        argument=str(new.items.source),
+    )
+    chosen = np.zeros((m, n), dtype=bool)
+    rows: dict[str, Floats] = {}
+    for source in inputs.sources:
+        if isinstance(source, GraphFileSource) and source.spec.file in new.edges:
+            ends = np.sort(new.edges[source.spec.file].ends, axis=1)
+            across = ends[(ends[:, 0] < n) & (ends[:, 1] >= n)]
+            chosen[across[:, 1] - n, across[:, 0]] = True
+        if source.table is None and source.spec.kind != "matrix":
+            continue
+        values = rows[source.spec.name] = source.cross(new, None)
+        near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
+        angle = source.spec.kind == "smoothed" or source.spec.metric == "cosine"
+        close = np.take_along_axis(values, near, axis=1) < (UNLIKE if angle else np.inf)
+        chosen[np.nonzero(close)[0], near[close]] = True
+    alone = np.flatnonzero(~chosen.any(axis=1))
+    if len(alone) and rows:
+        chosen[alone, next(iter(rows.values()))[alone].argmin(axis=1)] = True
+    elif len(alone):
+        raise InputError(
+            argument="--edges",
+            expected="an edge to an item of the fit for every new item",
+            found=f"none for {new.items.ids[alone[0]]!r}",
+        )
+    x, j = np.nonzero(chosen)
+    values_on_edges = [
+        rows[source.spec.name][x, j] if source.spec.name in rows else source.new_pairs(new, x, j)
+        for source in inputs.sources
+    ]
+    names = [source.spec.name for source in inputs.sources]
+    return CrossEdges.of_sorted(x, j, np.stack(values_on_edges), names, (m, n))

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.attribution import edge_parts
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import held_out_probabilities
+from metricmix.estimators.selection import some_of_each_class
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
@@ -22,6 +24,7 @@ from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.pair import shortest_path, shortest_paths
+from metricmix.paths.trees import distances_from
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -41,17 +44,24 @@ __all__ = [
     "View",
     "Weight",
     "default_n_bootstrap",
+    "distances_among",
     "embed_paths",
     "fitted_classifier",
     "nearest_labelled_item",
     "page_content",
     "pairs_to_embed",
     "path_record",
+    "shown_items",
 ]
 
 
 MAX_ITEMS = 65535
 """Item numbers are embedded as 16 bits, pairs as 32."""
+MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
+"""Items on the page of a sample; fewer where rows are computed again in every search."""
+SEARCHED, FEWEST = 500_000_000, 200
+"""Items of the sample times all items, at most: what searches along edges do in some minutes; and
+the items of a sample however many there are."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,8 @@ class PageContent:
     """Everything on a page; what is None or empty is left out of it.
 
     `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
-    made the page; `facts` are names and values that say how, in the order in which they are shown.
+    made the page; `facts` are names and values that say how, in the order in which they are shown;
+    `sample_of` is the number of all items, where the page shows a sample of them.
 
     Raises
     ------
@@ -250,6 +261,7 @@ class PageContent:
     command: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
     local_weights: LocalWeights | None = None
+    sample_of: int | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)
@@ -358,6 +370,43 @@ def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
     return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}
 
 
+# -- a sample of the items -----------------------------------------------------------------------
+
+
+def shown_items(model: MetricMixtureClassifier) -> Indices | None:
+    """Return the items on the page, in their order; None for all.
+
+    All are shown up to 65535 items with whole matrices, 1000 with computed rows, and 3000 along
+    sparse edges. Beyond, a sample of 3000 (1000 of computed rows, and fewer than 3000 from 170 000
+    items on, along sparse edges): as many labelled items as fit, the classes in turn, and then
+    others, the classes that were found for them in turn.
+    """
+    stack = model.stack_
+    n, most = stack.n_items, MAX_SAMPLE
+    if stack.edges is not None:
+        most = min(most, max(FEWEST, SEARCHED // n))
+    elif stack._block is None:
+        most = MAX_SAMPLE_OF_ROWS
+    if n <= (MAX_ITEMS if stack._block is not None else most):
+        return None
+    labels = np.searchsorted(model.classes_, model.transduction_)
+    given = np.flatnonzero(model._codes >= 0)
+    found = np.flatnonzero(model._codes < 0)
+    first = some_of_each_class(given, labels[given], most)
+    rest = some_of_each_class(found, labels[found], most - len(first))
+    return np.sort(np.concatenate([first, rest]))
+
+
+def distances_among(lengths: EdgeLengths, items: Indices) -> Floats:
+    """Return the path metric among some items, (S, S), from searches through all items."""
+    among = np.empty((len(items), len(items)))
+    step = MAX_SAMPLE_OF_ROWS if lengths.edges is None else 64
+    for start in range(0, len(items), step):
+        some = slice(start, start + step)
+        among[some] = distances_from(lengths, items[some])[:, items]
+    return among if lengths.directed else np.minimum(among, among.T)
+
+
 # -- the content of the page of a classifier -----------------------------------------------------
 
 
@@ -374,11 +423,14 @@ class Precomputed:
     weights : DataFrame, or mapping of its columns, optional
         ``model.weights_table(...)``; `n_bootstrap` of :func:`page_content` then says of how many
         resamples.
+    nearest : (n,) array, optional
+        The nearest other labelled item of each item.
     """
 
     metric: Floats | None = None
     probabilities: Floats | None = None
     weights: pd.DataFrame | Mapping[str, Any] | None = None
+    nearest: Indices | None = None
 
 
 @dataclass(frozen=True)
@@ -416,6 +468,9 @@ def page_content(
 ) -> PageContent:
     """Return what a page shows of a fitted classifier.
 
+    Where there are too many items (:func:`shown_items`) it shows a sample: its map, its labels and
+    the certificate of its triangles. It then holds no paths, which go through other items too.
+
     Parameters
     ----------
     model : MetricMixtureClassifier or MetricMixtureClassifierCV
@@ -435,36 +490,46 @@ def page_content(
     precomputed, annotations = precomputed or Precomputed(), annotations or Annotations()
     report = on_progress or (lambda step, fraction: None)
     stack, metric = model.stack_, precomputed.metric
-    if metric is None:
+    lengths, shown = model._lengths(), shown_items(model)
+    on_page = np.arange(stack.n_items) if shown is None else shown
+    if metric is None and shown is None:
         report("metric", 0.0)
         metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
     probabilities = precomputed.probabilities
     if probabilities is None:
         probabilities = held_out_probabilities(model, metric)
-    given = np.asarray(model._codes >= 0)
-    labels = np.searchsorted(model.classes_, model.transduction_)
+    if shown is not None:
+        report("metric", 0.0)
+        metric = distances_among(lengths, shown) if metric is None else metric[np.ix_(shown, shown)]
+    assert metric is not None
+    given = np.asarray(model._codes >= 0)[on_page]
+    labels = np.searchsorted(model.classes_, model.transduction_)[on_page]
+    probabilities = probabilities[on_page]
     predicted = probabilities.argmax(axis=1)
+    ids, about = stack.items[on_page].tolist(), [str(text) for text in annotations.items]
     items = Items(
-        ids=tuple(str(item) for item in stack.items.tolist()),
+        ids=tuple(str(item) for item in ids),
         classes=tuple(str(label) for label in model.classes_.tolist()),
         labels=labels,
         given=given,
         misfit=given & (predicted != labels),
-        about=tuple(str(text) for text in annotations.items),
+        about=tuple(about if shown is None or not about else (about[k] for k in shown)),
         confidence=probabilities[np.arange(len(labels)), labels],
         prefers=predicted,
-        nearest=nearest_labelled_item(metric, given),
+        nearest=nearest_on_page(precomputed.nearest, metric, given, shown),
     )
     report("certificate", 0.1)
-    n, violations = stack.n_items, metric_violations(metric, directed=stack.directed)
+    n, violations = len(on_page), metric_violations(metric, directed=stack.directed)
     n_triangles = n * (n - 1) * (n - 2) // (1 if stack.directed else 2)
-    report("paths", 0.2)
-    pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
-    paths = embed_paths(model._lengths(), pairs, metric)
+    paths = None
+    if shown is None:
+        report("paths", 0.2)
+        pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
+        paths = embed_paths(lengths, pairs, metric)
     report("intervals", 0.3)
     weights, intervals = page_weights(model, n_bootstrap, precomputed.weights, annotations.sources)
     report("maps", 0.5)
-    views = make_views(model, metric, lambda fraction: report("maps", 0.5 + 0.5 * fraction))
+    views = make_views(model, metric, on_page, lambda done: report("maps", 0.5 + 0.5 * done))
     trace, status = model.result_.trace, model.result_.status
     return PageContent(
         title=title,
@@ -482,7 +547,22 @@ def page_content(
         local_weights=LocalWeights(model.mixture_.regions, model.mixture_.local_weights)
         if isinstance(model.mixture_, LocalMixture)
         else None,
+        sample_of=None if shown is None else stack.n_items,
     )
+
+
+def nearest_on_page(
+    nearest: Indices | None, metric: Floats, given: NDArray[np.bool_], shown: Indices | None
+) -> Indices:
+    """Return the nearest other labelled item of each item on the page, by its number there.
+
+    -1 where it is not on the page, or there is none.
+    """
+    if shown is None or nearest is None:
+        return nearest_labelled_item(metric, given)
+    place = np.searchsorted(shown, nearest[shown])
+    there = shown[np.minimum(place, len(shown) - 1)] == nearest[shown]
+    return np.where(there, place, -1)
 
 
 def fitted_classifier(model: object) -> MetricMixtureClassifier:
@@ -536,14 +616,19 @@ def page_weights(
 
 
 def make_views(
-    model: MetricMixtureClassifier, metric: Floats, on_progress: Callable[[float], None]
+    model: MetricMixtureClassifier,
+    metric: Floats,
+    items: Indices,
+    on_progress: Callable[[float], None],
 ) -> tuple[View, ...]:
-    """Return the maps of the mixture and of each source, computed in threads.
+    """Return the maps of the mixture and of each source over some items, computed in threads.
 
-    Those of the sources are aligned with that of the mixture.
+    Those of the sources are aligned with that of the mixture. A stack over sparse edges that was
+    loaded does not have the values between any two items: there is the map of the mixture only.
     """
     stack, lock = model.stack_, Lock()
-    names = ("mixture", *stack.names)
+    known = stack.origin if isinstance(stack, EdgeStack) else stack
+    names = ("mixture", *(() if known is None else known.names))
     n_done = 0
 
     def lay_out(k: int) -> Floats:
@@ -551,8 +636,9 @@ def make_views(
         if k == 0:
             distances = metric
         else:
+            assert known is not None
             with lock:  # computed sources may not be thread-safe
-                distances = stack.source(k - 1)
+                distances = np.asarray(known._sources[k - 1].block(items, items), np.float64)
         points = plane_coordinates(distances)
         with lock:
             n_done += 1

@@ -31,6 +31,7 @@ __all__ = [
     "item_ids",
     "json_values",
     "page_html",
+    "page_items",
     "quantise",
     "smallest_type",
     "to_float32",
@@ -72,6 +73,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         "title": content.title,
         "palette": PALETTE,
         "ids": items.ids,
+        "sampleOf": content.sample_of,
         "about": items.about,
         "classes": items.classes,
         "views": views,
@@ -319,10 +321,20 @@ def as_live(page: str) -> str:
 
 def item_ids(page: str) -> list[str]:
     """Return the ids of the items on a written page; InputError if it is not one."""
+    return page_items(page)[0]
+
+
+def page_items(page: str) -> tuple[list[str], int]:
+    """Return the ids of the items on a written page, and how many items there are in all.
+
+    These are more than the page shows if it shows a sample. InputError if it is not such a page.
+    """
     start = page.find(DATA)
     end = page.find("</script>", start)
     try:
-        return list(json.loads(page[start + len(DATA) : end])["ids"])
+        data = json.loads(page[start + len(DATA) : end])
+        ids = list(data["ids"])
+        return ids, int(data.get("sampleOf") or len(ids))
     except (LookupError, TypeError, ValueError, RecursionError):
         raise InputError(NOT_A_PAGE) from None
 

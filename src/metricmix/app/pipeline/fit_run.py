@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shutil
 import time
 import warnings
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.app.ingest.item_table import read_items
@@ -30,6 +32,7 @@ from metricmix.app.page import (
     page_content,
     write_page,
 )
+from metricmix.app.page.content import nearest_labelled_item
 from metricmix.app.page.html import json_values
 from metricmix.app.pipeline import run_folder as names
 from metricmix.app.pipeline.run_folder import (
@@ -38,7 +41,17 @@ from metricmix.app.pipeline.run_folder import (
     weight_rows,
     write_csv,
 )
+from metricmix.app.pipeline.storage import (
+    NEEDS_ALL,
+    SEARCHED_UP_TO,
+    ValueStorage,
+    build,
+    choose_storage,
+    in_words,
+    pairs_to_compare,
+)
 from metricmix.atomic import replacing_in
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison, compare
@@ -48,7 +61,10 @@ from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError, TableFileError
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
-from metricmix.typing import Floats
+from metricmix.paths.neighbours import nearest_labelled
+from metricmix.paths.stretch import Stretch, stretch
+from metricmix.paths.trees import distances_from
+from metricmix.typing import Floats, Indices
 
 __all__ = [
     "FitOutcome",
@@ -63,6 +79,7 @@ __all__ = [
     "plan_files",
     "plan_record",
     "run_page",
+    "storage_of",
 ]
 
 
@@ -70,6 +87,8 @@ OnProgress = Callable[[str, float], None]
 """Called with the name of a step, and the fraction of all work that is done."""
 MIN_LABELLED = 3
 """Labelled items from which on some can be held out."""
+ROWS_WRITTEN = 1024
+"""Rows of the metric that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +117,19 @@ class FitSettings:
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
+    edges_per_item : int, optional
+        If given, values are held on sparse edges: the links of the graphs, and from each item to so
+        many nearest ones by each table.
+    dense : bool
+        Whether values must be held as whole matrices. With neither,
+        :func:`~metricmix.app.pipeline.storage.choose_storage` chooses.
+    within : float
+        Minutes beyond which sparse edges are chosen.
+
+    Raises
+    ------
+    InputError
+        If both `dense` and `edges_per_item` are given.
     """
 
     table: str
@@ -118,6 +150,16 @@ class FitSettings:
     report: bool = True
     title: str | None = None
     name: str | None = None
+    edges_per_item: int | None = None
+    dense: bool = False
+    within: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.dense and self.edges_per_item is not None:
+            raise InputError(
+                "--dense takes the values of all pairs of items, --edges-per-item those of some",
+                remedy="pass one of the two",
+            )
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -137,8 +179,12 @@ class FitOutcome:
         The joined files.
     weights : dict of columns
         The table of weights, with intervals where these were asked for.
-    metric : (n, n) array
-        All distances.
+    storage : ValueStorage
+        How the values of the sources were held.
+    metric : (n, n) array, optional
+        All distances; None unless the values were held as whole matrices.
+    nearest : pair of (n,) arrays
+        The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
         Class probabilities without the item's own label.
     comparison : Comparison, optional
@@ -147,6 +193,8 @@ class FitOutcome:
         Convergence warnings.
     seconds : dict of str to float
         The time that each step took.
+    stretch : Stretch, optional
+        Of sparse edges: distances along them beside those over all pairs, on a sample of pairs.
     files : tuple of str
         Names of the files that were written.
     """
@@ -155,11 +203,14 @@ class FitOutcome:
     model: MetricMixtureClassifier
     gathered: JoinedData
     weights: dict[str, Any]
-    metric: Floats
+    storage: ValueStorage
+    metric: Floats | None
+    nearest: tuple[Indices, Floats]
     probabilities: Floats
     comparison: Comparison | None
     notes: tuple[str, ...]
     seconds: dict[str, float]
+    stretch: Stretch | None = None
     files: tuple[str, ...] = ()
 
     @property
@@ -169,6 +220,55 @@ class FitOutcome:
             return ""
         tuned = "; rule and rho were chosen on all labels, these included"
         return self.comparison.how + tuned * self.settings.tune
+
+    def storage_record(self) -> dict[str, Any]:
+        """Return how values were held, for JSON: of sparse edges, how many and how good they are.
+
+        `stretch` are ratios of distances along the edges to those over all pairs, or upper bounds.
+        """
+        record, stack = self.storage.to_record(), self.model.stack_
+        names = [source.name for source in self.gathered.report.sources]
+        record["left_out"] = [name for name in names if name not in stack.names]
+        if isinstance(stack, EdgeStack):
+            found = stack.report
+            record |= {
+                "edges": found.n_edges,
+                "edges_by_origin": found.by_origin,
+                "recall": found.recall,
+                "components": found.components,
+                "bridging_edges": found.bridging,
+            }
+        if self.stretch is not None:
+            ratios = self.stretch.ratios
+            low, high, most = np.percentile(ratios, [50, 95, 100]).tolist()
+            record["stretch"] = {
+                "pairs": len(ratios),
+                "exact": self.stretch.exact,
+                "median_at_least": (low if self.stretch.exact else None)
+                if self.stretch.over_sample is None
+                else float(np.median(self.stretch.over_edges / self.stretch.over_sample)),
+                "median": low,
+                "p95": high,
+                "max": most,
+            }
+        return record
+
+    def storage_facts(self) -> Iterator[tuple[str, str]]:
+        """Yield names and texts about computed rows or sparse edges; none of whole matrices."""
+        record = self.storage_record()
+        if self.storage.kind != "matrices":
+            yield "Values", str(self.storage)
+        if record["left_out"]:
+            yield "Sources left out", f"{', '.join(record['left_out'])}: {NEEDS_ALL}"
+        if "edges" in record:
+            bridging, parts = record["bridging_edges"], record["components"]
+            joined = f", {bridging:,} of them to join {parts:,} components" if bridging else ""
+            yield "Edges", f"{record['edges']:,}{joined}"
+            for name, share in record["recall"].items():
+                if share < 1:
+                    yield f"Nearest by {name}", f"{share:.0%} of the true ones found, on a sample"
+        if self.stretch is not None:
+            yield "Stretch", str(self.stretch)
 
     def to_record(self) -> dict[str, Any]:
         """Return what came out, for JSON."""
@@ -180,6 +280,7 @@ class FitOutcome:
             "classes": report.classes,
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
+            "storage": self.storage_record(),
             "weights": [
                 {"source": name, "weight": weight, "lower": lower, "upper": upper}
                 for name, weight, lower, upper in rows
@@ -254,8 +355,25 @@ def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
 # -- progress ------------------------------------------------------------------------------------
 
 
-def expected_seconds(plan: Plan, settings: FitSettings) -> dict[str, float]:
-    """Return an estimate of how long each step takes, to an order of magnitude, on two cores."""
+def storage_of(plan: Plan, settings: FitSettings, *, measure: bool = False) -> ValueStorage:
+    """Return how the values of the sources are to be held, and what that would cost."""
+    whole = sum(expected_seconds(plan, settings).values())
+    return choose_storage(plan, settings, whole, measure=measure)
+
+
+def expected_seconds(
+    plan: Plan, settings: FitSettings, storage: ValueStorage | None = None
+) -> dict[str, float]:
+    """Return an estimate of how long each step takes, to an order of magnitude, on two cores.
+
+    Without `storage`, of whole matrices.
+    """
+    if storage is not None and storage.kind != "matrices":
+        steps = {"sources": 2, "learning": 4, "intervals": 1, "accuracy": 3, "nearest": 1}
+        steps |= {"stretch": 1} if storage.kind == "edges" else {}
+        steps |= {"page": 2} if settings.report else {}
+        total = sum(steps.values()) + 1
+        return {name: share / total * storage.cost.seconds for name, share in steps.items()}
     n, R = plan.report.n_items, len(plan.sources)
     labelled = plan.report.n_labelled
     learning = 1.0 + 2e-6 * R * labelled**2
@@ -274,13 +392,15 @@ def expected_seconds(plan: Plan, settings: FitSettings) -> dict[str, float]:
     return costs
 
 
-def plan_record(plan: Plan, settings: FitSettings) -> dict[str, Any]:
-    """Return what would be joined, and the time that it would take, for JSON."""
+def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:
+    """Return what would be joined, and what it would cost, for JSON."""
     return {
         "table": str(plan.items.source),
         "id_column": plan.items.id_column,
         **asdict(plan.report),
-        "seconds": round(sum(expected_seconds(plan, settings).values()), 1),
+        "storage": storage.to_record(),
+        "memory_bytes": storage.cost.memory_bytes,
+        "seconds": round(storage.cost.seconds, 1),
     }
 
 
@@ -315,6 +435,7 @@ def fit_files(
     settings: FitSettings,
     out: str | os.PathLike[str],
     *,
+    storage: ValueStorage | None = None,
     command: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> FitOutcome:
@@ -322,7 +443,7 @@ def fit_files(
 
     Of the files that are in the folder already, only those of an earlier run are replaced.
     :mod:`metricmix.app.pipeline.run_folder` lists its files. `command`, the command line that
-    repeats the run, is stored.
+    repeats the run, is stored. `storage` is what :func:`storage_of` returns, by default.
 
     Raises
     ------
@@ -337,8 +458,9 @@ def fit_files(
                 argument=file,
                 remedy="rename it, or write to another folder",
             )
-    progress = StepProgress(expected_seconds(plan, settings), on_progress)
-    outcome = fit_plan(plan, settings, progress)
+    storage = storage or storage_of(plan, settings)
+    progress = StepProgress(expected_seconds(plan, settings, storage), on_progress)
+    outcome = fit_plan(plan, settings, progress, storage)
     model = outcome.model
     with replacing_in(out, names.FILES) as folder:
         if settings.report:
@@ -347,11 +469,11 @@ def fit_files(
         with progress.step("writing"):
             save(model, folder / names.MODEL)
             save_inputs(folder / names.INPUTS, outcome.gathered)
-            rows = prediction_rows(model, outcome.metric, outcome.probabilities)
+            rows = prediction_rows(model, outcome.nearest, outcome.probabilities)
             write_csv(folder / names.PREDICTIONS, rows)
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
             if settings.keep_metric:
-                np.save(folder / names.METRIC, outcome.metric)
+                write_metric(folder / names.METRIC, outcome)
         record = run_record(
             command, asdict(settings), settings.files, progress.seconds, outcome.to_record()
         )
@@ -361,13 +483,15 @@ def fit_files(
     return replace(outcome, files=written)
 
 
-def fit_plan(plan: Plan, settings: FitSettings, progress: StepProgress) -> FitOutcome:
+def fit_plan(
+    plan: Plan, settings: FitSettings, progress: StepProgress, storage: ValueStorage
+) -> FitOutcome:
     """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
-    comparison = None
+    comparison, metric, apart = None, None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         with progress.step("sources") as report:
-            gathered = plan.build(report)
+            gathered = build(plan, storage, report)
         with progress.step("learning"):
             model = learn(gathered, settings)
         if settings.n_bootstrap:
@@ -382,20 +506,77 @@ def fit_plan(plan: Plan, settings: FitSettings, progress: StepProgress) -> FitOu
                 comparison = compare(
                     model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
                 )
-        with progress.step("metric"):
-            metric = path_metric(model.stack_, model.mixture_)
-            probabilities = held_out_probabilities(model, metric)
+        given = np.asarray(model._codes >= 0)
+        if storage.kind == "matrices":
+            with progress.step("metric"):
+                metric = path_metric(model.stack_, model.mixture_)
+                probabilities = held_out_probabilities(model, metric)
+                items = nearest_labelled_item(metric, given)
+                nearest = items, metric[np.arange(len(items)), items]
+        else:
+            with progress.step("nearest"):
+                probabilities = held_out_probabilities(model)
+                nearest = nearest_other_label(model, given)
+        if isinstance(gathered.stack, EdgeStack):
+            with progress.step("stretch"):
+                apart = measured_stretch(model)
     return FitOutcome(
         settings=settings,
         model=model,
         gathered=gathered,
         weights=weights,
+        storage=storage,
         metric=metric,
+        nearest=nearest,
         probabilities=probabilities,
         comparison=comparison,
         notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
         seconds=progress.seconds,
+        stretch=apart,
     )
+
+
+def nearest_other_label(
+    model: MetricMixtureClassifier, given: NDArray[np.bool_]
+) -> tuple[Indices, Floats]:
+    """Return the nearest labelled item of each item, other than itself, and its distance."""
+    distances, items = nearest_labelled(model.stack_, model.mixture_, given, 2)
+    second = (items[:, 0] == np.arange(len(items))).astype(np.int64)
+    rows = np.arange(len(items))
+    return items[rows, second], distances[rows, second]
+
+
+def measured_stretch(model: MetricMixtureClassifier) -> Stretch:
+    """Return how far distances along the edges lie above those over all pairs, on some pairs.
+
+    For more than 5000 items, a bound of it.
+    """
+    stack = model.stack_
+    assert isinstance(stack, EdgeStack)
+    n = stack.n_items
+    searched = n <= SEARCHED_UP_TO
+    return stretch(stack, model.mixture_, n_pairs=pairs_to_compare(n), exact=searched)
+
+
+def write_metric(path: Path, outcome: FitOutcome) -> None:
+    """Write all distances; block by block where they are not in memory."""
+    if outcome.metric is not None:
+        np.save(path, outcome.metric)
+        return
+    lengths = outcome.model._lengths()
+    n = lengths.n
+    free = shutil.disk_usage(path.parent).free
+    if 8 * n * n > free:
+        raise InputError(
+            f"all distances take {in_words(8 * n * n)}, and {in_words(free)} are free on the disk",
+            argument="--metric",
+            remedy="leave it out",
+        )
+    written = np.lib.format.open_memmap(path, "w+", np.float64, (n, n))
+    for start in range(0, n, ROWS_WRITTEN):
+        some = np.arange(start, min(n, start + ROWS_WRITTEN))
+        written[some] = distances_from(lengths, some)
+    written.flush()
 
 
 def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
@@ -456,6 +637,7 @@ def run_page(
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts += outcome.storage_facts()
     facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
         model,
@@ -463,7 +645,9 @@ def run_page(
         n_bootstrap=settings.n_bootstrap,
         accuracies=accuracies,
         confusion=confusion,
-        precomputed=Precomputed(outcome.metric, outcome.probabilities, outcome.weights),
+        precomputed=Precomputed(
+            outcome.metric, outcome.probabilities, outcome.weights, outcome.nearest[0]
+        ),
         annotations=Annotations(
             items=items.attributes[title_column] if title_column else (),
             sources={source.name: source.describe() for source in sources},

@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.file_sources import NewItemData
-from metricmix.app.ingest.new_items import FitInputs, load_inputs
-from metricmix.app.page.content import nearest_labelled_item
-from metricmix.app.page.html import as_live, item_ids
+from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
+from metricmix.app.page.html import as_live, page_items
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
 from metricmix.exceptions import InputError, ModelFileError
-from metricmix.typing import Floats
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "FILES",
@@ -115,9 +115,14 @@ class RunFolder:
         try:
             html = self.page.read_text(encoding="utf-8")
             as_live(html)
-            return html if item_ids(html) == self.item_ids else None
+            shown, total = page_items(html)
         except (OSError, UnicodeDecodeError, InputError):
             return None
+        ids = self.item_ids
+        if len(shown) < total == len(ids):  # a sample, in the order of the items
+            there = set(shown)
+            ids = [item for item in ids if item in there]
+        return html if shown == ids else None
 
 
 def is_run(folder: Path) -> bool:
@@ -178,30 +183,47 @@ def predict_files(
     """Yield a label for every new item, in their order.
 
     New items are attached to the items of the fit, whose metric stays as it is
-    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item.
+    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
+    they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
-    stack = model.stack_
+    stack, n = model.stack_, model.stack_.n_items
+    if stack.edges is not None:
+        yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
+        return
     rows = np.stack(
         [
-            source.cross(new, np.asarray(stack._sources[r].rows(np.arange(stack.n_items))))
+            source.cross(
+                new,
+                # Only path lengths go on from items of the fit.
+                np.asarray(stack._sources[r].rows(np.arange(n)))
+                if source.spec.kind == "paths"
+                else None,
+            )
             for r, source in enumerate(kept.sources)
         ],
         axis=-1,
     )
-    labelled = model._codes >= 0
     step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        probabilities = model.predict_proba(some)
-        distances, nearest = model._join_rows(some).nearest(labelled, 1)
-        for k, p in enumerate(probabilities):
-            yield NewLabel(
-                new.items.ids[start + k],
-                str(model.classes_[p.argmax()]),
-                float(p.max()),
-                str(stack.items[nearest[k, 0]]),
-                float(distances[k, 0]),
-            )
+        some = slice(start, start + step)
+        yield from labelled_new_items(model, new.items.ids[some], rows[some])
+
+
+def labelled_new_items(
+    model: MetricMixtureClassifier, ids: Sequence[str], rows: AnyArray | CrossEdges
+) -> Iterator[NewLabel]:
+    """Yield labels of new items, given their dissimilarities or their edges."""
+    labelled = model._codes >= 0
+    probabilities = model.predict_proba(rows)
+    distances, nearest = model._join_rows(rows).nearest(labelled, 1)
+    for k, p in enumerate(probabilities):
+        yield NewLabel(
+            ids[k],
+            str(model.classes_[p.argmax()]),
+            float(p.max()),
+            str(model.stack_.items[nearest[k, 0]]),
+            float(distances[k, 0]),
+        )
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -235,19 +257,20 @@ def check_output_folder(folder: Path) -> None:
 
 
 def prediction_rows(
-    model: MetricMixtureClassifier, metric: Floats, probabilities: Floats
+    model: MetricMixtureClassifier, nearest: tuple[Indices, Floats], probabilities: Floats
 ) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv.
 
-    ``confidence`` is the probability of the label by `probabilities`, (n, C), which leave out an
-    item's own label (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`);
-    ``prefers`` is the predicted class where it is not the given one.
+    `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
+    probability of the label by `probabilities`, (n, C), which leave out an item's own label
+    (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
+    predicted class where it is not the given one.
     """
     yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
     given = model._codes >= 0
     labels = np.searchsorted(model.classes_, model.transduction_)
     predicted = probabilities.argmax(axis=1)
-    nearest = nearest_labelled_item(metric, given)
+    others, distances = nearest
     for i, item in enumerate(model.stack_.items.tolist()):
         misfit = given[i] and predicted[i] != labels[i]
         yield (
@@ -255,8 +278,8 @@ def prediction_rows(
             model.classes_[labels[i]],
             "yes" if given[i] else "no",
             f"{probabilities[i, labels[i]]:.4f}",
-            model.stack_.items[nearest[i]],
-            f"{metric[i, nearest[i]]:.6g}",
+            model.stack_.items[others[i]],
+            f"{distances[i]:.6g}",
             model.classes_[predicted[i]] if misfit else "",
         )
 

@@ -48,7 +48,7 @@ function select(items, seen) {
   const mine = ++asked;
   const show = (found) => {
     if (mine !== asked) return; // something else has been chosen meanwhile
-    const nodes = found && found.nodes ? found.nodes : null;
+    const nodes = found && found.nodes ? found.nodes.filter((i) => typeof i === "number") : null;
     map.mark(chosen, nodes);
     if (seen) map.contain(nodes || chosen);
     showPanel(data, byId("panel"), chosen, found, {
@@ -104,7 +104,8 @@ window.addEventListener("resize", () => fitEdges(byId("edges")));
 window.addEventListener("hashchange", () => select(itemsOfHash(data, location.hash), true));
 
 const given = data.given.reduce((sum, one) => sum + one, 0);
-byId("summary").textContent = `${data.ids.length} items, ${given} with a given label, ` +
+const shown = data.sampleOf ? `A sample of ${data.ids.length} of ${data.sampleOf} items` : `${data.ids.length} items`;
+byId("summary").textContent = `${shown}, ${given} with a given label, ` +
   `${data.classes.length} classes, ${data.weights.length} sources` +
   `${data.paths && data.paths.directed ? ", directed: the way back may be longer" : ""}.`;
 fillLegend();

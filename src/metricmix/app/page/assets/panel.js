@@ -2,7 +2,13 @@
 
 const LINK = "link (every edge)";
 
+// Items that a path goes through but a sample does not show have an id in place of a number.
+const idOf = (data, i) => named(typeof i === "string" ? i : data.ids[i]);
+
 function itemLine(data, i, ...more) {
+  if (typeof i === "string") {
+    return element("li", element("span", [idOf(data, i), " (not in this sample)", ...more]));
+  }
   const mark = markPicture(data.palette, data.labels[i], data.given[i], data.misfit[i]);
   return element("li", [mark, element("span", [named(data.ids[i]), ...called(data, i), ...more])]);
 }
@@ -48,8 +54,9 @@ function showPanel(data, panel, chosen, found, { onReverse, onPathTo }) {
   } else if (found) {
     showPath(data, panel, found);
   } else {
+    const held = data.paths ? "those to the nearest items only" : "a sample of the items and no paths";
     panel.append(element("p", ["The path between these two is not inside this file, which holds " +
-      "those to the nearest items only; ", element("code", "metricmix explore"),
+      `${held}; `, element("code", "metricmix explore"),
     " with the model's folder computes any."], { id: "told" }));
   }
   if (data.paths && data.paths.directed) {
@@ -86,7 +93,7 @@ function showEdges(data, place, found) {
   const number = (value) => value.toFixed(digits);
   const head = ["edge", "length", ...data.weights.map((weight) => named(weight.name)), LINK];
   const lines = found.edges.map(({ from, to, length, parts }) =>
-    [[named(data.ids[from]), " → ", named(data.ids[to])], short(length), ...parts.map(number)]);
+    [[idOf(data, from), " → ", idOf(data, to)], short(length), ...parts.map(number)]);
   place.append(element("h2", "Edge by edge"),
     scrolling(plainTable(head, lines), "Contributions to each edge"));
   fitEdges(place);
