@@ -12,7 +12,12 @@ from scipy.sparse import csr_array
 from metricmix.dissimilarity import FeatureSource, GraphSource, ProbabilitySource, jaccard
 from metricmix.dissimilarity.breadth_first import hops_of_pairs
 from metricmix.dissimilarity.features import FACTS
-from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, jaccard_of_pairs
+from metricmix.dissimilarity.neighbour_overlap import (
+    SharedNeighbours,
+    jaccard_of_pairs,
+    two_links_between,
+    two_links_from,
+)
 from metricmix.dissimilarity.row_pairs import dense_squares, sparse_squares
 from metricmix.dissimilarity.sources import Source
 
@@ -167,3 +172,24 @@ def test_hops_of_pairs(longest: int) -> None:
     known = dict(nx.all_pairs_shortest_path_length(graph))
     expected = [min(known[u].get(v, longest), longest) for u, v in zip(i, j, strict=True)]
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_or_two_links(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    w = rng.random((30, 30)) * (rng.random((30, 30)) < 0.15)
+    np.fill_diagonal(w, 0.0)
+    lengths = np.where(w > 0, w, np.inf)
+    expected = np.minimum(lengths, (lengths[:, :, None] + lengths[None]).min(axis=1))
+    expected = np.minimum(expected, 1.5)
+    np.fill_diagonal(expected, 0.0)
+    out, into = csr_array(w), csr_array(w.T)
+    forward = (out.indptr.astype(np.int64), out.indices.astype(np.int32), out.data)
+    backward = (into.indptr.astype(np.int64), into.indices.astype(np.int32), into.data)
+    rows = np.full((30, 30), 1.5)
+    two_links_from(*forward, np.arange(30), rows)
+    np.testing.assert_allclose(rows, expected)
+    i, j = random_pairs(30, seed)
+    values = np.full(200, 1.5)
+    two_links_between(*forward, *backward, i, j, values)
+    np.testing.assert_allclose(values, expected[i, j])
