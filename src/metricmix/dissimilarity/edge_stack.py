@@ -167,7 +167,7 @@ class EdgeStack(DissimilarityStack):
     ) -> EdgeStack:
         """Return the sources of a stack on some edges, at the same scales.
 
-        Costs what :meth:`Source.pairs` of its sources costs; float32 from a million edges on.
+        Costs what the values of given pairs cost its sources; float32 from a million edges on.
 
         >>> import numpy as np, metricmix as mm
         >>> x = np.arange(4.0)
