@@ -209,7 +209,9 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
                 inner = solver.step(inner, k, rng)
                 if solver.is_finite(inner) and inner.objective < best[1]:
                     best = (inner.weights, inner.objective)
-        return best
+        weights, objective = best
+        rounding = 1e-13 * float(np.abs(weights).max())  # what is left of a weight that became 0
+        return np.where(np.abs(weights) <= rounding, 0.0, weights), objective
 
     def search(self, weights: Floats) -> tuple[float, PathBundle]:
         """Return the objective, and the shortest paths of all its pairs, at given weights."""
