@@ -19,7 +19,6 @@ import numpy as np
 
 import metricmix as mm
 from benchmarks.measure import check_committed, provenance, table
-from metricmix.kernels.threads import effective_threads
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FIGURE = DOCS / "scaling.md", DOCS / "figures" / "scaling.png"
@@ -333,7 +332,7 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
         text += table(["", "seconds", "accuracy"], rows)
     before, rest = PAGE.read_text().split("<!-- measured -->\n", 1)
     after = rest.split("<!-- end of measured -->", 1)[1]
-    about = f"{provenance()} {effective_threads()} threads."
+    about = provenance()
     PAGE.write_text(
         f"{before}<!-- measured -->\n{about}\n\n{text}\n<!-- end of measured -->{after}"
     )
@@ -345,7 +344,7 @@ def draw(learned: dict[int, dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
     sizes = list(learned)
-    figure, axes = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
     for name, label in (
         ("learn and label", "learn and label all"),
         ("nearest labelled", "nearest labelled item of all"),
@@ -355,7 +354,7 @@ def draw(learned: dict[int, dict[str, Any]]) -> None:
         slope = exponent(sizes, seconds)
         axes.loglog(sizes, seconds, "o-", label=f"{label}, n^{slope:.2f}")
     axes.set(xlabel="items", ylabel="seconds")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     figure.savefig(FIGURE, dpi=150)
 
 
