@@ -298,7 +298,11 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
     header = ["items", "edges", "learn and label all", "rounds", "peak memory", "nearest labelled"]
     text = table([*header, "a step of Algorithm 1", "items it explores", "accuracy"], rows)
     slope = exponent(sizes, [r["learn and label"] for r in learned.values()])
-    text += f"\n\nSeconds grow like n^{slope:.2f}.\n\n"
+    text += (
+        f"\n\nSeconds grow like n^{slope:.2f}. A step takes an item and its 20th nearest one; a "
+        "pair drawn at random explores thousands of items. Edges and their values are given "
+        "beforehand.\n\n"
+    )
     for n, r in records["agreement"].items():
         ours, full = r["path-generation"], r["full"]
         text += (

@@ -379,7 +379,7 @@ def chunks_of(
         raise InputError(
             argument="table",
             expected="a DataFrame or the path of a CSV or Parquet file",
-            found=f"{table!r}" if path is not None else type(table).__name__,
+            found=type(table).__name__ if path is None else f"{table!r}, which is no file",
         )
     if path.suffix.lower() in (".parquet", ".pq"):
         try:
