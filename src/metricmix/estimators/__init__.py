@@ -3,7 +3,7 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, Method, compare
+from metricmix.estimators.comparison import Comparison, Method, Verdict, compare
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.metric_mixture import MetricMixture
@@ -28,6 +28,7 @@ __all__ = [
     "Nearest",
     "Selection",
     "Spreading",
+    "Verdict",
     "compare",
     "contributions",
     "explain",
