@@ -63,7 +63,7 @@ from metricmix.validation import check_choice, check_integer
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "Comparison", "Method", "Verdict", "compare"]
+__all__ = ["KINDS", "Comparison", "Method", "PairedDifference", "compare"]
 
 
 Fold = tuple[Indices, Indices]
@@ -469,7 +469,7 @@ class Comparison:
         return tuple(method for method in self.methods if method.kind == "single")
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PairedDifference:
         """How the learned metric does beside the best of the others."""
         rivals = [method for method in self.methods if method.kind not in ("learned", "single")]
         if len(self.sources) == 1:  # which these are then, too
@@ -479,14 +479,14 @@ class Comparison:
         equal = [one for one in against if one.status == "tie"]
         return max(better or equal or against, key=lambda one: one.rival.mean)
 
-    def difference(self, rival: Method | str) -> Verdict:
+    def difference(self, rival: Method | str) -> PairedDifference:
         """Return how the learned metric does beside another method, paired over the folds."""
         if isinstance(rival, str):
             rival = self[rival]
         learned = self["learned"]
         gains = learned.accuracy - rival.accuracy
         error = float(np.std(gains, ddof=1) / np.sqrt(self.n_splits))
-        return Verdict(learned, rival, learned.mean - rival.mean, error, self.n_splits)
+        return PairedDifference(learned, rival, learned.mean - rival.mean, error, self.n_splits)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row per method: name, kind, mean, standard_error."""
@@ -502,7 +502,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class PairedDifference:
     """The learned metric beside another method, on the same folds.
 
     Attributes
@@ -546,6 +546,8 @@ class Verdict:
             f"{self.n_splits} folds"
         )
         name, status = self.rival.name, self.status
+        if self.rival.kind in ("best-single", "most-frequent"):
+            name = f"the {name}"
         if status == "behind":
             advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
             return (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
 
-__all__ = ["TUNED", "MetricMixtureClassifierCV", "held_out_probabilities"]
+__all__ = ["FEWEST_LABELS", "TUNED", "MetricMixtureClassifierCV", "held_out_probabilities"]
 
 LEAVE_ONE_OUT_UP_TO = 400
 """Labelled items up to which each is held out alone; beyond, and for spreading, in folds."""
