@@ -188,7 +188,8 @@ def test_everything_adds_up() -> None:
     assert found.items.tolist() == ids[1::2]
     assert found.labels.tolist() == Y[1::2].tolist()
     assert [m.kind for m in found.methods] == [
-        *("learned", "equal", "best-single", "1-nn", "k-nn"), *["single"] * 3, "most-frequent"
+        *("learned", "equal", "best-single", "source-1-nn", "source-5-nn"),
+        *["single"] * 3, "most-frequent",
     ]  # fmt: skip
     assert [m.name for m in found.sources] == list(STACK.names)
     assert found.confusion.sum(axis=1).tolist() == (3 * np.bincount(Y[1::2])).tolist()
@@ -294,7 +295,9 @@ def test_classifiers_on_the_table_are_those_of_scikit_learn(monkeypatch: Any) ->
     table = np.column_stack([X, NOISE, NOISE @ NOISE.T])  # more columns than labelled items
     cv = LabelledKFold(3, random_state=0)
     found = compare(fitted(), n_splits=3, features=table)
-    assert [m.kind for m in found.methods][3:7] == ["1-nn", "logistic", "svc", "propagation"]
+    assert [m.kind for m in found.methods][3:9] == [
+        *("source-1-nn", "source-5-nn", "1-nn", "logistic", "svc", "propagation"),
+    ]
     rows = StandardScaler().fit_transform(without_far_values(table))
     own = rows[:36] - rows[:36].mean(axis=0)
     rows = (rows - rows[:36].mean(axis=0)) / np.sqrt((own**2).sum(axis=1).mean())
@@ -361,6 +364,7 @@ def test_a_model_of_recipes_has_a_table(tmp_path: Any) -> None:
         names = [m.name for m in compare(one, n_splits=2).methods]
         assert "1-NN on the table" in names
         assert "label propagation over near rows of the table" in names
+        assert "1-NN on the best source" not in names  # it is the same table
 
 
 def test_sparse_edges_have_rivals() -> None:

@@ -116,10 +116,14 @@ class ItemData:
         The attributes of the items.
     links : (n, n) CSR array, optional
         Strengths >= 0 of the links between items, symmetric.
+    complete : bool
+        Whether all sources were computed from these; False if some came from elsewhere, such as
+        ready matrices.
     """
 
     table: Any = None
     links: Any = None
+    complete: bool = True
 
 
 def encode_table(X: Any) -> EncodedTable:

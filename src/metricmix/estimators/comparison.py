@@ -13,8 +13,8 @@ fitted model know the labels that are held out. Beside it stand
   and the more sources there are the better it looks;
 - classifiers that learn no metric, on the attributes of the items and on the links between them
   (:mod:`metricmix.estimators.baselines`): the nearest neighbour, logistic regression, support
-  vectors, label propagation. Where there are no attributes: the nearest and the five nearest
-  neighbours by the best single source;
+  vectors, label propagation. Where there are no attributes, or sources that were not computed from
+  them: the nearest and the five nearest neighbours by the best single source;
 - the most frequent class of all labels, as a floor. (Chosen on training labels it would do worse
   than chance where classes have equal sizes: the one that is held out is the rarest there.)
 
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.dissimilarity.encoded_table import ItemData
+from metricmix.dissimilarity.encoded_table import ItemData, encode_table
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import (
     check_refittable,
@@ -72,21 +72,23 @@ KINDS = {
     "learned": "learned metric",
     "equal": "equal weights",
     "best-single": "best single source",
-    "1-nn": "1-NN on the best source",
-    "k-nn": "5-NN on the best source",
+    "source-1-nn": "1-NN on the best source",
+    "source-5-nn": "5-NN on the best source",
+    "1-nn": "1-NN on the table",
     "logistic": "logistic regression on the table",
     "svc": "support vectors on the table",
     "propagation": "label propagation over the links",
     "most-frequent": "most frequent class",
 }
-"""What may be compared besides the sources, and its name; ``1-nn`` is on the table if there is one,
-and label propagation over near rows of it if there are no links."""
+"""What may be compared besides the sources, and its name. Without links, label propagation is over
+near rows of the table."""
 ORDER = (*list(KINDS)[:-1], "single", "most-frequent")
 ADVICE = {
     "equal": "label more items, or learn less: a larger rho",
     "best-single": "leave out the other sources",
+    "source-1-nn": "try the rule 'nearest'",
+    "source-5-nn": "try the rule 'k-nearest'",
     "1-nn": "try the rule 'nearest'",
-    "k-nn": "try the rule 'k-nearest'",
     "most-frequent": "the sources say little about these labels; check both",
     "propagation": "try the rule 'spreading', or take the propagated labels",
 }
@@ -183,9 +185,10 @@ def compare(
         )
     n_splits = min(n_splits, len(labelled))
     splitter = LabelledKFold(n_splits, n_repeats=n_repeats, random_state=seed_of(random_state))
-    if features is None and isinstance(model._input, FeatureInput):
-        features = model._input.X
-    data = item_data(model.stack_, features, graph)
+    stack = model.stack_
+    if isinstance(model._input, FeatureInput):
+        stack = stack.with_item_data(ItemData(encode_table(model._input.X)))
+    data = item_data(stack, features, graph)
     return Trials(model, labelled, splitter, data, on_fold).run()
 
 
@@ -203,6 +206,7 @@ class Trials:
         self.model = model._settled(model.selection_.best)
         self.stack, self.labelled = model.stack_, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
+        self.by_source = data.table is None or not data.complete
         self.baselines, self.remarks = baselines_of(data, labelled, len(model.classes_))
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
         self.on_fold = on_fold or (lambda done, total: None)
@@ -233,13 +237,13 @@ class Trials:
             split = again.split(None, self.codes[train])
             inner.append([(train[a], train[b]) for a, b in split])
         singles, losses = [], []
-        near: dict[str, list[list[Indices]]] = {"1-nn": [], "k-nn": []}
+        near: dict[str, list[list[Indices]]] = {"source-1-nn": [], "source-5-nn": []}
         for r in range(R):
             metrics = self.metrics(total_weight(self.model.constraint) * np.eye(R)[r])
             singles.append(self.predictions(metrics))
-            if not any(baseline.kind == "1-nn" for baseline in self.baselines):
-                near["1-nn"].append(self.predictions(metrics, Nearest()))
-                near["k-nn"].append(self.predictions(metrics, KNearest()))
+            if self.by_source:
+                near["source-1-nn"].append(self.predictions(metrics, Nearest()))
+                near["source-5-nn"].append(self.predictions(metrics, KNearest()))
             pairs = zip(metrics, inner, strict=True)
             losses.append([self.losses(metric, folds) for metric, folds in pairs])
             self.on_fold(r + 2, total)
@@ -399,8 +403,8 @@ class Method:
     name : str
         Of a source: that of the stack.
     kind : str
-        "learned", "equal", "best-single", "1-nn", "k-nn", "logistic", "svc", "propagation",
-        "single" (a source) or "most-frequent".
+        "learned", "equal", "best-single", "source-1-nn", "source-5-nn", "1-nn", "logistic", "svc",
+        "propagation", "single" (a source) or "most-frequent".
     accuracy : (F,) array
         Share of the held-out items that got their label, by fold; all folds of a repeat together.
     mean : float

@@ -113,7 +113,7 @@ def test_matrices_alone(folder) -> None:
     matrices = ("--matrix", str(folder / "size.npy"), "--matrix", str(folder / "place.npy"))
     lines, record = fitted(folder, *matrices, table="items.csv")
     kinds = [method["kind"] for method in record["accuracy"]["methods"]]
-    assert kinds[3:5] == ["1-nn", "k-nn"]
+    assert kinds[3:5] == ["source-1-nn", "source-5-nn"]
     assert "logistic" not in kinds
     assert lines[0].startswith(("a tie: ", "the learned metric is best: ", "simpler is better"))
     assert record["findings"] == []

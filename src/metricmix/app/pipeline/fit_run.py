@@ -192,9 +192,10 @@ def item_data(plan: Plan) -> ItemData:
         strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
         strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
         links = strengths if links is None else links + strengths
-    return ItemData(
-        table if table is None or isinstance(table, np.ndarray) else table.tocsr(), links
-    )
+    if table is not None and not isinstance(table, np.ndarray):
+        table = table.tocsr()
+    complete = not any(source.spec.kind == "matrix" for source in plan.sources)
+    return ItemData(table, links, complete)
 
 
 def nearest_other_label(
