@@ -122,7 +122,7 @@ def test_too_many_dirty_cells_are_categories(write) -> None:
     (column,) = infer_columns(table)
     assert column.kind == "category"
     assert column.why.endswith(
-        "most are numbers, but not 'large'; if that is missing, state number"
+        "most are numbers, but not 'large' (--kind COLUMN=number takes that for missing)"
     )
     (column,) = infer_columns(table, {"x": "number"})
     assert (column.kind, column.n_unreadable) == ("number", 9)
@@ -184,7 +184,10 @@ def test_dates_are_days(write) -> None:
     new = read_items(write("new.csv", "id,when\nz,2024-02-30\n"))
     assert dense(encoding.transform(new)).tolist() == [[0]]
     (said,) = unreadable_cells(new, (column,))
-    assert "line 2, column 'when': '2024-02-30' is not a date; treated as missing" in said
+    assert (
+        "line 2, column 'when': '2024-02-30' is not a date (year-month-day); treated as missing"
+        in said
+    )
 
 
 def test_plain_numbers_keep_their_size(write) -> None:

@@ -82,7 +82,7 @@ def test_another_unit_is_missing_and_reported(write) -> None:
     cells = [f"{k} kg" for k in range(1, 30)]
     column, _ = read_column(write, [*cells, "300 g", "7"])
     assert column.n_unreadable == 2
-    assert "line 31, column 'x': '300 g' is not a finite number" in column.unreadable[0]
+    assert "line 31, column 'x': '300 g' is not a number with the unit kg" in column.unreadable[0]
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def unreadable_cells(
         expected = "a value"
         where = [k for k, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]
         if column.kind in NUMERIC and cells:
-            expected = "a date" if column.kind == "date" else "a finite number"
+            expected = str(column.format)
             found = numbers_of(items, column) if values is None else values[column.name]
             missing = np.flatnonzero(np.isnan(found)).tolist()
             where = [k for k in missing if not is_missing(cells[k])]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metricmix.app.ingest.delimited_text import (
@@ -30,7 +31,10 @@ FEW = 5
 
 @dataclass(frozen=True)
 class ItemTable:
-    """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells."""
+    """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells.
+
+    `labels_left_out` are labels that count as unlabelled, each with the id of its item.
+    """
 
     table: TextTable
     ids: tuple[str, ...]
@@ -38,6 +42,7 @@ class ItemTable:
     attributes: dict[str, tuple[str, ...]]
     id_column: str | None = ""
     label_column: str | None = None
+    labels_left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def named_by(self) -> str:
@@ -53,6 +58,17 @@ class ItemTable:
     def source(self) -> Path:
         """The file it was read from."""
         return self.table.source
+
+    def without_single_labels(self) -> ItemTable:
+        """Return the items with the labels left out that only one of them has."""
+        labels = self.labels or ()
+        sizes = Counter(labels)
+        pairs = zip(labels, self.ids, strict=False)
+        single = tuple((label, item) for label, item in pairs if label and sizes[label] == 1)
+        if not single:
+            return self
+        kept = tuple(label if sizes[label] > 1 else "" for label in labels)
+        return replace(self, labels=kept, labels_left_out=single)
 
     def where(self, item: int, column: str | None = None) -> str:
         """Return the place of an item in its file; the header is the first row."""

@@ -146,6 +146,7 @@ def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
 class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
 
+    `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
     order of magnitude; both without the cost of learning.
     """
@@ -157,6 +158,7 @@ class JoinReport:
     directed: bool
     memory_bytes: int
     seconds: float
+    labels_left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_labelled(self) -> int:
@@ -315,6 +317,7 @@ def plan(
         directed,
         _memory_bytes(n, len(sources)),
         seconds + PER_TRAVERSED_EDGE * n * weighted,
+        items.labels_left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
 

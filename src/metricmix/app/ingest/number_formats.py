@@ -77,6 +77,14 @@ class CellFormat:
     unit: str = ""
     order: str = ""
 
+    def __str__(self) -> str:
+        """Return what cells of this format hold."""
+        if self.order:
+            return f"a date ({ORDERS[self.order]})"
+        if self.unit:
+            return f"a number with the unit {self.unit}"
+        return "a number with a decimal comma" if self.decimal == "," else "a finite number"
+
     def parse(self, cell: str) -> float | None:
         """Return a cell as a number, or as days since 1970; None if it is neither.
 
@@ -215,7 +223,7 @@ def number_hint(cells: Mapping[str, int], *, commas: bool = False) -> str:
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
-    return f"; most are numbers, but not {odd!r}; if that is missing, state number"
+    return f"; most are numbers, but not {odd!r} (--kind COLUMN=number takes that for missing)"
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
