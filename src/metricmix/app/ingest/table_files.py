@@ -7,11 +7,12 @@ import io
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from metricmix.app.ingest.delimited_text import (
     TextTable,
@@ -21,7 +22,7 @@ from metricmix.app.ingest.delimited_text import (
     read_delimited,
     suffix_of,
 )
-from metricmix.exceptions import MissingPackageError, TableFileError
+from metricmix.exceptions import MissingPackageError, TableFileError, array_file_errors
 
 __all__ = ["read_json", "read_parquet", "read_table", "read_workbook"]
 
@@ -217,16 +218,18 @@ def read_workbook(source: Path) -> TextTable:
     with file_errors(source), open_bytes(source) as file:
         content = io.BytesIO(file.read())
     try:
-        if not any(name.startswith("xl/") for name in ZipFile(content).namelist()):
-            raise TableFileError(
-                f"{source}: expected a table, found a zip archive or an OpenDocument sheet; unpack "
-                "it, or save the sheet as .xlsx or CSV"
-            )
-        openpyxl: Any = importlib.import_module("openpyxl")
-    except BadZipFile:
+        inside = ZipFile(content).namelist()
+    except array_file_errors():
         raise TableFileError(
             f"{source}: expected an Excel workbook (.xlsx), found something else"
         ) from None
+    if not any(name.startswith("xl/") for name in inside):
+        raise TableFileError(
+            f"{source}: expected a table, found a zip archive or an OpenDocument sheet; unpack it, "
+            "or save the sheet as .xlsx or CSV"
+        )
+    try:
+        openpyxl: Any = importlib.import_module("openpyxl")
     except ImportError:
         raise MissingPackageError(
             f"{source}: this is an Excel workbook, which needs openpyxl: "
@@ -235,16 +238,19 @@ def read_workbook(source: Path) -> TextTable:
     rows: list[list[str]] = []
     numbers: list[int] = []
     try:
-        book = openpyxl.load_workbook(content, read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-            row = [_text_of(value) for value in cells]
-            if any(row):
-                rows.append(row)
-                numbers.append(number)
-    except (BadZipFile, KeyError, ValueError, IndexError, TypeError, SyntaxError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about styles
+            book = openpyxl.load_workbook(content, read_only=True, data_only=True)
+            sheet = book.worksheets[0]
+            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                row = [_text_of(value) for value in cells]
+                if any(row):
+                    rows.append(row)
+                    numbers.append(number)
+    except array_file_errors() as error:
         raise TableFileError(
-            f"{source}: expected an Excel workbook (.xlsx), found it damaged ({error})"
+            f"{source}: expected an Excel workbook (.xlsx), found it damaged "
+            f"({' '.join(str(error).split())})"
         ) from None
     n_sheets = len(book.sheetnames)
     remark = f"the first of {n_sheets} sheets, {sheet.title!r}" if n_sheets > 1 else ""
