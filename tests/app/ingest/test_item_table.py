@@ -139,8 +139,8 @@ def test_too_large_for_memory(write, monkeypatch) -> None:
 
 
 def test_labels_that_say_they_are_unknown(write) -> None:
-    table = read_items(write("t.csv", "id,k\na,x\nb,NA\nc,nan\nd,?\ne,y\n"), label="k")
-    assert table.labels == ("x", "", "", "", "y")
+    table = read_items(write("t.csv", "id,k\na,x\nb,NA\nc,nan\nd,?\ne,y\nf,#REF!\n"), label="k")
+    assert table.labels == ("x", "", "", "", "y", "")
 
 
 def test_labels_that_hardly_repeat(write) -> None:

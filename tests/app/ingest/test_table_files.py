@@ -49,6 +49,11 @@ def test_json_whatever_the_file_is_called(write, form, name) -> None:
     assert table.rows == ROWS
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_json_in_other_encodings(write, encoding) -> None:
+    assert read_table(write("t.csv", RECORDS.encode(encoding))).rows == ROWS
+
+
 def test_rows_and_lines_of_json(write) -> None:
     assert read_table(write("t.json", RECORDS)).where(2).endswith("t.json, row 2")
     assert read_table(write("t.json", LINES)).where(2).endswith("t.json, line 3")

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.delimited_text import did_you_mean, is_missing, quoted
+from metricmix.app.ingest.delimited_text import (
+    SPREADSHEET_ERRORS,
+    did_you_mean,
+    is_missing,
+    quoted,
+)
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.number_formats import (
     ORDERS,
@@ -43,7 +48,6 @@ DECIMALS = {"decimal-point": ".", "decimal-comma": ","}
 DATES = {name: order for order, name in ORDERS.items() if order != "ymd"}
 KINDS = (*NUMERIC, "category", "text", "ignore", *DECIMALS, *DATES)
 """What may be stated; the last four are numbers and dates whose cells could be read in two ways."""
-SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 CODE = re.compile(r"0\d+")
 LARGEST_NUMBER = 1e150
 """Numbers whose squares are finite."""

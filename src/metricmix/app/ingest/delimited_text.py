@@ -48,6 +48,7 @@ __all__ = [
 DELIMITERS = "\t;,"
 SPACE = " "
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
+SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 GZIP = b"\x1f\x8b"
 CHARACTER = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"

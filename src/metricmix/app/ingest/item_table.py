@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metricmix.app.ingest.delimited_text import (
+    SPREADSHEET_ERRORS,
     TextTable,
     did_you_mean,
     is_missing,
@@ -92,8 +93,9 @@ def read_items(
         not the column of ids, it is left out. ``"row"``, unless a column is called so, numbers the
         items instead: 1 is the first one, whatever its line.
     label : str, optional
-        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, is an
-        unlabelled item. All other columns are attributes.
+        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, or is
+        an error of a spreadsheet such as #REF!, is an unlabelled item. All other columns are
+        attributes.
 
     Raises
     ------
@@ -168,7 +170,10 @@ def items_from_table(
         raise InputError(
             argument="label", expected="another column than that of the ids", found=f"{label!r}"
         )
-    labels = tuple("" if is_missing(cell) else cell for cell in columns.pop(label))
+    labels = tuple(
+        "" if is_missing(cell) or cell in SPREADSHEET_ERRORS else cell
+        for cell in columns.pop(label)
+    )
     if need_labels:
         _check_labels(table, labels, label)
     return ItemTable(table, ids, labels, columns, id_column, label)

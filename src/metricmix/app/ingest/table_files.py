@@ -26,7 +26,8 @@ from metricmix.exceptions import MissingPackageError, TableFileError, array_file
 
 __all__ = ["read_json", "read_parquet", "read_table", "read_workbook"]
 
-JSON_BEGINS = re.compile(r"\ufeff?\s*(\{\s*[\"}]|\[\s*[\[{\"\]])")
+JSON_BEGINS = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(\{\s*[\"}]|\[\s*[\[{\"\]])")
+"""How JSON begins, after a byte order mark and without the zeros of UTF-16."""
 OTHER_FORMATS = (
     (b"\xd0\xcf\x11\xe0", "a workbook of Excel 2003 or older", "save it as .xlsx or CSV"),
     (b"%PDF-", "a PDF document", "save its table as CSV"),
@@ -78,19 +79,9 @@ def read_table(path: str | os.PathLike[str]) -> TextTable:
             f"{source}: expected a table, found a web page (HTML); download the data itself, or "
             "save the table as CSV"
         )
-    if suffix in (".json", ".ndjson", ".jsonl") or _begins_as_json(source):
+    if suffix in (".json", ".ndjson", ".jsonl") or JSON_BEGINS.match(head.replace(b"\0", b"")):
         return read_json(source)
     return read_delimited(source)
-
-
-def _begins_as_json(source: Path) -> bool:
-    """Return whether a text begins as JSON does."""
-    with file_errors(source):
-        try:
-            with open_text(source) as file:
-                return JSON_BEGINS.match(file.read(256)) is not None
-        except TableFileError:  # read_delimited says in which line
-            return False
 
 
 def _text_of(value: Any) -> str:
