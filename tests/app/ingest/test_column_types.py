@@ -40,11 +40,12 @@ def test_every_kind(write) -> None:
     assert found["code"].why == "4 values that no two items share, such as 'A1'"
 
 
-def test_numbers_have_the_median_where_missing_and_are_scaled_by_quartiles(write) -> None:
+def test_numbers_are_zero_where_missing_and_have_variance_one(write) -> None:
     table = read_items(write("items.csv", "id,size\na,1\nb,\nc,3\nd,8\n"))
     (column,) = infer_columns(table)
     assert column.centre == 3
-    assert column.spread == pytest.approx((5.5 - 2) / 1.349)
+    assert column.reach == pytest.approx(3 * (5.5 - 2) / 1.349)
+    assert column.spread == pytest.approx(np.std([1, 3, 8] - np.float64(3)))
     expected = (np.array([1.0, 3.0, 3.0, 8.0]) - 3) / column.spread
     np.testing.assert_allclose(dense(encode(table, (column,)).features)[:, 0], expected)
 
@@ -178,7 +179,7 @@ def test_dates_are_days(write) -> None:
     table = read_items(write("items.csv", "id,when\n" + rows))
     (column,) = infer_columns(table)
     assert (column.kind, column.n_missing) == ("date", 1)
-    expected = (np.array([0, 2.5, 2.5, 5]) - 2.5) / (2.5 / 1.349)
+    expected = (np.array([0, 2.5, 2.5, 5]) - 2.5) / np.std([0, 2.5, 5])
     encoding = encode(table, (column,))
     np.testing.assert_allclose(dense(encoding.features)[:, 0], expected)
     new = read_items(write("new.csv", "id,when\nz,2024-02-30\n"))
@@ -248,8 +249,11 @@ def test_one_far_value_does_not_stretch_a_source(write) -> None:
 
     without, _ = features(logs())
     with_it, column = features([*logs(), "300"])
-    np.testing.assert_allclose(with_it[:-1], without, atol=0.03)
-    assert with_it[-1] == 3
+    between, before = np.diff(with_it[:-1]), np.diff(without)
+    np.testing.assert_allclose(between, before * (between @ before) / (before @ before), atol=1e-9)
+    assert between @ before / (before @ before) == pytest.approx(1, rel=0.03)
+    assert with_it[-1] < 3.2
+    assert np.std(without) == pytest.approx(1)
     assert column.tail == (
         "heavy tail: 1 of 201 values lie more than 3 spreads from the median, up to 300, and are "
         "cut off there"
@@ -265,7 +269,7 @@ def test_columns_of_which_half_is_equal(write) -> None:
     assert min(sums.spread, flag.spread) > 0.1
     assert not flag.tail
     features = dense(encode(table, (sums, flag)).features)
-    assert np.abs(features).max() <= 3
+    np.testing.assert_allclose(features.std(axis=0), 1)
     assert len(np.unique(features[:, 0])) > 20
 
 
@@ -273,5 +277,6 @@ def test_new_items_have_the_scale_of_the_fit(write) -> None:
     table = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\ne,1000\n"))
     encoding = encode(table, infer_columns(table))
     new = read_items(write("new.csv", "id,x\np,4\nq,-9e9\nr,oops\n"))
-    expected = [[float(dense(encoding.features)[3, 0])], [-3], [0]]
-    assert dense(encoding.transform(new)).tolist() == expected
+    found = dense(encoding.features)[:, 0]
+    expected = [found[3], -found[4], 0]  # both far values are cut off
+    np.testing.assert_allclose(dense(encoding.transform(new))[:, 0], expected)

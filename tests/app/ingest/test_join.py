@@ -37,7 +37,7 @@ def test_everything_together(write, items) -> None:
     assert found.items.labels == ("x", "", "y")
     assert found.stack.names == ("numbers", "links", "far", "links smoothed")
     assert found.stack.items.tolist() == ["a", "b", "c"]
-    size = np.array([1.0, 2.0, 4.0]) / ((3.0 - 1.5) / 1.349)
+    size = np.array([1.0, 2.0, 4.0]) / np.std([1, 2, 4])
     np.testing.assert_allclose(found.stack.source("numbers"), abs(size - size[:, None]), rtol=1e-6)
     np.testing.assert_array_equal(found.stack.source("links"), [[0, 2, 4], [2, 0, 4], [4, 4, 0]])
     np.testing.assert_array_equal(found.stack.source("far"), [[0, 7, 5], [7, 0, 6], [5, 6, 0]])

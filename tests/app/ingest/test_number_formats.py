@@ -48,7 +48,7 @@ def test_what_people_write(write, form, mark) -> None:
     cells, expected, said = WRITTEN[form]
     column, values = read_column(write, cells, mark)
     assert column.kind == "number"
-    far = np.abs(np.array(expected) - column.centre) > 3 * column.spread
+    far = np.abs(np.array(expected) - column.centre) > column.reach
     np.testing.assert_allclose(values[~far], np.array(expected)[~far])
     assert said in column.why
     assert [column.format.parse(cell) for cell in cells] == expected

@@ -73,9 +73,9 @@ class Column:
         Cells without a value, those that cannot be read among them.
     format : CellFormat
         How its numbers or dates are written.
-    centre, spread : float
-        Of a numeric column: its median, and the distance of its quartiles as a multiple of that of
-        the normal distribution, or what stands for it where half of the values are equal.
+    centre, reach, spread : float
+        Of a numeric column: its median, how far from it values are cut off, and the standard
+        deviation of what is left.
     n_unreadable : int
         Cells that are neither empty nor what the column holds.
     unreadable : tuple of str
@@ -90,6 +90,7 @@ class Column:
     n_missing: int
     format: CellFormat = field(default_factory=CellFormat)
     centre: float = 0.0
+    reach: float = 0.0
     spread: float = 1.0
     n_unreadable: int = 0
     unreadable: tuple[str, ...] = ()
@@ -124,9 +125,9 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
     ============  =====================================  ======================================
     kind          a column of this kind has              and becomes
     ============  =====================================  ======================================
-    ``number``    numbers in nearly all cells that are   itself, its median subtracted, divided
-                  known, perhaps with a unit, decimal    by its spread and cut off at 3; 0 where
-                  commas or thousands separators         missing
+    ``number``    numbers in nearly all cells that are   itself less its median, without far
+                  known, perhaps with a unit, decimal    values, at variance 1; 0 where missing
+                  commas or thousands separators
     ``date``      dates as 2024-05-31, perhaps with a    days, scaled as numbers are
                   time, 31.5.2024 or 5/31/2024, in
                   nearly all cells that are known
@@ -144,9 +145,10 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
 
     Cells that are empty, or say NA, NaN, N/A, null, none, ? or -, are missing; so are errors of
     spreadsheets such as #REF!, and cells of a numeric column that are no finite number, which are
-    reported. The spread is the distance between quartiles over 1.349, which for normal data is the
-    standard deviation. Two items differ by about the same in columns of any kind: their expected
-    squared distance is about 2 at most in each.
+    reported. Far values are those more than three times the distance between quartiles over 1.349
+    (for normal data, the standard deviation) from the median: they are moved in to there, so that
+    one of them does not stretch the column. Two items differ by about the same in columns of any
+    kind: their expected squared distance is about 2 at most in each.
 
     Parameters
     ----------
@@ -292,17 +294,28 @@ def _scaled(column: Column, values: Floats) -> Column:
     column = replace(column, n_missing=len(values) - len(known))
     if column.kind == "count" or not len(known):
         return column
-    middle, spread, _ = centre_and_spread(known[:, None])
-    centre, scale = float(middle[0]), float(spread[0]) or 1.0
-    tail = "" if column.kind == "plain" else _heavy_tail(known, centre, scale)
-    return replace(column, centre=centre, spread=scale, tail=tail)
+    centre, reach, spread = scale_of(known)
+    tail = "" if column.kind == "plain" else _heavy_tail(known, centre, reach)
+    return replace(column, centre=centre, reach=reach, spread=spread, tail=tail)
 
 
-def _heavy_tail(known: Floats, centre: float, spread: float) -> str:
+def scale_of(values: Floats) -> tuple[float, float, float]:
+    """Return the median of values, how far from it they are cut off, and their deviation then.
+
+    They are cut off at three spreads, told from the quartiles; the standard deviation of what
+    remains is that of the values themselves where none lies so far.
+    """
+    middle, spread, _ = centre_and_spread(values[:, None])
+    centre, reach = float(middle[0]), CUT * float(spread[0])
+    deviation = float(np.std(np.clip(values - centre, -reach, reach)))
+    return centre, reach, deviation or 1.0
+
+
+def _heavy_tail(known: Floats, centre: float, reach: float) -> str:
     """Return how many values are cut off, if these are many or far; two values have no tail."""
-    away = np.abs(known - centre) / spread
-    far = int((away > CUT).sum())
-    if (far <= FAR_SHARE * len(known) and away.max() <= 2 * CUT) or len(np.unique(known)) < 3:
+    away = np.abs(known - centre)
+    far = int((away > reach).sum())
+    if (far <= FAR_SHARE * len(known) and away.max() <= 2 * reach) or len(np.unique(known)) < 3:
         return ""
     return (
         f"heavy tail: {far:,} of {len(known):,} values lie more than {CUT:g} spreads from the "
@@ -375,7 +388,7 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
         missing = 0.0 if column.kind == "count" else column.centre
         values = np.where(np.isnan(values), missing, values)
         if column.kind in ("number", "date"):
-            values = np.clip((values - column.centre) / column.spread, -CUT, CUT)
+            values = np.clip(values - column.centre, -column.reach, column.reach) / column.spread
         table[:, k] = values
     return table
 

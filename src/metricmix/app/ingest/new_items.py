@@ -179,14 +179,14 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
 def column_from_json(stored: dict[str, Any]) -> Column:
     """Return a column with its scale; ValueError, among others, if its values do not match."""
     written = CellFormat(**{name: str(value) for name, value in stored["format"].items()})
-    centre, spread = float(stored["centre"]), float(stored["spread"])
+    centre, reach, spread = (float(stored[name]) for name in ("centre", "reach", "spread"))
     if written.decimal not in (".", ",") or written.order not in ("", *ORDERS):
         raise ValueError("cells in an unknown format")
-    if not (np.isfinite(centre) and 0 < spread < np.inf):
+    if not (np.isfinite(centre) and 0 <= reach < np.inf and 0 < spread < np.inf):
         raise ValueError("a column without a scale")
     cells = tuple(map(str, stored["unreadable"]))
-    new = {"format": written, "centre": centre, "spread": spread, "unreadable": cells}
-    return Column(**{**stored, **new})
+    scale = {"centre": centre, "reach": reach, "spread": spread}
+    return Column(**{**stored, **scale, "format": written, "unreadable": cells})
 
 
 # -- the files of new items ----------------------------------------------------------------------
