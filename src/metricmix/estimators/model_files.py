@@ -52,7 +52,8 @@ from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import FittedClassifier, SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import AppliedSupervised, SupervisedRecipe
-from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.estimators.base import NEW_ITEMS
+from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.classifier_files import (
     ARRAYS,
     STORED,
