@@ -2,11 +2,13 @@ r"""Ridge regression with exact leave-one-out errors, and what is done about far
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from metricmix.typing import Floats
+from metricmix.typing import Floats, Indices
 
-__all__ = ["moved_in", "ridge_path"]
+__all__ = ["RidgeFit", "moved_in", "ridge_path"]
 
 PENALTIES = np.logspace(-4, 3, 22)
 """Penalties to choose from, where features have a mean square length of about 1."""
@@ -38,16 +40,40 @@ def moved_in(known: Floats) -> Floats:
     return np.asarray(np.clip(known, low - far, high + far))
 
 
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    r"""A ridge regression :math:`\hat y = a + \phi b`.
+
+    Attributes
+    ----------
+    intercept : float
+    coefficients : (p,) array
+    penalty : float
+        As given, or the one with the smallest leave-one-out error.
+    held_out : (L,) array
+        What is predicted for each item without its own target, or without those of its fold.
+    """
+
+    intercept: float
+    coefficients: Floats
+    penalty: float
+    held_out: Floats
+
+
 def ridge_path(
-    features: Floats, y: Floats, penalty: float | None = None, weights: Floats | None = None
-) -> tuple[Floats, float, Floats]:
+    features: Floats,
+    y: Floats,
+    penalty: float | None = None,
+    weights: Floats | None = None,
+    folds: Indices | None = None,
+) -> RidgeFit:
     r"""Return ridge regression with the penalty that has the smallest leave-one-out error.
 
-    .. math:: \min_b \sum_i v_i \big(y_i - \bar y - \phi_i b\big)^2 + \lambda \lVert b \rVert^2,
-              \qquad y_i - \hat y_i^{(-i)} = \frac{y_i - \hat y_i}{1 - h_i}
+    .. math:: \min_{a, b} \sum_i v_i \big(y_i - a - \phi_i b\big)^2 + \lambda \lVert b \rVert^2,
+              \qquad y_i - \hat y_i^{(-i)} = \frac{y_i - \hat y_i}{1 - H_{ii}}
 
-    with the diagonal h of the smoother :math:`y - \bar y \mapsto \hat y - \bar y`. The mean is that
-    of all targets, also where one is held out: a mean without a target tells which one it was.
+    with the smoother :math:`\hat y = H y`. Without all targets of a fold f, the residuals are
+    :math:`(I - H_{ff})^{-1} (y_f - \hat y_f)`. Neither takes a refit.
 
     Parameters
     ----------
@@ -57,38 +83,46 @@ def ridge_path(
         If given, nothing is chosen.
     weights : (L,) array, optional
         The weights v, of mean 1.
-
-    Returns
-    -------
-    coefficients : (p,) array
-    penalty : float
-    leave_one_out : (L,) array
-        What is predicted for each item without its own target.
+    folds : (L,) array, optional
+        The fold of each item, 0, 1, …; default: each item is one.
 
     Examples
     --------
     >>> x = np.arange(-3.0, 4.0)
-    >>> b, _, held_out = ridge_path(x[:, None], 2.0 * x + 1.0)
-    >>> b.round(3), np.abs(held_out - 2.0 * x - 1.0).max().round(3)
-    (array([2.]), np.float64(0.0))
+    >>> fit = ridge_path(x[:, None], 2.0 * x + 1.0)
+    >>> round(fit.intercept, 3), fit.coefficients.round(3)
+    (1.0, array([2.]))
+    >>> bool(np.abs(fit.held_out - 2.0 * x - 1.0).max() < 1e-3)
+    True
     """
     root = np.ones(len(y)) if weights is None else np.sqrt(weights)
     mean = float(np.average(y, weights=weights))
-    weighted, centred = root[:, None] * features, root * (y - mean)
-    # By eigenvectors of the smaller product: a singular value decomposition takes much longer.
+    middle = np.average(features, axis=0, weights=weights)
+    weighted, centred = root[:, None] * (features - middle), root * (y - mean)
+    # By eigenvectors of the product: a singular value decomposition takes much longer.
     squares, right = np.linalg.eigh(weighted.T @ weighted)
     kept = squares > 1e-14 * max(float(squares.max(initial=0.0)), 1e-300)
     squares, right = squares[kept], right[:, kept]
     left = weighted @ right / np.sqrt(squares)
     t, shares = left.T @ centred, left**2
+    constant = root / np.sqrt(root @ root)  # the intercept's part of the smoother
     best: tuple[float, float, Floats] | None = None
     for one in PENALTIES if penalty is None else (penalty,):
         shrunk = squares / (squares + one)
-        held_out = np.maximum(1.0 - shares @ shrunk, 1e-9)
-        residual = (centred - left @ (shrunk * t)) / held_out
+        left_over = np.maximum(1.0 - constant**2 - shares @ shrunk, 1e-9)
+        residual = (centred - left @ (shrunk * t)) / left_over
         error = float(residual @ residual)
         if best is None or error < best[0]:
             best = error, float(one), residual
     assert best is not None
+    residual, shrunk = best[2], squares / (squares + best[1])
+    if folds is not None:
+        apart = centred - left @ (shrunk * t)
+        for fold in range(int(folds.max()) + 1):
+            test = folds == fold
+            own, of_constant = left[test], constant[test]
+            smoother = (own * shrunk) @ own.T + np.outer(of_constant, of_constant)
+            residual[test] = np.linalg.solve(np.eye(len(own)) - smoother, apart[test])
     coefficients = right @ (np.sqrt(squares) / (squares + best[1]) * t)
-    return coefficients, best[1], y - best[2] / np.maximum(root, 1e-150)
+    held_out = y - residual / np.maximum(root, 1e-150)
+    return RidgeFit(mean - float(middle @ coefficients), coefficients, best[1], held_out)

@@ -40,6 +40,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
+from metricmix.objectives.regression import TargetObjective
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
@@ -65,6 +66,7 @@ __all__ = [
     "check_refittable",
     "class_means_ridge",
     "discard_previous_fit",
+    "given_objective",
     "has_settled",
     "make_objective",
 ]
@@ -257,6 +259,10 @@ class MixtureLearner(MixtureEstimator):
         assert result.mixture is not None
         self.mixture_, self.n_iter_ = result.mixture, result.n_iter
 
+    def _make_objective(self, known: Any, item_weights: Floats | None = None) -> Objective | None:
+        """Return what to minimise, for the labels of all items of a stack."""
+        return make_objective(self, known, np.unique(known[known >= 0]), item_weights)
+
     def _solve_as_used(
         self, objective: Objective | None, stack: DissimilarityStack, **options: Any
     ) -> tuple[SolveResult, float]:
@@ -272,8 +278,8 @@ class MixtureLearner(MixtureEstimator):
         result = self._solve(objective, stack, **options)
         if result.status is Status.INTERRUPTED:
             return result, 0.0
-        known = getattr(objective, "y", np.zeros(stack.n_items)) >= 0
-        share = self._moved_share(stack, result, np.flatnonzero(known))
+        known = getattr(objective, "labelled", np.arange(stack.n_items))
+        share = self._moved_share(stack, result, known)
         if share <= MOVED_AT_MOST or objective is None or self.projection is True:
             return result, share
         if self.projection is False:
@@ -294,7 +300,7 @@ class MixtureLearner(MixtureEstimator):
             result = through_paths._solve(objective, stack, **options)
         if not has_settled(result):
             result.warn_unless_converged()
-        return result, self._moved_share(stack, result, np.flatnonzero(known))
+        return result, self._moved_share(stack, result, known)
 
     def _solve_on_edges(
         self, objective: Objective, stack: DissimilarityStack, **options: Any
@@ -312,14 +318,13 @@ class MixtureLearner(MixtureEstimator):
             )
         given = {**(self.solver_options or {}), **options}
         comparable = isinstance(stack, EdgeStack) and stack.origin is not None
-        if comparable and isinstance(objective, ClassMeans) and "start" not in given:
-            labelled = np.flatnonzero(objective.y >= 0)
+        startable = comparable and "start" not in given
+        if startable and isinstance(objective, (ClassMeans, TargetObjective)):
             on_lengths = copy(self)
             on_lengths.projection, on_lengths.method, on_lengths.max_iter = False, "full", None
             on_lengths.solver_options = None
-            known = objective.y[labelled]
-            pairs = make_objective(on_lengths, known, np.unique(known))
-            few = stack.between_any.part(labelled)
+            pairs = on_lengths._make_objective(objective.y[objective.labelled])
+            few = stack.between_any.part(objective.labelled)
             options["start"] = on_lengths._solve(pairs, few, refit=True, verbose=False).weights
         return self._through_paths()._solve(objective, stack, **options)
 
@@ -549,6 +554,17 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         raise
 
 
+def given_objective(chosen: Any, known: Any) -> Objective | None:
+    """Return an objective of the user; of a function, what it returns for labels or targets."""
+    if chosen is None or isinstance(chosen, Objective):
+        return chosen
+    made = chosen(known) if callable(chosen) else chosen
+    if not isinstance(made, Objective):
+        expected = "it to return an Objective" if callable(chosen) else "an objective or its name"
+        raise InputError(argument="objective", expected=expected, found=f"{made!r}")
+    return made
+
+
 def make_objective(
     estimator: MixtureLearner,
     codes: Indices,
@@ -560,15 +576,8 @@ def make_objective(
     `item_weights` are for the named objectives; an objective of your own weights items itself.
     """
     chosen = estimator.objective
-    if chosen is None or isinstance(chosen, Objective):
-        return chosen
-    if callable(chosen):
-        made = chosen(codes)
-        if not isinstance(made, Objective):
-            raise InputError(
-                argument="objective", expected="it to return an Objective", found=f"{made!r}"
-            )
-        return made
+    if not isinstance(chosen, str):
+        return given_objective(chosen, codes)
     check_choice(chosen, OBJECTIVES, name="objective")
     sizes = np.bincount(codes[codes >= 0])
     if sizes.max() < 2:

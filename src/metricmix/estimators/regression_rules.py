@@ -3,7 +3,7 @@ r"""Prediction rules for numeric targets: from the learned metric and known targ
 ==================  ====================  ==========================================================
 name                object                what is predicted for an item x
 ==================  ====================  ==========================================================
-``"kernel-ridge"``  :class:`KernelRidge`  :math:`\bar y + \sum_s c_s\, g_s(x)`, with the distances
+``"kernel-ridge"``  :class:`KernelRidge`  :math:`a + \sum_s c_s\, g_s(x)`, with the distances
                                           to items of known target, double-centred,
                                           :math:`g_s(x) = -\tfrac12 \big(d(x, s) - \bar d(x) -
                                           \bar d(s) + \bar d\big)`
@@ -195,7 +195,7 @@ class NearestMean(RegressionRule):
 class KernelRidge(RegressionRule):
     r"""Predict by ridge regression in the feature space of the metric.
 
-    .. math:: \min_c \; \lVert y - \bar y - G c \rVert^2 + \lambda\, c^\top G c, \qquad
+    .. math:: \min_{a, c} \; \lVert y - a - G c \rVert^2 + \lambda\, c^\top G c, \qquad
               G_{st} = -\tfrac12 \big( d(s, t) - \bar d(s) - \bar d(t) + \bar d \big)
 
     over the items s, t of known target, bars being means over them. For metrics of negative type,
@@ -277,7 +277,6 @@ class RidgeSmoother:
 
     def __init__(self, d: Floats, within: Floats, y: Floats, penalty: float | None = None) -> None:
         self.to_anchors, self.overall = within.mean(axis=0), float(within.mean())
-        self.mean = float(y.mean())
         gram = self.centred(within)
         self.scale = float(np.trace(gram)) / len(gram) or 1.0
         values, vectors = np.linalg.eigh((gram + gram.T) / (2.0 * self.scale))
@@ -285,8 +284,9 @@ class RidgeSmoother:
         # Features of an item are its kernel values with the anchors times this.
         basis = vectors[:, kept] / np.sqrt(values[kept])
         features = self.centred(d) / self.scale @ basis
-        coefficients, self.penalty, self.leave_one_out = ridge_path(features, y, penalty)
-        self.coefficients = basis @ coefficients
+        fit = ridge_path(features, y, penalty)
+        self.penalty, self.leave_one_out = fit.penalty, fit.held_out
+        self.intercept, self.coefficients = fit.intercept, basis @ fit.coefficients
 
     def centred(self, d: AnyArray) -> Floats:
         """Return the kernel values of items with the anchors, from their distances."""
@@ -296,7 +296,7 @@ class RidgeSmoother:
 
     def predict(self, d: AnyArray) -> Floats:
         """Return what is predicted for items at distances `d` (M, A) from the anchors."""
-        return np.asarray(self.mean + self.centred(d) / self.scale @ self.coefficients)
+        return np.asarray(self.intercept + self.centred(d) / self.scale @ self.coefficients)
 
 
 REGRESSION_RULES: dict[str, type[RegressionRule]] = {
