@@ -41,6 +41,7 @@ from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "CrossFittedRegressor",
+    "KernelRidgePredictor",
     "PredictionSource",
     "TargetPredictor",
     "check_regressor",

@@ -240,11 +240,13 @@ class KernelRidge(RegressionRule):
     def item_values(self, fit: FittedRegression) -> Floats:
         """Return what is predicted for all items."""
         d, model = fit.distances
+        assert isinstance(model, RidgeSmoother)
         return model.predict(d)
 
     def new_values(self, fit: FittedRegression, new: NewItems) -> Floats:
         """Return what is predicted for new items."""
         d, model = fit.distances
+        assert isinstance(model, RidgeSmoother)
         return model.predict(new.distances(d))
 
     def from_distances(self, d: Floats, y: Floats, within: Floats) -> Floats:

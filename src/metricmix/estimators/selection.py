@@ -350,6 +350,7 @@ class CandidateTrials:
             for s, candidate in enumerate(compared):
                 if candidate.way not in predictors:
                     predictors[candidate.way] = self.predictor(candidate, stack, part, known)
+                assert isinstance(candidate.rule, Rule)
                 p[s, test] = predictors[candidate.way].probabilities(candidate.rule, test, known)
         return compared, p
 
