@@ -248,14 +248,15 @@ class TargetForest(TargetPredictor):
     Parameters
     ----------
     X : (n, d) array
+    n_trees : int
     """
 
-    def __init__(self, X: Floats) -> None:
-        self.X, self.n = X, len(X)
+    def __init__(self, X: Floats, n_trees: int = TREES) -> None:
+        self.X, self.n, self.n_trees = X, len(X), n_trees
 
     def part(self, items: Indices, n_folds: int = N_FOLDS) -> TargetForest:
-        """Return the predictor for some rows of the table."""
-        return TargetForest(self.X[items])
+        """Return the predictor for some rows of the table; of fewer trees, for fewer folds."""
+        return TargetForest(self.X[items], min(self.n_trees, TREES * n_folds // N_FOLDS))
 
     def predict(self, y: Floats, weights: Floats | None = None) -> tuple[Floats, Any]:
         """Return the numbers of all items."""
@@ -263,7 +264,9 @@ class TargetForest(TargetPredictor):
 
         known = np.flatnonzero(~np.isnan(y))
         own = None if weights is None else weights[known]
-        forest = RandomForestRegressor(TREES, oob_score=True, max_features=0.5, random_state=0)
+        forest = RandomForestRegressor(
+            self.n_trees, oob_score=True, max_features=0.5, random_state=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # items that all trees have seen
             forest.fit(self.X[known], y[known], own)

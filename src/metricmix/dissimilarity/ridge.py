@@ -19,15 +19,17 @@ FEW = 0.1
 
 
 def moved_in(known: Floats) -> Floats:
-    r"""Return targets with far ones moved to the nearest of these limits.
+    r"""Return targets with far ones replaced by the smallest or largest that is not far.
+
+    Those outside
 
     .. math:: [\, q_1 - 10\,(q_3 - q_1),\; q_3 + 10\,(q_3 - q_1) \,]
 
-    with the quartiles :math:`q_1, q_3`. Where half of the targets are equal, the quartiles are
+    are far, with the quartiles :math:`q_1, q_3`. Where half of the targets are equal, the quartiles are
     those of the others, as long as these are a tenth of all.
 
     >>> moved_in(np.array([1.0, 2.0, 3.0, 4.0, 1e6]))
-    array([ 1.,  2.,  3.,  4., 24.])
+    array([1., 2., 3., 4., 4.])
     """
     low, high = np.percentile(known, [25, 75])
     if low == high:
@@ -37,7 +39,8 @@ def moved_in(known: Floats) -> Floats:
         first, last = np.percentile(others, [25, 75])
         low, high = min(low, first), max(high, last)
     far = FAR * (high - low)
-    return np.asarray(np.clip(known, low - far, high + far))
+    near = known[(known >= low - far) & (known <= high + far)]
+    return np.asarray(np.clip(known, near.min(), near.max()))
 
 
 @dataclass(frozen=True, eq=False)

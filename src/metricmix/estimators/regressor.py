@@ -91,7 +91,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     -----
     UserWarning
         If some targets are more than ten times the distance between the quartiles beyond these.
-        Weights and predictions use the nearest of these limits in their place.
+        For weights and predictions they count as the smallest or largest of the others.
 
     Examples
     --------
@@ -134,8 +134,8 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         if self.rule != "auto":
             as_regression_rule(self.rule)
         with discard_previous_fit(self):
-            targets = read_targets(y, type(self).__name__)
             opened = self._open(X, y)
+            targets = read_targets(y, type(self).__name__)
             known = targets[~np.isnan(targets)]
             far = int((moved_in(known) != known).sum())
             if far:
