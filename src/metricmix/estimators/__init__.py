@@ -10,6 +10,8 @@ from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.regression_rules import KernelRidge, NearestMean
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
 from metricmix.estimators.selection import LabelledKFold, Selection
 
@@ -19,6 +21,7 @@ __all__ = [
     "Contributions",
     "Explanation",
     "KNearest",
+    "KernelRidge",
     "LabelledKFold",
     "Logistic",
     "Method",
@@ -26,8 +29,10 @@ __all__ = [
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
+    "MetricMixtureRegressor",
     "MetricRepair",
     "Nearest",
+    "NearestMean",
     "PairedDifference",
     "Selection",
     "Spreading",
