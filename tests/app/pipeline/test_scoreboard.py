@@ -137,7 +137,7 @@ def test_three_labels(folder, tmp_path) -> None:
         for k, line in enumerate(text)
     ]
     (tmp_path / "few.csv").write_text("\n".join(few) + "\n")
-    lines, record = fitted(tmp_path, table="few.csv")
+    lines, record = fitted(tmp_path, "--single-labels", "keep", table="few.csv")
     assert record["labelled"] == 3
     assert "over 3 folds" in lines[0]
 
