@@ -83,11 +83,12 @@ No data at hand? metricmix example citations""",
     "similarity), GraphML, GEXF, npz. Options: directed, undirected, length, similarity, ignore.",
 )
 @click.option(
-    "--matrix",
+    *("--matrix", "--tree", "matrix"),
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:directed]",
-    help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP.",
+    help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP, NEXUS; or a Newick tree, "
+    "which gives the path distances between its leaves.",
 )
 @click.option(
     "--source",

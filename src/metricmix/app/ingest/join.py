@@ -16,7 +16,7 @@ from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
 from metricmix.app.ingest.item_table import ItemTable
-from metricmix.app.ingest.matrices import read_matrix
+from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
@@ -83,6 +83,7 @@ class SourceReport:
     directed: bool = False
     unused: tuple[str, ...] = ()
     lookalikes: tuple[tuple[str, str], ...] = ()
+    how_read: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
@@ -106,7 +107,8 @@ class SourceReport:
         )
 
     def remarks(self) -> Iterator[str]:
-        """Yield what does not match on either side, and what may be a mistake."""
+        """Yield how a tree was read, what does not match, and what may be a mistake."""
+        yield from self.how_read
         if self.n_edges_left_out or self.n_foreign:
             edges, ids = self.n_edges_left_out, self.n_foreign
             dropped = f"{edges:,} edge{'s' * (edges != 1)} left out: " if edges else ""
@@ -433,15 +435,7 @@ def match_matrix(
             f"{len(matrix.values)}; a matrix without ids is in the order of the table"
         )
     names = ids if matrix.items is None else matrix.items
-    row_of = {name: k for k, name in enumerate(names)}
-    missing = [item for item in ids if item not in row_of]
-    if missing:
-        raise MatrixFileError(
-            f"{file}: expected all {n} items of {items.source}, found {len(missing)} missing, such "
-            f"as {quoted(missing)}, and ids such as {quoted(names)}; add them, or take them out of "
-            "the table"
-        )
-    rows = np.array([row_of[item] for item in ids], dtype=np.int64)
+    rows = np.arange(n) if matrix.items is None else places_of(file, matrix, ids, items.source)
     values = matrix.values[np.ix_(rows, rows)]
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):
@@ -456,8 +450,8 @@ def match_matrix(
         if error.expected.startswith("symmetric"):
             error = error.replace(remedy=ASYMMETRY_REMEDY)
         raise MatrixFileError(str(error)) from None
-    in_table = set(ids)
-    foreign = [name for name in names if name not in in_table]
+    used = set(rows.tolist())
+    foreign = [name for k, name in enumerate(names) if k not in used]
     report = SourceReport(
         spec.name,
         "matrix",
@@ -465,5 +459,6 @@ def match_matrix(
         by_order=matrix.items is None,
         n_foreign=len(foreign),
         foreign=tuple(foreign[:EXAMPLES]),
+        how_read=matrix.remarks,
     )
     return report, values
