@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ NEXUS = (".nex", ".nexus", ".nxs", ".trees")
 SUFFIXES = (*NEWICK, *NEXUS)
 UNREADABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What the parsers may raise for malformed files."""
+DEEPEST = 10_000
+"""Calls of a parser within each other."""
 
 
 def read_newick(source: Path) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
@@ -195,7 +198,12 @@ def _reader(name: str, source: Path) -> Any:
 
 
 def _parsed(source: Path, what: str, parse: Any) -> Any:
-    """Return what a parser returns; MatrixFileError if it refuses."""
+    """Return what a parser returns; MatrixFileError if it refuses.
+
+    The parsers recurse from parent to child, so deep trees need a higher limit.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEPEST))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -205,3 +213,5 @@ def _parsed(source: Path, what: str, parse: Any) -> Any:
     except UNREADABLE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MatrixFileError(f"{source}: expected {what}, but {reason[:80]}") from None
+    finally:
+        sys.setrecursionlimit(limit)
