@@ -28,6 +28,7 @@ __all__ = [
     "infer_kind",
     "parse_date",
     "parse_decimal",
+    "parsed_cells",
 ]
 
 KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
@@ -69,7 +70,7 @@ class Encoding:
 
     def transform(self, items: ItemTable) -> Any:
         """Return the features of other items, by the same medians, categories and words."""
-        return self.transformer.transform(_cells(items, self.columns))
+        return self.transformer.transform(parsed_cells(items, self.columns))
 
 
 def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
@@ -210,7 +211,7 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
     columns = [column for column in columns if column.kind != "ignore"]
     transformer = column_transformer(columns)
     try:
-        features = transformer.fit_transform(_cells(items, columns))
+        features = transformer.fit_transform(parsed_cells(items, columns))
     except TableFileError:
         raise
     except ValueError as error:  # such as texts without a word
@@ -219,7 +220,7 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
     return Encoding(features, tuple(columns), transformer)
 
 
-def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
+def parsed_cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
     """Return the cells as the transformer takes them: numbers, NaN where missing, and text."""
     table = np.empty((len(items.ids), len(columns)), dtype=object)
     for k, column in enumerate(columns):

@@ -226,6 +226,9 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     if settings.constraint == "signed":
         stated["constraint"] = None
     labels = np.array(gathered.items.labels)
+    X: Any = gathered.stack
+    if gathered.stack.supervised:  # every fold computes these from its own labels
+        stated["sources"], X = gathered.stack, gathered.stack.items
     if settings.tune:
-        return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_
-    return MetricMixtureClassifier(**stated).fit(gathered.stack, labels)
+        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels)
