@@ -73,7 +73,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
-    assert "5 sources" in lines
+    assert "11 sources" in lines
     assert "1 edge left out: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
@@ -92,7 +92,8 @@ def test_dry_run_writes_nothing(folder) -> None:
     told = json.loads(run(*arguments, "--json").output)
     assert told["n_items"] == 8
     assert told["classes"] == {"x": 3, "y": 3}
-    assert told["sources"][3]["foreign"] == ["q"]
+    links = next(source for source in told["sources"] if source["name"] == "links")
+    assert links["foreign"] == ["q"]
     assert told["seconds"] > 0
     assert sorted(os.listdir(folder)) == ["links.csv", "things.csv"]
 
@@ -106,7 +107,7 @@ def test_quiet_and_json(folder) -> None:
     assert told["out"] == "two"
     assert told["items"] == 8
     assert {part["source"] for part in told["weights"]} == {
-        *("numbers", "categories", "note", "neighbours"),
+        *("numbers", "colour", "note", "gower", "neighbours", "learned"),
     }
     assert told["accuracy"]["methods"][0]["kind"] == "learned"
     assert "model.mm" in told["files"]
@@ -317,7 +318,7 @@ BAD = {
     "source of no kind": (
         ["things.csv", "--label", "kind", "--source", "x=nearness:size"],
         {},
-        "source 'x': expected knn, paths,",
+        "source 'x': expected knn, gower,",
     ),
     "kind of no column": (
         ["things.csv", "--label", "kind", "--kind", "sise=number"],

@@ -68,8 +68,10 @@ def test_the_model_is_a_classifier_of_texts(fitted) -> None:
     folder, outcome, _ = fitted
     model = mm.load(folder / "model.mm")
     assert model.stack_.names == (
-        *("numbers", "categories", "text", "together", "taste", "together smoothed"),
+        *("numbers", "shelf", "text", "gower", "learned", "together", "taste", "together shared"),
+        *("together walks", "together smoothed", "together learned", "together spread"),
     )
+    assert model.stack_.supervised == ("learned", "together learned", "together spread")
     assert model.classes_.tolist() == ["cloth", "fruit", "tool"]
     np.testing.assert_array_equal(model.weights_, outcome.model.weights_)
     assert mm.is_metric(np.load(folder / "metric.npy"))
@@ -212,6 +214,26 @@ def test_new_items_get_labels(fitted, shop) -> None:
     assert all(one.nearest in given and one.distance > 0 for one in labels)
 
 
+def test_classifiers_are_fitted_again_for_new_items(fitted, shop) -> None:
+    """A folder holds no classifier: what it says of the items of the fit is in the model."""
+    folder, _, _ = fitted
+    run = open_run(folder)
+    inputs, stack = run.inputs(), run.model.stack_
+    names = [source.spec.name for source in inputs.sources]
+    for name in stack.supervised:
+        held = stack._sources[names.index(name)]
+        assert held.classifier is None
+        again = inputs.sources[names.index(name)].relabelled(run.model._codes, 3)
+        np.testing.assert_allclose(again.supervised.probabilities, held.probabilities, atol=1e-9)
+    edges = [parse_edges(f"together={shop / 'new-together.csv'}")]
+    new, _ = read_new_items(inputs, shop / "new.csv", edges=edges)
+    for name in stack.supervised:
+        again = inputs.sources[names.index(name)].relabelled(run.model._codes, 3)
+        p = again.new_probabilities(new)
+        assert p.shape == (6, 3)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
 def test_what_is_no_run(fitted, tmp_path) -> None:
     folder, _outcome, _ = fitted
     with pytest.raises(ModelFileError, match="no such file"):
@@ -235,7 +257,7 @@ def test_too_large_for_memory(shop, tmp_path, monkeypatch) -> None:
     asked = settings(shop)
     ready = plan_files(asked)
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 1000)
-    with pytest.raises(InputError, match=r"items.csv: joining 6 sources needs about"):
+    with pytest.raises(InputError, match=r"items.csv: joining 12 sources needs about"):
         fit_files(ready, asked, tmp_path / "result")
     assert list(tmp_path.iterdir()) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
@@ -17,7 +17,7 @@ from metricmix.exceptions import InputError, TableFileError
 if TYPE_CHECKING:
     from metricmix.app.pipeline.storage import ValueStorage
 
-__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record"]
+__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record", "resolved"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,17 @@ def plan_files(settings: FitSettings) -> Plan:
             argument="name", expected=did_you_mean(list(items.attributes), settings.name)
         )
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
+
+
+def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
+    """Return the settings with all that was chosen filled in: ids, kinds of columns, sources."""
+    return replace(
+        settings,
+        id=settings.id or plan.items.id_column,
+        sources=tuple(source.spec for source in plan.sources),
+        defaults=False,
+        kinds={column.name: column.kind for column in plan.report.columns},
+    )
 
 
 def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
