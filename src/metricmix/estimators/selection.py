@@ -14,6 +14,7 @@ difference: with few labels, the best of many candidates is mostly the luckiest.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge, make_objective
+from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge
 from metricmix.estimators.rules import (
     ClassMean,
+    DistanceRule,
     FittedRule,
     KNearest,
     Logistic,
@@ -38,10 +40,9 @@ from metricmix.estimators.rules import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.objectives.base import Objective
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_labels, check_integer, is_unlabelled, plain_labels
 
 if TYPE_CHECKING:
@@ -49,7 +50,16 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.classifier import MetricMixtureClassifier
 
-__all__ = ["Candidate", "FoldPredictor", "LabelledKFold", "Selection", "candidates_of", "select"]
+__all__ = [
+    "Candidate",
+    "CandidateTrials",
+    "Choice",
+    "FoldPredictor",
+    "LabelledKFold",
+    "Selection",
+    "candidates_of",
+    "select",
+]
 
 MORE_RHO = 1e-3
 """The other ridge to choose from, or ten times the default one if that is more."""
@@ -83,7 +93,7 @@ class Candidate:
         Of learned weights: None for any sign.
     rho : float or None
         Weight of the ridge; None where nothing is learned, or the objective has its own.
-    rule : Rule
+    rule : rule object
     local : bool
         Whether each class or region has learned weights of its own.
     """
@@ -91,7 +101,7 @@ class Candidate:
     weights: str
     constraint: str | None
     rho: float | None
-    rule: Rule
+    rule: DistanceRule
     local: bool = False
 
     @property
@@ -120,8 +130,35 @@ class Candidate:
         return f"{self.name}{ridge}, rule {self.rule.name}"
 
 
+class Choice(ABC):
+    """Base of what was compared and chosen: candidates, the default one first."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    reason: str
+    skipped: tuple[str, ...]
+
+    @abstractmethod
+    def to_record(self) -> list[dict[str, Any]]:
+        """Return a dictionary per candidate, the best first."""
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that was chosen."""
+        return self.candidates[self.chosen]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per candidate, the best first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_record())
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.best}: {self.reason}", *(f"({why})" for why in self.skipped)])
+
+
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Choice):
     """What was compared, and what was chosen.
 
     Attributes
@@ -151,11 +188,6 @@ class Selection:
     reason: str
     skipped: tuple[str, ...] = ()
 
-    @property
-    def best(self) -> Candidate:
-        """The candidate that was chosen."""
-        return self.candidates[self.chosen]
-
     def to_record(self) -> list[dict[str, Any]]:
         """Return a dictionary per candidate, the smallest log loss first."""
         return [
@@ -171,15 +203,6 @@ class Selection:
             }
             for s in np.argsort(self.log_loss, kind="stable")
         ]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a table with a row per candidate, the smallest log loss first."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_record())
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.best}: {self.reason}", *(f"({why})" for why in self.skipped)])
 
 
 def candidates_of(
@@ -298,9 +321,9 @@ class CandidateTrials:
 
     def __init__(
         self,
-        model: MetricMixtureClassifier,
+        model: Any,
         stack: DissimilarityStack,
-        codes: Indices,
+        codes: AnyArray,
         labelled: Indices,
         n_classes: int,
     ) -> None:
@@ -327,6 +350,7 @@ class CandidateTrials:
             for s, candidate in enumerate(compared):
                 if candidate.way not in predictors:
                     predictors[candidate.way] = self.predictor(candidate, stack, part, known)
+                assert isinstance(candidate.rule, Rule)
                 p[s, test] = predictors[candidate.way].probabilities(candidate.rule, test, known)
         return compared, p
 
@@ -372,7 +396,7 @@ class CandidateTrials:
         n_weights = self.stack.n_sources * self.n_classes
         return candidate.local and n_weights * len(self.y) ** 2 > LOCAL_UP_TO
 
-    def of_fold(self, known: Indices) -> tuple[DissimilarityStack, DissimilarityStack]:
+    def of_fold(self, known: AnyArray) -> tuple[DissimilarityStack, DissimilarityStack]:
         """Return the stack, and its part of labelled items, as computed from the known labels."""
         if not self.stack.supervised:
             return self.stack, self.part
@@ -384,7 +408,7 @@ class CandidateTrials:
         candidate: Candidate,
         stack: DissimilarityStack,
         part: DissimilarityStack,
-        known: Indices,
+        known: AnyArray,
     ) -> FoldPredictor:
         """Return the metric of a candidate, its weights learned from the known labels if at all.
 
@@ -402,10 +426,10 @@ class CandidateTrials:
     def solve(
         self,
         candidate: Candidate,
-        model: MetricMixtureClassifier,
+        model: Any,
         stack: DissimilarityStack,
         part: DissimilarityStack,
-        known: Indices,
+        known: AnyArray,
     ) -> SolveResult:
         """Learn the weights of a candidate, from the pairs of labelled items if these are enough.
 
@@ -413,21 +437,17 @@ class CandidateTrials:
         """
         whole = candidate.local or model.projection is True
         codes, trained = (self.of_all(known), stack) if whole else (known, part)
-        objective = self.objective(model, codes)
-        result = model._solve(objective, trained, refit=True, verbose=False)
+        objective = model._make_objective(codes)
+        result: SolveResult = model._solve(objective, trained, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
 
-    def of_all(self, known: Indices) -> Indices:
-        """Return class numbers of the labelled items as those of all items of the stack."""
-        codes = np.full(self.stack.n_items, -1)
+    def of_all(self, known: AnyArray) -> AnyArray:
+        """Return what is known of the labelled items as that of all items of the stack."""
+        codes = np.full(self.stack.n_items, self.model._unknown)
         codes[self.labelled] = known
         return codes
-
-    def objective(self, model: MetricMixtureClassifier, codes: Indices) -> Objective | None:
-        """Return what the weights of a candidate minimise."""
-        return make_objective(model, codes, np.arange(self.n_classes))
 
 
 def some_of_each_class(labelled: Indices, codes: Indices, n: int) -> Indices:
