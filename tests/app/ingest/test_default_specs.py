@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.app.ingest import infer_columns, join, parse_edges, parse_source, plan, read_items
+from metricmix.app.ingest import (
+    infer_columns,
+    join,
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    plan,
+    read_items,
+)
 from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs
 from metricmix.app.ingest.edge_list import read_edge_file
+from metricmix.app.ingest.join import NEEDS_METRICS
 
 TABLE = """id,size,weight,colour,note,code,born
 a,1,2,red,a small red thing,A1,2024-01-01
@@ -79,6 +88,7 @@ def test_at_most_twenty_weights(write) -> None:
         for way in ("in", "out")
     }
     assert len(found.report.left_out) == 9
+    assert set(found.report.left_out.values()) == {"beyond 20 sources"}
 
 
 TEXT = "source,target\na,b\nb,c\n"
@@ -93,7 +103,7 @@ def test_reasons_are_reported(write) -> None:
     assert "" not in why.values()
 
 
-def test_supervised_sources_need_labels(write) -> None:
+def test_supervised_sources_need_labels(write, tmp_path) -> None:
     """With three labels a class on average; they are computed from the labels of each fold."""
     lines = [f"i{k},{k % 2}.{k},{'ab'[k % 2] if k < LABELLED else ''}" for k in range(12)]
     items = read_items(write("items.csv", "\n".join(["id,x,y", *lines])), label="y")
@@ -104,6 +114,10 @@ def test_supervised_sources_need_labels(write) -> None:
     assert found.stack.relabelled(codes, 2) is found.stack
     other = found.stack.relabelled(np.where(np.arange(12) < 4, turned, codes), 2)
     assert not np.array_equal(other.source("learned"), found.stack.source("learned"))
+    np.save(tmp_path / "far.npy", 1.0 - np.eye(12))
+    beside = plan(items, [parse_matrix(str(tmp_path / "far.npy"))])  # it may be no metric
+    assert beside.report.left_out == {"learned": NEEDS_METRICS}
+    assert [source.spec.name for source in beside.sources] == ["numbers", "far"]
     fewer = read_items(write("items.csv", "\n".join(["id,x,y", *lines[:1], *lines[5:]])), label="y")
     assert not join(fewer).stack.supervised
 

@@ -28,7 +28,7 @@ def here(shop, monkeypatch) -> Path:
 
 
 QUICK = ("--bootstrap", "2", "--folds", "0", "--no-report")
-FILES = ("--edges", "together.csv", "--matrix", "taste.npy", "--kind", "shelf=category")
+FILES = ("--edges", "together.csv", "--kind", "shelf=category")
 
 
 def test_a_fit_by_its_file_is_the_same(here, tmp_path) -> None:

@@ -386,8 +386,9 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             for line in source.remarks():
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
-    if report.left_out:
-        click.echo(f"left out, beyond 20 sources: {', '.join(report.left_out)}")
+    for why in dict.fromkeys(report.left_out.values()):
+        names = [name for name in report.left_out if report.left_out[name] == why]
+        click.echo(f"no default source here: {', '.join(names)} ({why})")
     if report.directed:
         click.echo("the metric is directed: the way back may be longer")
     if storage is not None:

@@ -43,6 +43,7 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
+NEEDS_METRICS = "computed from labels, which is slow where other sources may be no metrics"
 LABELS_A_CLASS = 3
 """From which on, on average, there are supervised sources by default."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
@@ -207,8 +208,8 @@ class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
 
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
-    order of magnitude; both without the cost of learning. `left_out` are sources beyond the 20 that
-    are made by default, and what they would have been.
+    order of magnitude; both without the cost of learning. `left_out` are sources that are not made
+    by default here, and why.
     """
 
     n_items: int
@@ -354,8 +355,12 @@ def plan(
     if defaults:
         stated = [(spec, graphs[spec.file]) for spec in specs if spec.uses_graph]
         added = default_specs(columns, stated, alone=not specs, supervised=can_cross_fit(items))
+        if directed or any(spec.kind == "matrix" for spec in specs):
+            slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
+            left_out = {one.spec.name: NEEDS_METRICS for one in slow}
+            added = [one for one in added if one not in slow]
         added, beyond = within_limit(added, MOST_SOURCES - len(specs))
-        left_out = {one.spec.name: one.why for one in beyond}
+        left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
         why |= {one.spec.name: one.why for one in added}
         new = [one.spec for one in added]
         all_specs = [spec for spec in new if spec.uses_columns] + all_specs

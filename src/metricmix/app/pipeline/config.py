@@ -82,7 +82,9 @@ def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
             for source, told in zip(plan.sources, report.sources, strict=True)
         ]
     )
-    lines += [f"# left out, beyond 20: {one_line(name)}" for name in report.left_out]
+    lines += [
+        f"# no default here: {one_line(name)} ({why})" for name, why in report.left_out.items()
+    ]
     lines += ["", "[settings]  # as on the command line"]
     for name, field in setting_names().items():
         value = getattr(whole, field)
