@@ -98,6 +98,34 @@ def test_dry_run_writes_nothing(folder) -> None:
     assert sorted(os.listdir(folder)) == ["links.csv", "things.csv"]
 
 
+def test_memberships_from_files_to_new_items(folder) -> None:
+    """Women and the events they went to: nothing but labels and memberships."""
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.davis_southern_women_graph()
+    women = [node for node, data in graph.nodes(data=True) if data["bipartite"] == 0]
+    group = {name: "first" if k < 9 else "second" for k, name in enumerate(women)}
+    new = [women[2], women[12]]
+    old = [name for name in women if name not in new]
+    shown = [name for k, name in enumerate(old) if k % 2 == 0]
+    rows = [f"{name},{group[name] if name in shown else ''}" for name in old]
+    Path("women.csv").write_text("\n".join(["name,group", *rows]) + "\n")
+    Path("new.csv").write_text("\n".join(["name,group", *(f"{n},{group[n]}" for n in new)]) + "\n")
+    for file, names in (("events.csv", old), ("new-events.csv", new)):
+        lines = [f"{name},{event}" for name in names for event in graph[name]]
+        Path(file).write_text("\n".join(["source,target", *lines]) + "\n")
+    result = run("fit", "women.csv", "--label", "group", "--edges", "events.csv", *QUICK, "-o", "w")
+    assert result.exit_code == 0, result.output
+    count = sum(len(graph[name]) for name in old)
+    assert f"read as memberships: {count} edges join an item with a thing" in result.output
+    sources = ["events", "events angle", "events walks", "events learned", "events spread"]
+    assert [row["source"] for row in table(Path("w/weights.csv"))] == sources
+    right = [row["label"] == group[row["id"]] for row in table(Path("w/predictions.csv"))]
+    assert sum(right) >= 14
+    result = run("predict", "w", "new.csv", "--edges", "new-events.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 labels in new.csv are the ones predicted" in result.stderr
+
+
 def test_quiet_and_json(folder) -> None:
     arguments = ("fit", "things.csv", "--label", "kind", "--bootstrap", "3", "--folds", "2")
     result = run(*arguments, "--no-report", "-q", "-o", "one")
