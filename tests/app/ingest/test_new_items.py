@@ -67,7 +67,7 @@ def attach(folder, **options):
     """Save the inputs of a fit, load them, and return the rows of the new items by source."""
     joined = join(
         read_items(folder / "items.csv", label="class"),
-        specs(folder, "near=knn:size,note:k=4"),
+        specs(folder, "near=knn:size,note:k=4", "said=learned:size,note"),
     )
     save_inputs(folder / "inputs.json.gz", joined)
     inputs = load_inputs(folder / "inputs.json.gz")
@@ -117,7 +117,7 @@ def test_an_old_item_that_comes_again_has_its_old_distances(world, tmp_path, wri
         "\n".join([header, rows[6].replace("i6,", "twin,"), rows[7].replace("i7,", "t,")]),
     )
     joined, _, _, rows_of = attach(tmp_path, edges=[], matrices=[_twin_rows(tmp_path)])
-    for name in ("numbers", "colour", "note", "near", "gower", "learned"):
+    for name in ("numbers", "colour", "note", "near", "gower", "said"):
         np.testing.assert_allclose(
             rows_of[name], joined.stack.source(name)[[6, 7]], rtol=1e-5, atol=1e-6
         )
