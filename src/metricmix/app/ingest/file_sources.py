@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, Encoding, encode, parsed_cells
+from metricmix.app.ingest.column_types import Column, Encoding, encode, is_known, numbers_of
 from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.memberships import Memberships
@@ -32,7 +32,7 @@ from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
 from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
-from metricmix.exceptions import InputError
+from metricmix.exceptions import InputError, TableFileError
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -197,16 +197,15 @@ class GowerSource(FileSource):
 
     @cached_property
     def _ranges(self) -> tuple[Floats, list[dict[str, int]]]:
-        table = parsed_cells(self.items, self.columns)
         spreads = np.ones(len(self.columns))
         codes: list[dict[str, int]] = []
         for c, column in enumerate(self.columns):
             codes.append({})
             if column.kind == "category":
-                values = sorted({cell for cell in table[:, c] if cell != ""})
+                values = sorted(set(known_cells(self.items, column.name)) - {""})
                 codes[c] = {value: k for k, value in enumerate(values)}
                 continue
-            known = table[:, c].astype(np.float64)
+            known = numbers_of(self.items, column)
             known = known[~np.isnan(known)]
             low, high = np.quantile(known, [0.01, 0.99])
             spreads[c] = high - low or np.ptp(known) or 1.0
@@ -214,16 +213,14 @@ class GowerSource(FileSource):
 
     def _scaled(self, items: ItemTable) -> Floats:
         spreads, codes = self._ranges
-        table = parsed_cells(items, self.columns)
-        cells = np.empty(table.shape)
-        for c in range(len(self.columns)):
+        cells = np.empty((len(items.ids), len(self.columns)))
+        for c, column in enumerate(self.columns):
             if self.is_category[c]:
                 unseen = len(codes[c])  # differs from all
-                cells[:, c] = [
-                    np.nan if cell == "" else codes[c].get(cell, unseen) for cell in table[:, c]
-                ]
+                texts = known_cells(items, column.name)
+                cells[:, c] = [codes[c].get(text, unseen) if text else np.nan for text in texts]
             else:
-                cells[:, c] = table[:, c].astype(np.float64) / spreads[c]
+                cells[:, c] = numbers_of(items, column) / spreads[c]
         return cells
 
     def _between(self, left: Floats, right: Floats) -> Floats:
@@ -260,6 +257,13 @@ class GowerSource(FileSource):
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items, over the ranges of the fit."""
         return self._between(self._scaled(new.items)[:, None], self.cells[None])
+
+
+def known_cells(items: ItemTable, name: str) -> list[str]:
+    """Return the cells of a column, "" where they are missing."""
+    if name not in items.attributes:
+        raise TableFileError(f"{items.source}: expected a column {name!r}, found none")
+    return [cell if is_known(cell) else "" for cell in items.attributes[name]]
 
 
 class MatrixSource(FileSource):

@@ -16,7 +16,7 @@ from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs, with
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable
 from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
@@ -118,6 +118,7 @@ class SourceReport:
     weight: str | None = None
     directed: bool = False
     unused: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
     lookalikes: tuple[tuple[str, str], ...] = ()
     how_read: tuple[str, ...] = ()
     direction: str | None = None
@@ -149,8 +150,10 @@ class SourceReport:
         )
 
     def remarks(self) -> Iterator[str]:
-        """Yield how a tree was read, what does not match, and what may be a mistake."""
+        """Yield how a file was read, what does not match, and what may be a mistake."""
         yield from self.how_read
+        if self.header:
+            yield f"its first line is taken for a header: {shorten(self.header)}"
         name = Path(self.file).name
         if self.n_things:
             yield from self._about_memberships(name)
@@ -207,6 +210,7 @@ def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
 class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
 
+    `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
     order of magnitude; both without the cost of learning. `left_out` are sources that are not made
     by default here, and why.
@@ -219,6 +223,7 @@ class JoinReport:
     directed: bool
     memory_bytes: int
     seconds: float
+    labels_left_out: tuple[tuple[str, str], ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -344,7 +349,11 @@ def plan(
     if n < 2:
         raise TableFileError(f"{items.source}: expected two items at least, found one")
     columns = infer_columns(items, kinds)
-    graphs = {spec.file: read_graph(spec.file or "", specs) for spec in specs if spec.uses_graph}
+    graphs = {
+        spec.file: read_graph(spec.file or "", specs, items.ids)
+        for spec in specs
+        if spec.uses_graph
+    }
     two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
     specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
     directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
@@ -391,6 +400,7 @@ def plan(
         directed,
         _memory_bytes(n, len(sources)),
         seconds + PER_TRAVERSED_EDGE * n * weighted,
+        items.labels_left_out,
         left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
@@ -402,7 +412,7 @@ def can_cross_fit(items: ItemTable) -> bool:
     return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
 
 
-def read_graph(file: str, specs: Sequence[SourceSpec]) -> EdgeFile:
+def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> EdgeFile:
     """Read a graph once for all sources that use it; InputError if their options differ."""
     users = [spec for spec in specs if spec.file == file]
     stated = {
@@ -418,7 +428,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec]) -> EdgeFile:
         )
     del stated["membership"]
     options: Any = {name: next(iter(values), None) for name, values in stated.items()}
-    return read_edge_file(file, **options)
+    return read_edge_file(file, items=ids, **options)
 
 
 def holds_memberships(
@@ -505,10 +515,12 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
+        remedy = "is another column that of the ids?"
+        if items.id_column is None:
+            remedy = f"with --id {BY_ROW}, edges name row numbers, 1 to {len(items.ids)}"
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
-            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
-            "column that of the ids?"
+            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"
         )
     connected = set(ends[used].ravel().tolist())
     missing = [item for k, item in enumerate(items.ids) if k not in connected]
@@ -531,6 +543,7 @@ def match_edges(
         weight=edges.weight,
         directed=edges.directed,
         unused=edges.unused,
+        header=edges.header,
         lookalikes=tuple(lookalikes[:EXAMPLES]),
         direction=spec.direction,
         n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
