@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.ingest.column_types import encode
-from metricmix.app.ingest.file_sources import GraphFileSource, graph_from_edges
+from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.page import write_page
@@ -29,7 +29,7 @@ from metricmix.app.pipeline.run_folder import (
     weight_rows,
     write_csv,
 )
-from metricmix.app.pipeline.settings import FitSettings
+from metricmix.app.pipeline.settings import FitSettings, resolved
 from metricmix.app.pipeline.storage import (
     SEARCHED_UP_TO,
     ValueStorage,
@@ -108,8 +108,9 @@ def fit_files(
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
             if settings.keep_metric:
                 write_metric(folder / names.METRIC, outcome)
+        asked = resolved(settings, plan)
         record = run_record(
-            command, asdict(settings), settings.files, progress.seconds, outcome.to_record()
+            command, asdict(asked), asked.files, progress.seconds, outcome.to_record()
         )
         text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
@@ -181,10 +182,11 @@ def item_data(plan: Plan) -> ItemData:
     """
     columns = [column for column in plan.report.columns if column.kind != "ignore"]
     table = encode(plan.items, columns).features if columns else None
-    graphs = {}
-    for source in plan.sources:
-        if isinstance(source, GraphFileSource):
-            graphs[source.spec.file] = source.edges
+    graphs = {
+        source.links.spec.file: source.links.edges
+        for source in plan.sources
+        if source.links is not None
+    }
     links = None
     for edges in graphs.values():
         lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
@@ -260,6 +262,9 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     if settings.constraint == "signed":
         stated["constraint"] = None
     labels = np.array(gathered.items.labels)
+    X: Any = gathered.stack
+    if gathered.stack.supervised:  # every fold computes these from its own labels
+        stated["sources"], X = gathered.stack, gathered.stack.items
     if settings.tune:
-        return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_
-    return MetricMixtureClassifier(**stated).fit(gathered.stack, labels)
+        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels)
