@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from metricmix.app.cli import main
-from metricmix.app.ingest import parse_edges
+from metricmix.app.ingest import parse_edges, parse_source
 from metricmix.app.pipeline import FitSettings, fit_files, plan_files
 from metricmix.app.pipeline.fit_run import item_data
 from metricmix.app.pipeline.outcome import run_page
@@ -101,7 +101,13 @@ def test_sparse_edges(folder) -> None:
 
 def test_computed_rows(folder, tmp_path) -> None:
     settings = FitSettings(
-        str(folder / "numbers.csv"), "kind", n_bootstrap=0, n_splits=4, report=False
+        str(folder / "numbers.csv"),
+        "kind",
+        sources=(parse_source("numbers=euclidean:x*"),),
+        defaults=False,
+        n_bootstrap=0,
+        n_splits=4,
+        report=False,
     )
     rows = ValueStorage("rows", "", {"rows": Cost(1, 1.0)})
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out", storage=rows)
