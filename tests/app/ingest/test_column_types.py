@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metricmix import InputError, TableFileError
-from metricmix.app.ingest import encode, infer_columns, read_items
+from metricmix.app.ingest import column_types, encode, infer_columns, read_items
 
 TABLE = """id,size,colour,note,code,same,nothing
 a,1,red,a small red thing,A1,s,
@@ -172,6 +172,19 @@ def test_codes_have_zeros_in_front(write) -> None:
     assert "zeros in front" in column.why
     lines = "id,note\na,the agent 007\nb,007\nc,some more words\nd,and yet more\n"
     assert kinds_of(read_items(write("t.csv", lines))) == {"note": "text"}
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [("1", "2.5", "-3e2"), ("1", ""), ("1_0", "2"), ("1,5", "2"), ("1e999", "2"), ("x", "1"), ()],
+)
+def test_plain_numbers_are_those_read_one_by_one(cells) -> None:
+    one_by_one = [column_types.parse_decimal(cell, False) for cell in cells]
+    found = column_types.plain_numbers(cells)
+    if found is None:  # left to the slow way
+        assert any(value is None or not np.isfinite(value) for value in one_by_one)
+    else:
+        assert found.tolist() == one_by_one
 
 
 def test_an_infinite_cell_among_many_columns(write) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from metricmix.app.ingest.delimited_text import did_you_mean, is_missing, parse_number, quoted
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "infer_kind",
     "parse_date",
     "parse_decimal",
+    "plain_numbers",
 ]
 
 KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
@@ -143,7 +144,10 @@ def infer_kind(cells: Sequence[str], decimal_commas: bool = False) -> tuple[str,
     ('date', 'dates in all cells that are known')
     """
     distinct = len(set(cells))
-    numbers = sum(parse_decimal(cell, decimal_commas) is not None for cell in cells)
+    if plain_numbers(cells) is not None:
+        numbers = len(cells)
+    else:
+        numbers = sum(parse_decimal(cell, decimal_commas) is not None for cell in cells)
     if distinct == 1:
         return "ignore", f"one value only, {cells[0]!r}"
     if numbers == len(cells):
@@ -168,14 +172,33 @@ def infer_kind(cells: Sequence[str], decimal_commas: bool = False) -> tuple[str,
 
 def are_counts(columns: Iterable[Sequence[str]]) -> bool:
     """Return whether columns of numbers hold counts: whole, not negative, and most of them zero."""
-    cells = Counter[str]()
-    for column in columns:
-        cells.update(column)
-    values = {cell: 0.0 if is_missing(cell) else parse_decimal(cell, True) for cell in cells}
-    zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
-    if zeros <= MOSTLY_ZERO * cells.total():
-        return False
-    return all(value is not None and value >= 0 and value.is_integer() for value in values.values())
+    zeros = total = 0
+    for cells in columns:
+        values = plain_numbers(cells)
+        if values is None:
+            parsed = (0.0 if is_missing(cell) else parse_decimal(cell, True) for cell in cells)
+            values = np.array([np.nan if value is None else value for value in parsed])
+        if not (np.isfinite(values) & (values >= 0) & (values == np.floor(values))).all():
+            return False
+        zeros, total = zeros + int((values == 0).sum()), total + len(values)
+    return zeros > MOSTLY_ZERO * total
+
+
+def plain_numbers(cells: Sequence[str]) -> Floats | None:
+    """Return cells as an array if all are finite numbers with decimal points, if any; else None.
+
+    A hundred times as fast as one by one.
+
+    >>> plain_numbers(["1", "2.5"]), plain_numbers(["1", "2,5"]), plain_numbers(["1", ""])
+    (array([1. , 2.5]), None, None)
+    """
+    try:
+        values = np.array(cells, dtype=np.float64)
+    except ValueError:
+        return None
+    if not (np.abs(values) <= LARGEST_NUMBER).all() or any("_" in cell for cell in cells):
+        return None
+    return values
 
 
 def parse_decimal(cell: str, decimal_commas: bool) -> float | None:
@@ -227,7 +250,10 @@ def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]
         if column.kind in NUMERIC:
-            numbers = [_parse_cell(items, i, column.name, column.kind) for i in range(len(cells))]
+            numbers: Any = None if column.kind == "date" else plain_numbers(cells)
+            if numbers is None:
+                every = range(len(cells))
+                numbers = [_parse_cell(items, i, column.name, column.kind) for i in every]
             table[:, k] = numbers
         else:
             table[:, k] = ["" if is_missing(cell) else cell for cell in cells]
