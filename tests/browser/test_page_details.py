@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from metricmix.app.page import ConfusionMatrix, write_page
-from metricmix.app.page.content import LocalWeights
+from metricmix.app.page.values import LocalWeights
 from metricmix.estimators.comparison import KINDS
 
 pytestmark = pytest.mark.browser

@@ -36,8 +36,9 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from metricmix.app.page.content import fitted_classifier, path_record
+from metricmix.app.page.content import fitted_classifier
 from metricmix.app.page.html import as_live, page_items
+from metricmix.app.page.page_paths import path_record
 from metricmix.exceptions import InputError
 
 __all__ = ["PageServer", "connection_limit", "is_loopback"]

@@ -10,8 +10,9 @@ import pytest
 
 import metricmix as mm
 from metricmix.app.page import Annotations, Precomputed, page_content
-from metricmix.app.page.content import default_n_bootstrap, nearest_labelled_item
+from metricmix.app.page.content import default_n_bootstrap
 from metricmix.app.page.html import encode
+from metricmix.app.page.page_paths import nearest_labelled_item
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 from reference.models import classifier

@@ -14,8 +14,8 @@ import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
-from metricmix.app.pipeline.fit_run import label_remarks
 from metricmix.app.pipeline.run_folder import check_output_folder
+from metricmix.app.pipeline.settings import label_remarks
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.estimators.rules import as_rule
 

@@ -198,7 +198,8 @@ def fit(
     out = out or Path(f"{table.stem}-metric")
     with interruptible("nothing was written"):
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.fit_run import plan_record, storage_of
+        from metricmix.app.pipeline.progress import storage_of
+        from metricmix.app.pipeline.settings import plan_record
 
         settings = fit_settings(table, stated)
         if not dry_run:
@@ -285,7 +286,7 @@ def confirm_folder(out: Path, force: bool) -> None:
 
 def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     """Print what was joined; with `storage`, all columns and the cost too."""
-    from metricmix.app.pipeline.fit_run import label_remarks
+    from metricmix.app.pipeline.settings import label_remarks
 
     report, items = plan.report, plan.items
     sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(CLASSES)]

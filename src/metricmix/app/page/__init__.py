@@ -1,20 +1,18 @@
 """The page of a learned metric: one self-contained HTML file that makes no network requests."""
 
-from metricmix.app.page.content import (
+from metricmix.app.page.content import Annotations, Precomputed, page_content
+from metricmix.app.page.html import as_live, page_html, write_page
+from metricmix.app.page.values import (
     Accuracy,
-    Annotations,
     ConfusionMatrix,
     EmbeddedPaths,
     Items,
     MetricCheck,
     ObjectiveCurve,
     PageContent,
-    Precomputed,
     View,
     Weight,
-    page_content,
 )
-from metricmix.app.page.html import as_live, page_html, write_page
 
 __all__ = [
     "Accuracy",

@@ -1,4 +1,4 @@
-"""The content of a page as plain values, and how it is computed from a fitted classifier."""
+"""How the content of a page is computed from a fitted classifier."""
 
 from __future__ import annotations
 
@@ -12,8 +12,20 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
+from metricmix.app.page.page_paths import embed_paths, nearest_labelled_item, pairs_to_embed
+from metricmix.app.page.values import (
+    MAX_ITEMS,
+    Accuracy,
+    ConfusionMatrix,
+    Items,
+    LocalWeights,
+    MetricCheck,
+    ObjectiveCurve,
+    PageContent,
+    View,
+    Weight,
+)
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.estimators.attribution import edge_parts
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.estimators.selection import some_of_each_class
@@ -23,7 +35,6 @@ from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
-from metricmix.paths.pair import shortest_path, shortest_paths
 from metricmix.paths.trees import distances_from
 from metricmix.typing import Floats, Indices
 
@@ -31,346 +42,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "Accuracy",
     "Annotations",
-    "ConfusionMatrix",
-    "EmbeddedPaths",
-    "Items",
-    "LocalWeights",
-    "MetricCheck",
-    "ObjectiveCurve",
-    "PageContent",
     "Precomputed",
-    "View",
-    "Weight",
     "default_n_bootstrap",
     "distances_among",
-    "embed_paths",
     "fitted_classifier",
-    "nearest_labelled_item",
     "page_content",
-    "pairs_to_embed",
-    "path_record",
     "shown_items",
 ]
 
-
-MAX_ITEMS = 65535
-"""Item numbers are embedded as 16 bits, pairs as 32."""
 MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
 """Items on the page of a sample; fewer where rows are computed again in every search."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
 the items of a sample however many there are."""
-
-
-@dataclass(frozen=True)
-class Items:
-    """All items, in the order of every other array.
-
-    Attributes
-    ----------
-    ids : n texts
-    classes : C texts
-    labels : (n,) array of class numbers
-        The label of every item, given or predicted.
-    given : (n,) array of bool
-        Whether the label was given.
-    misfit : (n,) array of bool
-        Whether the rule predicts another label than the given one.
-    about : n texts, or none
-        What each item is called besides its id: a title, a name.
-    confidence : (n,) array, optional
-        The probability that the rule gives to the label of each item.
-    prefers : (n,) array of class numbers, optional
-        The class that the rule predicts for each item.
-    nearest : (n,) array of item numbers, optional
-        The nearest item with a given label, other than itself; -1 where there is none.
-    """
-
-    ids: tuple[str, ...]
-    classes: tuple[str, ...]
-    labels: NDArray[np.integer]
-    given: NDArray[np.bool_]
-    misfit: NDArray[np.bool_]
-    about: tuple[str, ...] = ()
-    confidence: NDArray[np.floating] | None = None
-    prefers: NDArray[np.integer] | None = None
-    nearest: NDArray[np.integer] | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.ids)
-        if n > MAX_ITEMS:
-            raise InputError(
-                argument="items", expected=f"at most {MAX_ITEMS} for one page", found=n
-            )
-        optional = ("confidence", "prefers", "nearest")
-        names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
-        for name in (*names, *(name for name in optional if getattr(self, name) is not None)):
-            found = len(getattr(self, name))
-            if found != n:
-                raise InputError(
-                    argument=f"items.{name}", expected=f"{n} values, one per id", found=found
-                )
-
-
-@dataclass(frozen=True)
-class View:
-    """One map of the items: its name, and (n, 2) coordinates."""
-
-    name: str
-    coordinates: NDArray[np.floating]
-
-
-@dataclass(frozen=True)
-class Weight:
-    """The weight of a source, and the ends of its interval where there is one.
-
-    `about` says in a few words what the source compares.
-    """
-
-    name: str
-    value: float
-    lower: float | None = None
-    upper: float | None = None
-    about: str = ""
-
-
-@dataclass(frozen=True)
-class LocalWeights:
-    """The weights of the sources in each region, where they are local.
-
-    Attributes
-    ----------
-    regions : C texts
-    values : (C, R) array
-        In the order of the weights of the page.
-    """
-
-    regions: tuple[str, ...]
-    values: Floats
-
-
-@dataclass(frozen=True)
-class EmbeddedPaths:
-    """Shortest paths of chosen pairs, and the contributions to the edges that they use.
-
-    Attributes
-    ----------
-    pairs : (P,) array, ascending
-        ``i * n + j``, with i < j unless `directed`.
-    lengths : (P,) array
-    indptr, between : (P + 1,) and (total,) arrays
-        Path p goes from i through ``between[indptr[p]:indptr[p + 1]]`` to j.
-    edges : (E,) array, ascending
-        Keys of edges, as `pairs`.
-    edge_lengths : (E,) array
-    parts : (E, R) array
-        What each source contributes to the length of an edge.
-    link : float
-        What the link adds to every edge.
-    complete : bool
-        Whether all pairs are embedded.
-    """
-
-    pairs: Indices
-    lengths: Floats
-    indptr: Indices
-    between: Indices
-    edges: Indices
-    edge_lengths: Floats
-    parts: Floats
-    link: float
-    directed: bool
-    complete: bool
-
-
-@dataclass(frozen=True)
-class ObjectiveCurve:
-    """The objective over the iterations, and why the solver stopped."""
-
-    iteration: tuple[int, ...]
-    objective: tuple[float, ...]
-    status: str
-
-
-@dataclass(frozen=True)
-class ConfusionMatrix:
-    """Number of items of a class (rows) that were predicted as a class (columns), (C, C)."""
-
-    counts: NDArray[np.integer]
-    how: str
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """The accuracy of a method, and its spread over folds where there is one.
-
-    `single` marks one source alone: these are listed apart from the methods.
-    """
-
-    name: str
-    value: float
-    spread: float | None = None
-    single: bool = False
-
-
-@dataclass(frozen=True)
-class MetricCheck:
-    """Whether the distances satisfy the axioms of a metric.
-
-    Attributes
-    ----------
-    violation : float
-        The largest violation of a triangle inequality.
-    triangles : int
-        Number of inequalities checked.
-    holds : bool
-        Whether that is rounding, and all other axioms hold too.
-    """
-
-    violation: float
-    triangles: int
-    holds: bool = True
-
-
-@dataclass(frozen=True)
-class PageContent:
-    """Everything on a page; what is None or empty is left out of it.
-
-    `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
-    made the page; `facts` are names and values that say how, in the order in which they are shown;
-    `sample_of` is the number of all items, where the page shows a sample of them.
-
-    Raises
-    ------
-    InputError
-        If arrays do not belong to the same items.
-    """
-
-    title: str
-    items: Items
-    views: tuple[View, ...]
-    weights: tuple[Weight, ...]
-    paths: EmbeddedPaths | None = None
-    convergence: ObjectiveCurve | None = None
-    confusion: ConfusionMatrix | None = None
-    accuracies: tuple[Accuracy, ...] = field(default=())
-    metric_check: MetricCheck | None = None
-    intervals: str | None = None
-    command: str | None = None
-    facts: tuple[tuple[str, str], ...] = ()
-    local_weights: LocalWeights | None = None
-    sample_of: int | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.items.ids)
-        if not self.views:
-            raise InputError(argument="views", expected="one map at least", found="none")
-        for view in self.views:
-            if np.shape(view.coordinates) != (n, 2):
-                raise InputError(
-                    argument=f"views ({view.name!r})",
-                    expected=f"coordinates ({n}, 2)",
-                    found=np.shape(view.coordinates),
-                )
-        if self.paths is not None and self.paths.parts.shape[1] != len(self.weights):
-            raise InputError(
-                argument="paths.parts",
-                expected=f"{len(self.weights)} columns, one per weight",
-                found=self.paths.parts.shape[1],
-            )
-
-
-# -- shortest paths ------------------------------------------------------------------------------
-
-MAX_ITEMS_ALL_PAIRS = 800
-MAX_BYTES_ALL_PAIRS = 6_800_000
-"""Size of all paths before compression: about 8 MB of the file."""
-N_NEAREST = 10
-
-
-def pairs_to_embed(
-    distances: Floats, labelled: NDArray[np.bool_], n_sources: int, *, directed: bool
-) -> Indices:
-    """Return the pairs whose paths a page holds, as ascending keys ``i * n + j``.
-
-    All of them up to 800 items, if they fit (up to 9 sources, or 4 with two directions); beyond,
-    those of each item with its 10 nearest items and its nearest labelled item, in both directions.
-    """
-    n = len(distances)
-    bytes_per_pair = (2 if directed else 1) * (n_sources + 1)  # 2 a source less one, 4 a length
-    if n <= MAX_ITEMS_ALL_PAIRS and n * (n - 1) * bytes_per_pair <= MAX_BYTES_ALL_PAIRS:
-        i, j = np.nonzero(~np.eye(n, dtype=bool))
-    else:
-        d = distances.copy()
-        np.fill_diagonal(d, np.inf)
-        near = np.argpartition(d, N_NEAREST, axis=1)[:, :N_NEAREST]
-        near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
-        i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
-        i, j = i[j >= 0], j[j >= 0]
-        i, j = np.concatenate([i, j]), np.concatenate([j, i])
-    i, j = i[i != j], j[i != j]
-    return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
-
-
-def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:
-    """Return the nearest labelled item of each item, other than itself; -1 where there is none."""
-    candidates = np.flatnonzero(labelled)
-    if not len(candidates):
-        return np.full(len(distances), -1)
-    to_labelled = distances[:, candidates]
-    to_labelled[candidates, np.arange(len(candidates))] = np.inf
-    nearest = candidates[to_labelled.argmin(axis=1)]
-    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
-
-
-def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> EmbeddedPaths:
-    """Return the shortest paths of pairs given by their keys, with the parts of their edges.
-
-    Where the metric equals the edge length, the edge is the path; the others are searched for.
-    """
-    n, directed = lengths.n, bool(lengths.directed)
-    i, j = pairs // n, pairs % n
-    path_lengths = lengths.pairs(i, j)
-    longer = np.flatnonzero(metric[i, j] < path_lengths)
-    bundle = shortest_paths(lengths, None, i[longer], j[longer])
-    path_lengths[longer] = bundle.lengths
-    inner = np.ones(len(bundle.nodes), dtype=bool)
-    inner[bundle.indptr[:-1]] = inner[bundle.indptr[1:] - 1] = False
-    counts = np.zeros(len(pairs), np.int64)
-    counts[longer] = np.diff(bundle.indptr) - 2
-    _, u, v = bundle.edges()
-    used = u * n + v if directed else np.minimum(u, v) * n + np.maximum(u, v)
-    keys = np.unique(np.concatenate([pairs[counts == 0], used]))
-    parts = edge_parts(lengths, keys // n, keys % n)
-    return EmbeddedPaths(
-        pairs=pairs,
-        lengths=path_lengths,
-        indptr=np.concatenate([[0], counts.cumsum()]),
-        between=bundle.nodes[inner].astype(np.int64),
-        edges=keys,
-        edge_lengths=lengths.pairs(keys // n, keys % n),
-        parts=parts[:, :-1],
-        link=float(parts[0, -1]) if len(parts) else 0.0,
-        directed=directed,
-        complete=len(pairs) == (n * (n - 1) if directed else n * (n - 1) // 2),
-    )
-
-
-def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
-    """Return the shortest path from item number `i` to `j` as plain values for JSON.
-
-    Its `length`, its `nodes`, and for each edge its parts: those of the sources, last the link's.
-    One search, usually O(R n).
-    """
-    path = shortest_path(lengths, None, i, j)
-    u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
-    parts = edge_parts(lengths, u, v)
-    return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}
-
-
-# -- a sample of the items -----------------------------------------------------------------------
 
 
 def shown_items(model: MetricMixtureClassifier) -> Indices | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.page.content import EmbeddedPaths, ObjectiveCurve, PageContent
+from metricmix.app.page.values import EmbeddedPaths, ObjectiveCurve, PageContent
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError
 from metricmix.plots.style import PALETTE

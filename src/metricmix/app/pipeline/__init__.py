@@ -1,7 +1,9 @@
 """From user files to a run folder, and back: what ``metricmix fit`` and ``predict`` do."""
 
-from metricmix.app.pipeline.fit_run import FitOutcome, FitSettings, fit_files, plan_files
+from metricmix.app.pipeline.fit_run import fit_files
+from metricmix.app.pipeline.outcome import FitOutcome
 from metricmix.app.pipeline.run_folder import NewLabel, RunFolder, open_run, predict_files
+from metricmix.app.pipeline.settings import FitSettings, plan_files
 
 __all__ = [
     "FitOutcome",

@@ -1,0 +1,101 @@
+"""The shortest paths that a page holds, and those that are searched for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.app.page.values import EmbeddedPaths
+from metricmix.estimators.attribution import edge_parts
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.pair import shortest_path, shortest_paths
+from metricmix.typing import Floats, Indices
+
+__all__ = ["embed_paths", "nearest_labelled_item", "pairs_to_embed", "path_record"]
+
+MAX_ITEMS_ALL_PAIRS = 800
+MAX_BYTES_ALL_PAIRS = 6_800_000
+"""Size of all paths before compression: about 8 MB of the file."""
+N_NEAREST = 10
+
+
+def pairs_to_embed(
+    distances: Floats, labelled: NDArray[np.bool_], n_sources: int, *, directed: bool
+) -> Indices:
+    """Return the pairs whose paths a page holds, as ascending keys ``i * n + j``.
+
+    All of them up to 800 items, if they fit (up to 9 sources, or 4 with two directions); beyond,
+    those of each item with its 10 nearest items and its nearest labelled item, in both directions.
+    """
+    n = len(distances)
+    bytes_per_pair = (2 if directed else 1) * (n_sources + 1)  # 2 a source less one, 4 a length
+    if n <= MAX_ITEMS_ALL_PAIRS and n * (n - 1) * bytes_per_pair <= MAX_BYTES_ALL_PAIRS:
+        i, j = np.nonzero(~np.eye(n, dtype=bool))
+    else:
+        d = distances.copy()
+        np.fill_diagonal(d, np.inf)
+        near = np.argpartition(d, N_NEAREST, axis=1)[:, :N_NEAREST]
+        near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
+        i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
+        i, j = i[j >= 0], j[j >= 0]
+        i, j = np.concatenate([i, j]), np.concatenate([j, i])
+    i, j = i[i != j], j[i != j]
+    return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
+
+
+def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:
+    """Return the nearest labelled item of each item, other than itself; -1 where there is none."""
+    candidates = np.flatnonzero(labelled)
+    if not len(candidates):
+        return np.full(len(distances), -1)
+    to_labelled = distances[:, candidates]
+    to_labelled[candidates, np.arange(len(candidates))] = np.inf
+    nearest = candidates[to_labelled.argmin(axis=1)]
+    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
+
+
+def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> EmbeddedPaths:
+    """Return the shortest paths of pairs given by their keys, with the parts of their edges.
+
+    Where the metric equals the edge length, the edge is the path; the others are searched for.
+    """
+    n, directed = lengths.n, bool(lengths.directed)
+    i, j = pairs // n, pairs % n
+    path_lengths = lengths.pairs(i, j)
+    longer = np.flatnonzero(metric[i, j] < path_lengths)
+    bundle = shortest_paths(lengths, None, i[longer], j[longer])
+    path_lengths[longer] = bundle.lengths
+    inner = np.ones(len(bundle.nodes), dtype=bool)
+    inner[bundle.indptr[:-1]] = inner[bundle.indptr[1:] - 1] = False
+    counts = np.zeros(len(pairs), np.int64)
+    counts[longer] = np.diff(bundle.indptr) - 2
+    _, u, v = bundle.edges()
+    used = u * n + v if directed else np.minimum(u, v) * n + np.maximum(u, v)
+    keys = np.unique(np.concatenate([pairs[counts == 0], used]))
+    parts = edge_parts(lengths, keys // n, keys % n)
+    return EmbeddedPaths(
+        pairs=pairs,
+        lengths=path_lengths,
+        indptr=np.concatenate([[0], counts.cumsum()]),
+        between=bundle.nodes[inner].astype(np.int64),
+        edges=keys,
+        edge_lengths=lengths.pairs(keys // n, keys % n),
+        parts=parts[:, :-1],
+        link=float(parts[0, -1]) if len(parts) else 0.0,
+        directed=directed,
+        complete=len(pairs) == (n * (n - 1) if directed else n * (n - 1) // 2),
+    )
+
+
+def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
+    """Return the shortest path from item number `i` to `j` as plain values for JSON.
+
+    Its `length`, its `nodes`, and for each edge its parts: those of the sources, last the link's.
+    One search, usually O(R n).
+    """
+    path = shortest_path(lengths, None, i, j)
+    u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
+    parts = edge_parts(lengths, u, v)
+    return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}

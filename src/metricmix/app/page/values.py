@@ -1,0 +1,245 @@
+"""The content of a page, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.exceptions import InputError
+from metricmix.typing import Floats, Indices
+
+__all__ = [
+    "Accuracy",
+    "ConfusionMatrix",
+    "EmbeddedPaths",
+    "Items",
+    "LocalWeights",
+    "MetricCheck",
+    "ObjectiveCurve",
+    "PageContent",
+    "View",
+    "Weight",
+]
+
+MAX_ITEMS = 65535
+"""Item numbers are embedded as 16 bits, pairs as 32."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """All items, in the order of every other array.
+
+    Attributes
+    ----------
+    ids : n texts
+    classes : C texts
+    labels : (n,) array of class numbers
+        The label of every item, given or predicted.
+    given : (n,) array of bool
+        Whether the label was given.
+    misfit : (n,) array of bool
+        Whether the rule predicts another label than the given one.
+    about : n texts, or none
+        What each item is called besides its id: a title, a name.
+    confidence : (n,) array, optional
+        The probability that the rule gives to the label of each item.
+    prefers : (n,) array of class numbers, optional
+        The class that the rule predicts for each item.
+    nearest : (n,) array of item numbers, optional
+        The nearest item with a given label, other than itself; -1 where there is none.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    labels: NDArray[np.integer]
+    given: NDArray[np.bool_]
+    misfit: NDArray[np.bool_]
+    about: tuple[str, ...] = ()
+    confidence: NDArray[np.floating] | None = None
+    prefers: NDArray[np.integer] | None = None
+    nearest: NDArray[np.integer] | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if n > MAX_ITEMS:
+            raise InputError(
+                argument="items", expected=f"at most {MAX_ITEMS} for one page", found=n
+            )
+        optional = ("confidence", "prefers", "nearest")
+        names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
+        for name in (*names, *(name for name in optional if getattr(self, name) is not None)):
+            found = len(getattr(self, name))
+            if found != n:
+                raise InputError(
+                    argument=f"items.{name}", expected=f"{n} values, one per id", found=found
+                )
+
+
+@dataclass(frozen=True)
+class View:
+    """One map of the items: its name, and (n, 2) coordinates."""
+
+    name: str
+    coordinates: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The weight of a source, and the ends of its interval where there is one.
+
+    `about` says in a few words what the source compares.
+    """
+
+    name: str
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class LocalWeights:
+    """The weights of the sources in each region, where they are local.
+
+    Attributes
+    ----------
+    regions : C texts
+    values : (C, R) array
+        In the order of the weights of the page.
+    """
+
+    regions: tuple[str, ...]
+    values: Floats
+
+
+@dataclass(frozen=True)
+class EmbeddedPaths:
+    """Shortest paths of chosen pairs, and the contributions to the edges that they use.
+
+    Attributes
+    ----------
+    pairs : (P,) array, ascending
+        ``i * n + j``, with i < j unless `directed`.
+    lengths : (P,) array
+    indptr, between : (P + 1,) and (total,) arrays
+        Path p goes from i through ``between[indptr[p]:indptr[p + 1]]`` to j.
+    edges : (E,) array, ascending
+        Keys of edges, as `pairs`.
+    edge_lengths : (E,) array
+    parts : (E, R) array
+        What each source contributes to the length of an edge.
+    link : float
+        What the link adds to every edge.
+    complete : bool
+        Whether all pairs are embedded.
+    """
+
+    pairs: Indices
+    lengths: Floats
+    indptr: Indices
+    between: Indices
+    edges: Indices
+    edge_lengths: Floats
+    parts: Floats
+    link: float
+    directed: bool
+    complete: bool
+
+
+@dataclass(frozen=True)
+class ObjectiveCurve:
+    """The objective over the iterations, and why the solver stopped."""
+
+    iteration: tuple[int, ...]
+    objective: tuple[float, ...]
+    status: str
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """Number of items of a class (rows) that were predicted as a class (columns), (C, C)."""
+
+    counts: NDArray[np.integer]
+    how: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy of a method, and its spread over folds where there is one.
+
+    `single` marks one source alone: these are listed apart from the methods.
+    """
+
+    name: str
+    value: float
+    spread: float | None = None
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class MetricCheck:
+    """Whether the distances satisfy the axioms of a metric.
+
+    Attributes
+    ----------
+    violation : float
+        The largest violation of a triangle inequality.
+    triangles : int
+        Number of inequalities checked.
+    holds : bool
+        Whether that is rounding, and all other axioms hold too.
+    """
+
+    violation: float
+    triangles: int
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """Everything on a page; what is None or empty is left out of it.
+
+    `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
+    made the page; `facts` are names and values that say how, in the order in which they are shown;
+    `sample_of` is the number of all items, where the page shows a sample of them.
+
+    Raises
+    ------
+    InputError
+        If arrays do not belong to the same items.
+    """
+
+    title: str
+    items: Items
+    views: tuple[View, ...]
+    weights: tuple[Weight, ...]
+    paths: EmbeddedPaths | None = None
+    convergence: ObjectiveCurve | None = None
+    confusion: ConfusionMatrix | None = None
+    accuracies: tuple[Accuracy, ...] = field(default=())
+    metric_check: MetricCheck | None = None
+    intervals: str | None = None
+    command: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    local_weights: LocalWeights | None = None
+    sample_of: int | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.items.ids)
+        if not self.views:
+            raise InputError(argument="views", expected="one map at least", found="none")
+        for view in self.views:
+            if np.shape(view.coordinates) != (n, 2):
+                raise InputError(
+                    argument=f"views ({view.name!r})",
+                    expected=f"coordinates ({n}, 2)",
+                    found=np.shape(view.coordinates),
+                )
+        if self.paths is not None and self.paths.parts.shape[1] != len(self.weights):
+            raise InputError(
+                argument="paths.parts",
+                expected=f"{len(self.weights)} columns, one per weight",
+                found=self.paths.parts.shape[1],
+            )

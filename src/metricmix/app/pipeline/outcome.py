@@ -1,0 +1,228 @@
+"""What came out of a fit: for JSON, for the terminal, and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricmix.app.ingest.join import JoinedData
+from metricmix.app.page import (
+    Accuracy,
+    Annotations,
+    ConfusionMatrix,
+    PageContent,
+    Precomputed,
+    page_content,
+)
+from metricmix.app.page.html import json_values
+from metricmix.app.pipeline.settings import FitSettings
+from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.comparison import Comparison
+from metricmix.mixture.local import LocalMixture
+from metricmix.paths.stretch import Stretch
+from metricmix.typing import Floats, Indices
+
+__all__ = ["FitOutcome", "run_page"]
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    """What came out of a fit.
+
+    Attributes
+    ----------
+    settings : FitSettings
+    model : MetricMixtureClassifier
+    gathered : JoinedData
+        The joined files.
+    weights : dict of columns
+        The table of weights, with intervals where these were asked for.
+    storage : ValueStorage
+        How the values of the sources were held.
+    metric : (n, n) array, optional
+        All distances; None unless the values were held as whole matrices.
+    nearest : pair of (n,) arrays
+        The nearest other labelled item of each item, and its distance.
+    probabilities : (n, C) array
+        Class probabilities without the item's own label.
+    comparison : Comparison, optional
+        Accuracies on held-out labels.
+    notes : tuple of str
+        Convergence warnings.
+    seconds : dict of str to float
+        The time that each step took.
+    stretch : Stretch, optional
+        Of sparse edges: distances along them beside those over all pairs, on a sample of pairs.
+    files : tuple of str
+        Names of the files that were written.
+    """
+
+    settings: FitSettings
+    model: MetricMixtureClassifier
+    gathered: JoinedData
+    weights: dict[str, Any]
+    storage: ValueStorage
+    metric: Floats | None
+    nearest: tuple[Indices, Floats]
+    probabilities: Floats
+    comparison: Comparison | None
+    notes: tuple[str, ...]
+    seconds: dict[str, float]
+    stretch: Stretch | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def how_evaluated(self) -> str:
+        """How accuracies were found; warns if settings were tuned on the same labels."""
+        if self.comparison is None:
+            return ""
+        tuned = "; rule and rho were chosen on all labels, these included"
+        return self.comparison.how + tuned * self.settings.tune
+
+    def storage_record(self) -> dict[str, Any]:
+        """Return how values were held, for JSON: of sparse edges, how many and how good they are.
+
+        `stretch` are ratios of distances along the edges to those over all pairs, or upper bounds.
+        """
+        record, stack = self.storage.to_record(), self.model.stack_
+        names = [source.name for source in self.gathered.report.sources]
+        record["left_out"] = [name for name in names if name not in stack.names]
+        if isinstance(stack, EdgeStack):
+            found = stack.report
+            record |= {
+                "edges": found.n_edges,
+                "edges_by_origin": found.by_origin,
+                "recall": found.recall,
+                "components": found.components,
+                "bridging_edges": found.bridging,
+            }
+        if self.stretch is not None:
+            ratios = self.stretch.ratios
+            low, high, most = np.percentile(ratios, [50, 95, 100]).tolist()
+            record["stretch"] = {
+                "pairs": len(ratios),
+                "exact": self.stretch.exact,
+                "median_at_least": (low if self.stretch.exact else None)
+                if self.stretch.over_sample is None
+                else float(np.median(self.stretch.over_edges / self.stretch.over_sample)),
+                "median": low,
+                "p95": high,
+                "max": most,
+            }
+        return record
+
+    def storage_facts(self) -> Iterator[tuple[str, str]]:
+        """Yield names and texts about computed rows or sparse edges; none of whole matrices."""
+        record = self.storage_record()
+        if self.storage.kind != "matrices":
+            yield "Values", str(self.storage)
+        if record["left_out"]:
+            yield "Sources left out", f"{', '.join(record['left_out'])}: {NEEDS_ALL}"
+        if "edges" in record:
+            bridging, parts = record["bridging_edges"], record["components"]
+            joined = f", {bridging:,} of them to join {parts:,} components" if bridging else ""
+            yield "Edges", f"{record['edges']:,}{joined}"
+            for name, share in record["recall"].items():
+                if share < 1:
+                    yield f"Nearest by {name}", f"{share:.0%} of the true ones found, on a sample"
+        if self.stretch is not None:
+            yield "Stretch", str(self.stretch)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what came out, for JSON."""
+        report, comparison, mixture = self.gathered.report, self.comparison, self.model.mixture_
+        rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
+        record = {
+            "items": report.n_items,
+            "labelled": report.n_labelled,
+            "classes": report.classes,
+            "directed": report.directed,
+            "sources": [str(source.spec) for source in self.gathered.sources],
+            "storage": self.storage_record(),
+            "weights": [
+                {"source": name, "weight": weight, "lower": lower, "upper": upper}
+                for name, weight, lower, upper in rows
+            ],
+            "local_weights": mixture.to_record() if isinstance(mixture, LocalMixture) else None,
+            "rule": self.model.rule_.name,
+            "rho": self.model.selection_.best.rho,
+            "selection": self.model.selection_.to_record(),
+            "moved_share": self.model.moved_share_,
+            "status": self.model.result_.status.value,
+            "accuracy": None
+            if comparison is None
+            else {
+                "how": comparison.how,
+                "methods": [
+                    {
+                        "name": method.name,
+                        "kind": method.kind,
+                        "mean": method.mean,
+                        "standard_error": method.standard_error,
+                    }
+                    for method in comparison.methods
+                ],
+            },
+        }
+        return dict(json_values(record))
+
+
+def run_page(
+    outcome: FitOutcome, command: str | None, report: Callable[[int, int], None]
+) -> PageContent:
+    """Return the content of the page of a run."""
+    settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
+    items, sources = gathered.items, gathered.report.sources
+    accuracies: tuple[Accuracy, ...] = ()
+    confusion = None
+    if outcome.comparison is not None:
+        accuracies = tuple(
+            Accuracy(
+                method.name, method.mean, method.standard_error, single=method.kind == "single"
+            )
+            for method in outcome.comparison.methods
+        )
+        confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
+    title_column = settings.name
+    if title_column is None:
+        by_name = {name.casefold(): name for name in items.attributes}
+        title_column = by_name.get("name", by_name.get("title", ""))
+    facts = [("Table", f"{items.source}, ids in column {items.id_column!r}")]
+    first_of_file = {source.file: source for source in reversed(sources)}
+    facts += [
+        (f"Source {source.name}", text)
+        for source in sources
+        if source is first_of_file[source.file] and (text := "; ".join(source.remarks()))
+    ]
+    ignored = [column.name for column in gathered.columns if column.kind == "ignore"]
+    if ignored:
+        more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
+        facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
+    why = "chosen by cross-validation" if settings.tune else model.selection_.reason
+    facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
+    facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts += outcome.storage_facts()
+    facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
+    return page_content(
+        model,
+        title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
+        n_bootstrap=settings.n_bootstrap,
+        accuracies=accuracies,
+        confusion=confusion,
+        precomputed=Precomputed(
+            outcome.metric, outcome.probabilities, outcome.weights, outcome.nearest[0]
+        ),
+        annotations=Annotations(
+            items=items.attributes[title_column] if title_column else (),
+            sources={source.name: source.describe() for source in sources},
+            command=command,
+            facts=facts,
+        ),
+        on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),
+    )

@@ -1,0 +1,151 @@
+"""What to fit, to which files; and what those files hold, joined but not yet computed."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.join import Plan, plan, shorten
+from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.exceptions import InputError, TableFileError
+
+if TYPE_CHECKING:
+    from metricmix.app.pipeline.storage import ValueStorage
+
+__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record"]
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What to fit, to which files, and what to write.
+
+    Attributes
+    ----------
+    table, label, id : str
+        The table of items, its column of labels, and that of ids (default: the first).
+    sources : tuple of SourceSpec
+        Besides those made of the table's columns, unless `defaults` is False.
+    kinds : mapping of column names to kinds
+        See :func:`~metricmix.app.ingest.infer_columns`.
+    rule, objective, rho, constraint
+        Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
+    tune : bool
+        Whether rule and rho are chosen by cross-validation.
+    n_bootstrap, n_splits : int
+        Resamples for the intervals of the weights, folds for accuracies; 0 for none.
+    seed : int
+    keep_metric, report : bool
+        Whether to write all distances, and the page.
+    title : str, optional
+        Of the page.
+    name : str, optional
+        The column that says what an item is called, to be shown on the page. Default: one called
+        name or title, if there is one; "" for none.
+    edges_per_item : int, optional
+        If given, values are held on sparse edges: the links of the graphs, and from each item to so
+        many nearest ones by each table.
+    dense : bool
+        Whether values must be held as whole matrices. With neither,
+        :func:`~metricmix.app.pipeline.storage.choose_storage` chooses.
+    within : float
+        Minutes beyond which sparse edges are chosen.
+
+    Raises
+    ------
+    InputError
+        If both `dense` and `edges_per_item` are given.
+    """
+
+    table: str
+    label: str
+    id: str | None = None
+    sources: tuple[SourceSpec, ...] = ()
+    defaults: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    rule: str | None = None
+    objective: str | None = None
+    rho: float | None = None
+    constraint: str | None = None
+    tune: bool = False
+    n_bootstrap: int = 100
+    n_splits: int = 5
+    seed: int = 0
+    keep_metric: bool = False
+    report: bool = True
+    title: str | None = None
+    name: str | None = None
+    edges_per_item: int | None = None
+    dense: bool = False
+    within: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.dense and self.edges_per_item is not None:
+            raise InputError(
+                "--dense takes the values of all pairs of items, --edges-per-item those of some",
+                remedy="pass one of the two",
+            )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (self.table, *(spec.file for spec in self.sources if spec.file))
+
+
+def plan_files(settings: FitSettings) -> Plan:
+    """Read all files and join them, without computing anything.
+
+    Raises
+    ------
+    TableFileError
+        If a file cannot be read or does not fit the table, or there are too few labels.
+    InputError
+        If a setting names no column.
+    """
+    items = read_items(settings.table, id=settings.id, label=settings.label)
+    sizes = Counter(label for label in items.labels or () if label)
+    where = f"{settings.table}, column {settings.label!r}"
+    if len(sizes) < 2:
+        raise TableFileError(
+            f"{where}: expected labels of two classes at least, found {next(iter(sizes))!r} only"
+        )
+    if max(sizes.values()) < 2:
+        raise TableFileError(
+            f"{where}: expected a class with two labelled items at least, to compare them, found "
+            f"one item in each of {len(sizes)} classes; label a few more"
+        )
+    if settings.name and settings.name not in items.attributes:
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
+    return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
+
+
+def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
+    """Yield remarks on labels that may be typing errors: similar ones, and those of one item."""
+    names = list(classes)
+    for k, name in enumerate(names):
+        for other in names[k + 1 :]:
+            ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
+            rare = min(classes[name], classes[other]) <= 2 and not name.isdigit()
+            if name.casefold() == other.casefold() or (ratio > 0.8 and rare and len(name) > 3):
+                yield f"labels {name!r} and {other!r} look alike; are they two classes?"
+    single = [name for name, count in classes.items() if count == 1]
+    if single:
+        yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
+
+
+def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:
+    """Return what would be joined, and what it would cost, for JSON."""
+    return {
+        "table": str(plan.items.source),
+        "id_column": plan.items.id_column,
+        **asdict(plan.report),
+        "storage": storage.to_record(),
+        "memory_bytes": storage.cost.memory_bytes,
+        "seconds": round(storage.cost.seconds, 1),
+    }
