@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,27 +136,37 @@ def step_cost(stack: mm.EdgeStack, known: np.ndarray) -> dict[str, Any]:
 def agreement(n: int) -> dict[str, Any]:
     """Compare path generation with full sub-gradients on the same objective.
 
-    Five labels a class: a full sub-gradient takes a tree to all items from each labelled one.
+    Full sub-gradients start where path generation does, and again where it ends: what they gain
+    from there is what path generation has left. Five labels a class, since a full sub-gradient
+    takes a tree to all items from each labelled one.
     """
     stack, y = edge_stack(n)
-    known = some_labels(y, 5)
-    objective = mm.objectives.ClassMeans(known, 1e-5)
-    found = {}
-    for method in ("path-generation", "full"):
-        clock = Clock()
-        options: Any = {"max_iter": 60} if method == "full" else {}
-        start = np.full(stack.n_sources, 4.0 / stack.n_sources)
+    objective = mm.objectives.ClassMeans(some_labels(y, 5), 1e-5)
+    start = np.full(stack.n_sources, 4.0 / stack.n_sources)
+    ours = solved(objective, stack, "path-generation", start)
+    return {
+        "path-generation": ours,
+        "full": solved(objective, stack, "full", start, max_iter=60),
+        "full from there": solved(objective, stack, "full", ours["weights"], max_iter=15),
+    }
+
+
+def solved(objective: Any, stack: Any, method: str, start: Any, **options: Any) -> dict[str, Any]:
+    """Return what a solver reaches, and in what time."""
+    clock = Clock()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mm.ConvergenceWarning)  # the status says so
         result = mm.minimize(
             objective, stack, method, start=start, constraint="nonnegative", **options
         )
-        clock.lap("seconds")
-        found[method] = {
-            "objective": result.objective,
-            "iterations": result.n_iter,
-            "status": result.status.name,
-            **clock.parts,
-        }
-    return found
+    clock.lap("seconds")
+    return {
+        "objective": result.objective,
+        "iterations": result.n_iter,
+        "status": result.status.name.lower(),
+        "weights": result.weights.tolist(),
+        **clock.parts,
+    }
 
 
 # -- tables and graphs, with the defaults ---------------------------------------------------------
@@ -384,13 +395,15 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
         "beforehand.\n\n"
     )
     for n, r in records["agreement"].items():
-        ours, full = r["path-generation"], r["full"]
+        ours, full, there = r["path-generation"], r["full"], r["full from there"]
+        gain = 1.0 - there["objective"] / ours["objective"]
         text += (
-            f"At n = {n:,}, path generation ends at {ours['objective']:.5f} after "
-            f"{ours['iterations']} rounds ({ours['seconds']:.0f} s), full sub-gradients at "
-            f"{full['objective']:.5f} after {full['iterations']} steps "
-            f"({full['seconds']:.0f} s): a difference of "
-            f"{abs(ours['objective'] / full['objective'] - 1):.2%}.\n\n"
+            f"At n = {n:,} with five labels a class, path generation ends at "
+            f"{ours['objective']:.5f} after {ours['iterations']} rounds "
+            f"({ours['seconds']:.0f} s, {ours['status']}), full sub-gradients at "
+            f"{full['objective']:.5f} after {full['iterations']} steps ({full['seconds']:.0f} s, "
+            f"{full['status']}). Started where path generation ends, these gain {gain:.2%} in "
+            f"{there['iterations']} steps ({there['status']}).\n\n"
         )
     rows = [
         [
