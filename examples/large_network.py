@@ -32,11 +32,11 @@ def label(X, graph, y, per_class, **options):
     equal = mm.MetricMixtureClassifier(objective=None).fit(stack, known)
     for name, fitted in {"learned": model, "equal weights": equal}.items():
         print(f"{name}: {np.mean(fitted.transduction_[rest] == y[rest]):.1%} of {rest.sum():,}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{stack.n_sources} sources on {len(stack.edges):,} edges in {made - began:.0f} s,", end=""
+        f"{stack.n_sources} sources on {len(stack.edges):,} edges: {made - began:.0f} s;", end=" "
     )
-    print(f" learned in {done - made:.0f} s; up to", end=" ")
-    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB of memory")
+    print(f"learning: {done - made:.0f} s; up to {memory:.1f} GiB of memory")
     return model, np.flatnonzero(rest)
 
 
