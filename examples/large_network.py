@@ -33,9 +33,7 @@ def label(X, graph, y, per_class, **options):
     for name, fitted in {"learned": model, "equal weights": equal}.items():
         print(f"{name}: {np.mean(fitted.transduction_[rest] == y[rest]):.1%} of {rest.sum():,}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{stack.n_sources} sources on {len(stack.edges):,} edges: {made - began:.0f} s;", end=" "
-    )
+    print(f"{stack.n_sources} sources on {len(stack.edges):,} edges: {made - began:.0f} s")
     print(f"learning: {done - made:.0f} s; up to {memory:.1f} GiB of memory")
     return model, np.flatnonzero(rest)
 
