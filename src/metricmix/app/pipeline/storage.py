@@ -50,6 +50,8 @@ MOST_COMPARED, FEWEST_COMPARED, SEARCHED_UP_TO = 200, 36, 5000
 latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes about one row."""
 BYTES_PER_PAIR_SHOWN = 48
 """Memory for the maps of the page, of as many items as it shows."""
+COMPILED = 1 << 28
+"""Memory for packages and kernels that are loaded while a fit runs, and working space: measured."""
 PER_ARC = 1.5e-8
 """Seconds for each edge and root of a search."""
 
@@ -215,7 +217,7 @@ def measured_costs(plan: Plan, settings: Any, k: int, held: int = 0) -> dict[str
             n_edges += n * min(k, n - 1)
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
     passes = PASSES * (8 if settings.tune else 1) + settings.n_splits + R + 1
-    common = held + table_bytes + 3 * 8 * L * n + (1 << 26)
+    common = held + table_bytes + 3 * 8 * L * n + COMPILED
     sample = min(n, MAX_SAMPLE) if settings.report else 0
     common += BYTES_PER_PAIR_SHOWN * sample**2
     shown = 1.0 + (R + 1) * 2e-3 * sample
