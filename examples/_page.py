@@ -15,7 +15,6 @@ ORDER = (
     "map_mds",
     "attributed_graph",
     "reliability",
-    "large_network",
 )
 HEAD = """# Examples
 
