@@ -114,6 +114,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     """
 
     _unknown: ClassVar[float] = float("nan")
+    _objectives: ClassVar[tuple[str, ...]] = TARGET_OBJECTIVES
 
     objective: Any = "kernel-regression"
 
@@ -189,7 +190,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         """Return what to minimise, for the targets of all items of a stack."""
         if not isinstance(self.objective, str):
             return given_objective(self.objective, known)
-        chosen = check_choice(self.objective, TARGET_OBJECTIVES, name="objective")
+        chosen = check_choice(self.objective, self._objectives, name="objective")
         items = np.flatnonzero(~np.isnan(known))
         rho = target_ridge(len(items)) if self.rho is None else self.rho
         most = LEARNED_FROM if chosen == "kernel-regression" else PAIRS_FROM
