@@ -237,6 +237,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         n_splits: int = 5,
         n_repeats: int = 1,
         random_state: Any = 0,
+        table: Any = None,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> TargetComparison:
         """Return what learning is worth on held-out targets, beside simpler choices.
@@ -246,7 +247,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         from metricmix.estimators.regression_comparison import compare_targets
 
         dealing: Any = {"n_splits": n_splits, "n_repeats": n_repeats, "random_state": random_state}
-        return compare_targets(self, **dealing, on_fold=on_fold)
+        return compare_targets(self, **dealing, table=table, on_fold=on_fold)
 
 
 def read_targets(y: Any, estimator_name: str) -> Floats:

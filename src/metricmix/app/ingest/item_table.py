@@ -20,7 +20,14 @@ from metricmix.app.ingest.delimited_text import (
 )
 from metricmix.exceptions import InputError, MissingPackageError, TableFileError
 
-__all__ = ["ItemTable", "items_from_table", "read_items", "read_parquet", "read_table"]
+__all__ = [
+    "ItemTable",
+    "check_class_labels",
+    "items_from_table",
+    "read_items",
+    "read_parquet",
+    "read_table",
+]
 
 CONTINUOUS = 0.8
 """Share of distinct values above which fractions are not classes."""
@@ -193,11 +200,11 @@ def items_from_table(
         )
     labels = tuple("" if is_missing(cell) else cell for cell in columns.pop(label))
     if need_labels:
-        _check_labels(table, labels, label)
+        check_class_labels(table, labels, label)
     return ItemTable(table, ids, labels, columns, id_column, label)
 
 
-def _check_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
+def check_class_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
     """Raise TableFileError unless there are labels, and few enough classes."""
     given = [label for label in labels if label]
     if not given:
@@ -219,5 +226,5 @@ def _check_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
         raise TableFileError(
             f"{table.source}, column {column!r}: expected labels, a few classes, found "
             f"{len(classes)} different values in {len(given)} cells, such as {given[0]}; name "
-            "another column, or put them into classes"
+            "another column, or put them into classes; numbers are predicted with --target number"
         )

@@ -18,6 +18,7 @@ from metricmix.app.ingest.file_sources import FileSource, make_source
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
+from metricmix.app.ingest.target_column import TargetColumn
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.memory import check_fits
@@ -144,7 +145,8 @@ class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
 
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
-    order of magnitude; both without the cost of learning.
+    order of magnitude; both without the cost of learning. With a numeric `target` there are no
+    classes.
     """
 
     n_items: int
@@ -154,11 +156,12 @@ class JoinReport:
     directed: bool
     memory_bytes: int
     seconds: float
+    target: TargetColumn | None = None
 
     @property
     def n_labelled(self) -> int:
-        """Number of items with a label."""
-        return sum(self.classes.values())
+        """Number of items with a label, or with a known target."""
+        return sum(self.classes.values()) if self.target is None else self.target.n_known
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.app.ingest.column_types import encode
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
+from metricmix.app.ingest.target_column import target_values
 from metricmix.app.page import write_page
 from metricmix.app.page.html import json_values
 from metricmix.app.page.page_paths import nearest_labelled_item
@@ -39,9 +41,10 @@ from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import compare
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, held_out_probabilities
 from metricmix.estimators.model_files import save
+from metricmix.estimators.regression_comparison import FEWEST_TARGETS, held_out_targets
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.paths.all_pairs import path_metric
@@ -116,8 +119,9 @@ def fit_plan(
 ) -> FitOutcome:
     """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
     comparison, metric, apart = None, None, None
+    told = ConvergenceWarning if plan.report.target is None else UserWarning  # far targets too
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+        warnings.simplefilter("always", told)
         with progress.step("sources") as report:
             gathered = build(plan, storage, report)
         with progress.step("learning"):
@@ -129,21 +133,23 @@ def fit_plan(
                 )
         else:
             weights = weight_columns(model, 0)
-        if settings.n_splits and (model._codes >= 0).sum() >= MIN_LABELLED:
+        given = np.asarray(model._rule.codes >= 0)
+        numbers = isinstance(model, MetricMixtureRegressor)
+        if settings.n_splits and given.sum() >= (FEWEST_TARGETS if numbers else MIN_LABELLED):
             with progress.step("accuracy") as report:
-                comparison = compare(
-                    model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
-                )
-        given = np.asarray(model._codes >= 0)
+                how: Any = {"n_splits": settings.n_splits, "random_state": settings.seed}
+                if numbers:
+                    how["table"] = feature_table(gathered)
+                comparison = model.compare(**how, on_fold=report)
         if storage.kind == "matrices":
             with progress.step("metric"):
                 metric = path_metric(model.stack_, model.mixture_)
-                probabilities = held_out_probabilities(model, metric)
+                probabilities = held_out(model, metric)
                 items = nearest_labelled_item(metric, given)
                 nearest = items, metric[np.arange(len(items)), items]
         else:
             with progress.step("nearest"):
-                probabilities = held_out_probabilities(model)
+                probabilities = held_out(model)
                 nearest = nearest_other_label(model, given)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
@@ -164,8 +170,24 @@ def fit_plan(
     )
 
 
+def feature_table(gathered: JoinedData) -> Any:
+    """Return all columns of the table as features, for baselines; None if there are none."""
+    if all(column.kind == "ignore" for column in gathered.columns):
+        return None
+    return encode(gathered.items, gathered.columns).features
+
+
+def held_out(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, metric: Floats | None = None
+) -> Floats:
+    """Return what the rule says of all items without their own label or target."""
+    if isinstance(model, MetricMixtureRegressor):
+        return held_out_targets(model, metric)
+    return held_out_probabilities(model, metric)
+
+
 def nearest_other_label(
-    model: MetricMixtureClassifier, given: NDArray[np.bool_]
+    model: MetricMixtureClassifier | MetricMixtureRegressor, given: NDArray[np.bool_]
 ) -> tuple[Indices, Floats]:
     """Return the nearest labelled item of each item, other than itself, and its distance."""
     distances, items = nearest_labelled(model.stack_, model.mixture_, given, 2)
@@ -174,7 +196,7 @@ def nearest_other_label(
     return items[rows, second], distances[rows, second]
 
 
-def measured_stretch(model: MetricMixtureClassifier) -> Stretch:
+def measured_stretch(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Stretch:
     """Return how far distances along the edges lie above those over all pairs, on some pairs.
 
     For more than 5000 items, a bound of it.
@@ -207,8 +229,10 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     written.flush()
 
 
-def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
-    """Fit the classifier, its rule and rho chosen by cross-validation if `settings.tune`."""
+def learn(
+    gathered: JoinedData, settings: FitSettings
+) -> MetricMixtureClassifier | MetricMixtureRegressor:
+    """Fit the estimator, its rule and rho chosen by cross-validation if `settings.tune`."""
     options: dict[str, Any] = {
         "objective": settings.objective,
         "constraint": settings.constraint,
@@ -225,6 +249,8 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     stated = {name: value for name, value in options.items() if value is not None}
     if settings.constraint == "signed":
         stated["constraint"] = None
+    if gathered.report.target is not None:
+        return MetricMixtureRegressor(**stated).fit(gathered.stack, target_values(gathered.items))
     labels = np.array(gathered.items.labels)
     if settings.tune:
         return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
 from metricmix.typing import Floats, Indices
@@ -38,7 +40,7 @@ class FitOutcome:
     Attributes
     ----------
     settings : FitSettings
-    model : MetricMixtureClassifier
+    model : MetricMixtureClassifier or MetricMixtureRegressor
     gathered : JoinedData
         The joined files.
     weights : dict of columns
@@ -50,9 +52,9 @@ class FitOutcome:
     nearest : pair of (n,) arrays
         The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
-        Class probabilities without the item's own label.
-    comparison : Comparison, optional
-        Accuracies on held-out labels.
+        Class probabilities without the item's own label; for a numeric target, (n,) predictions.
+    comparison : Comparison or TargetComparison, optional
+        Accuracies on held-out labels, or errors on held-out targets.
     notes : tuple of str
         Convergence warnings.
     seconds : dict of str to float
@@ -64,14 +66,14 @@ class FitOutcome:
     """
 
     settings: FitSettings
-    model: MetricMixtureClassifier
+    model: MetricMixtureClassifier | MetricMixtureRegressor
     gathered: JoinedData
     weights: dict[str, Any]
     storage: ValueStorage
     metric: Floats | None
     nearest: tuple[Indices, Floats]
     probabilities: Floats
-    comparison: Comparison | None
+    comparison: Comparison | TargetComparison | None
     notes: tuple[str, ...]
     seconds: dict[str, float]
     stretch: Stretch | None = None
@@ -142,6 +144,7 @@ class FitOutcome:
             "items": report.n_items,
             "labelled": report.n_labelled,
             "classes": report.classes,
+            "target": None if report.target is None else asdict(report.target),
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
             "storage": self.storage_record(),
@@ -155,22 +158,20 @@ class FitOutcome:
             "selection": self.model.selection_.to_record(),
             "moved_share": self.model.moved_share_,
             "status": self.model.result_.status.value,
-            "accuracy": None
-            if comparison is None
-            else {
-                "how": comparison.how,
-                "methods": [
-                    {
-                        "name": method.name,
-                        "kind": method.kind,
-                        "mean": method.mean,
-                        "standard_error": method.standard_error,
-                    }
-                    for method in comparison.methods
-                ],
-            },
+            "accuracy": None,
         }
+        if comparison is not None:
+            methods = [method_record(method) for method in comparison.methods]
+            name = "r2" if report.target is not None else "accuracy"
+            record[name] = {"how": comparison.how, "methods": methods}
         return dict(json_values(record))
+
+
+def method_record(method: Any) -> dict[str, Any]:
+    """Return how well a method does on what was held out, for JSON."""
+    scores = ("r2", "mean_absolute_error") if isinstance(method, TargetMethod) else ("mean",)
+    names = ("name", "kind", *scores, "standard_error")
+    return {name: getattr(method, name) for name in names}
 
 
 def run_page(
@@ -181,19 +182,24 @@ def run_page(
     items, sources = gathered.items, gathered.report.sources
     accuracies: tuple[Accuracy, ...] = ()
     confusion = None
-    if outcome.comparison is not None:
-        accuracies = tuple(
-            Accuracy(
-                method.name, method.mean, method.standard_error, single=method.kind == "single"
-            )
-            for method in outcome.comparison.methods
-        )
+    for method in outcome.comparison.methods if outcome.comparison is not None else ():
+        score = method.r2 if isinstance(method, TargetMethod) else method.mean
+        single = method.kind == "single"
+        accuracies += (Accuracy(method.name, score, method.standard_error, single=single),)
+    if isinstance(outcome.comparison, Comparison):
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     title_column = settings.name
     if title_column is None:
         by_name = {name.casefold(): name for name in items.attributes}
         title_column = by_name.get("name", by_name.get("title", ""))
-    facts = [("Table", f"{items.source}, ids in column {items.id_column!r}")]
+    facts: list[tuple[str, str]] = [("Table", f"{items.source}, ids in column {items.id_column!r}")]
+    target = gathered.report.target
+    if target is not None:
+        facts.append((f"Target {settings.label}", f"{target.describe()} ({target.why})"))
+        if isinstance(outcome.comparison, TargetComparison):
+            learned = outcome.comparison["learned"]
+            error = f"{learned.mean_absolute_error:.4g} mean absolute error, R² {learned.r2:.3f}"
+            facts.append(("On held-out targets", f"{error}; {outcome.how_evaluated}"))
     first_of_file = {source.file: source for source in reversed(sources)}
     facts += [
         (f"Source {source.name}", text)

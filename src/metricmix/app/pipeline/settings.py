@@ -5,13 +5,19 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
-from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.item_table import (
+    ItemTable,
+    check_class_labels,
+    items_from_table,
+    read_table,
+)
 from metricmix.app.ingest.join import Plan, plan, shorten
 from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.app.ingest.target_column import target_column
 from metricmix.exceptions import InputError, TableFileError
 
 if TYPE_CHECKING:
@@ -33,7 +39,8 @@ class FitSettings:
     kinds : mapping of column names to kinds
         See :func:`~metricmix.app.ingest.infer_columns`.
     rule, objective, rho, constraint
-        Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
+        Of :class:`~metricmix.MetricMixtureClassifier`, or of
+        :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
@@ -43,6 +50,8 @@ class FitSettings:
         Whether to write all distances, and the page.
     title : str, optional
         Of the page.
+    target : {"classes", "number"}, optional
+        What the labels are; None: see :func:`~metricmix.app.ingest.target_column.target_column`.
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
@@ -79,6 +88,7 @@ class FitSettings:
     report: bool = True
     title: str | None = None
     name: str | None = None
+    target: str | None = None
     edges_per_item: int | None = None
     dense: bool = False
     within: float = 60.0
@@ -106,7 +116,35 @@ def plan_files(settings: FitSettings) -> Plan:
     InputError
         If a setting names no column.
     """
-    items = read_items(settings.table, id=settings.id, label=settings.label)
+    cells = read_table(settings.table)
+    items = items_from_table(cells, id=settings.id, label=settings.label, need_labels=False)
+    kinds = dict(settings.kinds)
+    stated = settings.target
+    if settings.label in kinds:
+        stated = stated or ("classes" if kinds[settings.label] == "category" else "number")
+        del kinds[settings.label]
+    target = target_column(items, stated)
+    if settings.name and settings.name not in items.attributes:
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
+    if target is None:
+        check_classes(items, settings)
+    elif settings.tune:
+        raise InputError(
+            "chooses among rules for classes",
+            argument="--tune",
+            remedy="leave it out: for numbers rule and rho are chosen by themselves",
+        )
+    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    if target is None:
+        return found
+    return replace(found, report=replace(found.report, classes={}, target=target))
+
+
+def check_classes(items: ItemTable, settings: FitSettings) -> None:
+    """Raise TableFileError unless there are labels to learn from."""
+    check_class_labels(items.table, items.labels or (), settings.label)
     sizes = Counter(label for label in items.labels or () if label)
     where = f"{settings.table}, column {settings.label!r}"
     if len(sizes) < 2:
@@ -118,11 +156,6 @@ def plan_files(settings: FitSettings) -> Plan:
             f"{where}: expected a class with two labelled items at least, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
-    if settings.name and settings.name not in items.attributes:
-        raise InputError(
-            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
-        )
-    return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
 
 
 def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
