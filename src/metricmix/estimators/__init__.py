@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: the metric as a transformer, classifiers, prediction rules."""
+"""Estimators for scikit-learn: the metric as a transformer, classifiers, a regressor, rules."""
 
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
@@ -9,7 +9,10 @@ from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
+from metricmix.estimators.regression_explanation import TargetExplanation
 from metricmix.estimators.regression_rules import KernelRidge, NearestMean
+from metricmix.estimators.regression_selection import TargetSelection
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
 from metricmix.estimators.selection import LabelledKFold, Selection
@@ -33,6 +36,10 @@ __all__ = [
     "NearestMean",
     "Selection",
     "Spreading",
+    "TargetComparison",
+    "TargetExplanation",
+    "TargetMethod",
+    "TargetSelection",
     "compare",
     "contributions",
     "explain",
