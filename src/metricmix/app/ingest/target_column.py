@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import CODE, LARGEST_NUMBER, NEARLY_ALL, parse_decimal
+from metricmix.app.ingest.column_types import CODE, LARGEST_NUMBER
 from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.number_formats import Reading, is_nearly_all, number_reading
 from metricmix.exceptions import TableFileError
 from metricmix.typing import Floats
 from metricmix.validation import check_choice
@@ -51,12 +53,22 @@ class TargetColumn:
         return f"{self.low:.4g} to {self.high:.4g}, median {self.median:.4g}"
 
 
+def target_reading(items: ItemTable) -> Reading | None:
+    """Return how the labels are written as numbers; None unless more than half of them are."""
+    cells = Counter(cell for cell in items.labels or () if cell)
+    return number_reading(cells, commas=items.table.decimal_commas, least=0.5) if cells else None
+
+
 def target_values(items: ItemTable) -> Floats:
     """Return the labels of a table as numbers, NaN where they are missing or no numbers."""
-    commas = items.table.decimal_commas
-    numbers = [parse_decimal(cell, commas) if cell else None for cell in items.labels or ()]
-    sound = [x is not None and abs(x) <= LARGEST_NUMBER for x in numbers]
-    return np.array([x if ok else np.nan for x, ok in zip(numbers, sound, strict=True)], float)
+    reading = target_reading(items)
+    y = np.full(len(items.ids), np.nan)
+    for k, cell in enumerate(items.labels or () if reading is not None else ()):
+        assert reading is not None
+        value = reading.format.parse(cell) if cell else None
+        if value is not None and abs(value) <= LARGEST_NUMBER:
+            y[k] = value
+    return y
 
 
 def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn | None:
@@ -89,10 +101,12 @@ def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn |
         fractions = bool((known != np.round(known)).any())
         many = distinct > MOST_CLASSES or (fractions and 2 * distinct > len(known))
         codes = any(CODE.fullmatch(cell) for cell in given)
-        enough = len(known) >= max(FEWEST, NEARLY_ALL * len(given))
+        enough = len(known) >= FEWEST and is_nearly_all(len(known), len(given))
         if codes or not (many and enough):
             return None
         why = f"{distinct} different numbers in {len(known)} cells"
+    reading = target_reading(items)
+    why = "; ".join([why, *(reading.notes if reading is not None else ())])
     where = f"{items.source}, column {items.label_column!r}"
     if len(known) < 3 or known.min() == known.max():
         found = f"{len(known)}" if len(known) < 3 else f"only {known[0]:g}"

@@ -22,7 +22,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -193,6 +193,9 @@ def predict_files(
     they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
     stack, n = model.stack_, model.stack_.n_items
+    n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
+    sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
+    kept = replace(kept, sources=sources)
     if stack.edges is not None:
         yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
         return
@@ -221,14 +224,14 @@ def labelled_new_items(
     rows: AnyArray | CrossEdges,
 ) -> Iterator[NewLabel]:
     """Yield labels of new items, given their dissimilarities or their edges."""
-    labelled = model._rule.codes >= 0
-    distances, nearest = model._join_rows(rows).nearest(labelled, 1)
+    joined = model._join_rows(rows)
+    distances, nearest = joined.nearest(model._rule.codes >= 0, 1)
+    answers = model._rule.of_new(joined)
     found: list[tuple[str | float, float | None]]
     if isinstance(model, MetricMixtureRegressor):
-        found = [(value, None) for value in model.predict(rows).tolist()]
+        found = [(value, None) for value in answers.tolist()]
     else:
-        probabilities = model.predict_proba(rows)
-        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in probabilities]
+        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in answers]
     for k, (label, confidence) in enumerate(found):
         item, distance = str(model.stack_.items[nearest[k, 0]]), float(distances[k, 0])
         yield NewLabel(ids[k], label, confidence, item, distance)

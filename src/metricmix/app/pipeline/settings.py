@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
-from metricmix.app.ingest.item_table import (
-    ItemTable,
-    check_class_labels,
-    items_from_table,
-    read_table,
-)
+from metricmix.app.ingest.item_table import ItemTable, check_class_labels, items_from_table
 from metricmix.app.ingest.join import Plan, plan, shorten
-from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.app.ingest.table_files import read_table
 from metricmix.app.ingest.target_column import target_column
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
     from metricmix.app.pipeline.storage import ValueStorage
 
-__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record"]
+__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record", "resolved"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,9 @@ class FitSettings:
         Besides those made of the table's columns, unless `defaults` is False.
     kinds : mapping of column names to kinds
         See :func:`~metricmix.app.ingest.infer_columns`.
+    single_labels : {"drop", "keep"}
+        What becomes of a label that only one item has. Nothing can be learned or checked from it:
+        by default the item counts as unlabelled, and no item is predicted so.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`, or of
         :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
@@ -67,7 +68,7 @@ class FitSettings:
     Raises
     ------
     InputError
-        If both `dense` and `edges_per_item` are given.
+        If both `dense` and `edges_per_item` are given, or `single_labels` is something else.
     """
 
     table: str
@@ -92,8 +93,10 @@ class FitSettings:
     edges_per_item: int | None = None
     dense: bool = False
     within: float = 60.0
+    single_labels: str = "drop"
 
     def __post_init__(self) -> None:
+        check_choice(self.single_labels, ("drop", "keep"), name="single_labels")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense takes the values of all pairs of items, --edges-per-item those of some",
@@ -129,21 +132,29 @@ def plan_files(settings: FitSettings) -> Plan:
             argument="name", expected=did_you_mean(list(items.attributes), settings.name)
         )
     if target is None:
-        check_classes(items, settings)
+        items = with_classes(items, settings)
     elif settings.tune:
         raise InputError(
             "chooses among rules for classes",
             argument="--tune",
             remedy="leave it out: for numbers rule and rho are chosen by themselves",
         )
-    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
     if target is None:
-        return found
-    return replace(found, report=replace(found.report, classes={}, target=target))
+        return plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    of_classes = [spec.name for spec in settings.sources if spec.kind in SUPERVISED_KINDS]
+    if of_classes:
+        raise InputError(
+            f"source {of_classes[0]!r} is a classifier, and there are numbers to predict",
+            argument="--source",
+            remedy="leave it out",
+        )
+    plain = replace(items, labels=None)  # no sources that are computed from classes
+    found = plan(plain, settings.sources, kinds=kinds, defaults=settings.defaults)
+    return replace(found, items=items, report=replace(found.report, classes={}, target=target))
 
 
-def check_classes(items: ItemTable, settings: FitSettings) -> None:
-    """Raise TableFileError unless there are labels to learn from."""
+def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
+    """Return the items with the labels that count; TableFileError if there are too few."""
     check_class_labels(items.table, items.labels or (), settings.label)
     sizes = Counter(label for label in items.labels or () if label)
     where = f"{settings.table}, column {settings.label!r}"
@@ -156,20 +167,58 @@ def check_classes(items: ItemTable, settings: FitSettings) -> None:
             f"{where}: expected a class with two labelled items at least, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
+    if settings.single_labels == "drop":
+        items = items.without_single_labels()
+        if len(set(items.labels or ()) - {""}) < 2:
+            single = shorten([repr(label) for label, _ in items.labels_left_out], " or ")
+            raise TableFileError(
+                f"{where}: expected two classes with two labelled items at least, found one item "
+                f"labelled {single}; label a few more, or pass --single-labels keep"
+            )
+    return items
 
 
-def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
-    """Yield remarks on labels that may be typing errors: similar ones, and those of one item."""
-    names = list(classes)
+def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
+    """Return the settings with all that was chosen filled in: ids, columns, target, sources."""
+    kinds = {column.name: column.kind for column in plan.report.columns}
+    for pattern, kind in settings.kinds.items():  # how cells are written is part of what was stated
+        for name in kinds:
+            if (name == pattern or fnmatchcase(name, pattern)) and kinds[name] != "ignore":
+                kinds[name] = kind
+    return replace(
+        settings,
+        id=settings.id or plan.items.id_column,
+        sources=tuple(source.spec for source in plan.sources),
+        defaults=False,
+        kinds=kinds,
+        target="classes" if plan.report.target is None else "number",
+    )
+
+
+def label_remarks(
+    classes: Mapping[str, int], left_out: Sequence[tuple[str, str]] = ()
+) -> Iterator[str]:
+    """Yield remarks on labels that may be typing errors: similar ones, and those of one item.
+
+    `left_out` are labels that count as unlabelled, and their items.
+    """
+    sizes = {**classes, **{label: 1 for label, _ in left_out}}
+    names = list(sizes)
     for k, name in enumerate(names):
         for other in names[k + 1 :]:
             ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
-            rare = min(classes[name], classes[other]) <= 2 and not name.isdigit()
+            rare = min(sizes[name], sizes[other]) <= 2 and not name.isdigit()
             if name.casefold() == other.casefold() or (ratio > 0.8 and rare and len(name) > 3):
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
         yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
+    if left_out:
+        names = [f"{label} ({item})" for label, item in left_out]
+        yield (
+            f"a single item has the label {shorten(names, ' or ')}: left out, the item counts as "
+            "unlabelled (--single-labels keep keeps such classes)"
+        )
 
 
 def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:
