@@ -249,6 +249,9 @@ def test_explanations() -> None:
     assert model.explain(X=[1]).item == 1
     with pytest.raises(mm.InputError, match="pass one of them"):
         model.explain()
+    for function in (mm.estimators.explain, mm.estimators.compare):
+        with pytest.raises(mm.InputError, match="model: expected a"):
+            function(model)
 
 
 def test_comparison() -> None:
