@@ -325,8 +325,11 @@ def table_model(kind: str, n_train: int) -> Any:
 def table_of(model: MetricMixtureRegressor) -> AnyArray | None:
     """Return the table that sources come from, (n, d), if there is one."""
     table: Any = None
+    data = model.stack_.item_data
     if isinstance(model._input, FeatureInput):
         table = model._input.X
+    elif data is not None and (isinstance(data.table, np.ndarray) or hasattr(data.table, "tocsr")):
+        table = data.table
     else:
         for source in model.stack_.between_any._sources:
             predictor = getattr(source, "predictor", None)
@@ -407,6 +410,19 @@ class TargetComparison:
         """Return the method of a kind of which there is one."""
         check_choice(kind, tuple(m.kind for m in self.methods if m.kind != "single"), name="kind")
         return next(method for method in self.methods if method.kind == kind)
+
+    @property
+    def verdict(self) -> str:
+        """How the learned metric does beside the best of the simpler methods, in a sentence."""
+        learned, *simple = (method for method in self.methods if method.kind != "single")
+        best = max(simple, key=lambda method: method.r2)
+        found = f"R² {learned.r2:.3f} on held-out targets with the learned metric"
+        other = f"{best.name} {best.r2:.3f}"
+        if best.r2 > learned.r2 + learned.standard_error:
+            return f"{found}; {other} does better: use that, or other sources"
+        if learned.r2 > best.r2 + learned.standard_error:
+            return f"{found}; the best of the simpler methods, {other}, is clearly worse"
+        return f"{found}; {other} is within one standard error ({learned.standard_error:.3f})"
 
     @property
     def sources(self) -> tuple[TargetMethod, ...]:

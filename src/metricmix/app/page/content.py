@@ -167,12 +167,15 @@ class Annotations:
         The command that made the page.
     facts : sequence of (str, str)
         Names and values that say how the metric was made.
+    headline : str, optional
+        How it does beside simpler methods, in a sentence.
     """
 
     items: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
     facts: Sequence[tuple[str, str]] = ()
+    headline: str | None = None
 
 
 def page_content(
@@ -282,6 +285,7 @@ def page_content(
         if isinstance(model.mixture_, LocalMixture)
         else None,
         sample_of=None if shown is None else stack.n_items,
+        headline=annotations.headline,
     )
 
 

@@ -87,6 +87,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         else {"regions": local.regions, "values": local.values.tolist()},
         "intervals": content.intervals,
         "accuracies": [asdict(accuracy) for accuracy in content.accuracies],
+        "headline": content.headline,
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),
         "convergence": None if curve is None else thinned(curve),
         "confusion": None

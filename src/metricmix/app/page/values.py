@@ -208,7 +208,8 @@ class PageContent:
 
     `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
     made the page; `facts` are names and values that say how, in the order in which they are shown;
-    `sample_of` is the number of all items, where the page shows a sample of them.
+    `sample_of` is the number of all items, where the page shows a sample of them; `headline` says
+    how the metric does beside simpler methods.
 
     Raises
     ------
@@ -230,6 +231,7 @@ class PageContent:
     facts: tuple[tuple[str, str], ...] = ()
     local_weights: LocalWeights | None = None
     sample_of: int | None = None
+    headline: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.ingest.column_types import encode
+from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.ingest.target_column import target_values
@@ -39,9 +40,15 @@ from metricmix.app.pipeline.storage import (
 )
 from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.encoded_table import ItemData
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, held_out_probabilities
+from metricmix.estimators.cross_validation import (
+    FEWEST_LABELS,
+    MetricMixtureClassifierCV,
+    held_out_probabilities,
+)
+from metricmix.estimators.findings import diagnose
 from metricmix.estimators.model_files import save
 from metricmix.estimators.regression_comparison import FEWEST_TARGETS, held_out_targets
 from metricmix.estimators.regressor import MetricMixtureRegressor
@@ -55,8 +62,6 @@ from metricmix.typing import Floats, Indices
 
 __all__ = ["fit_files", "fit_plan", "learn"]
 
-MIN_LABELLED = 3
-"""Labelled items from which on some can be held out."""
 ROWS_WRITTEN = 1024
 """Rows of the metric that are computed at a time."""
 
@@ -125,6 +130,8 @@ def fit_plan(
         warnings.simplefilter("always", told)
         with progress.step("sources") as report:
             gathered = build(plan, storage, report)
+            stack = gathered.stack.with_item_data(item_data(plan))
+            gathered = replace(gathered, stack=stack)
         with progress.step("learning"):
             model = learn(gathered, settings)
         if settings.n_bootstrap:
@@ -136,12 +143,11 @@ def fit_plan(
             weights = weight_columns(model, 0)
         given = np.asarray(model._rule.codes >= 0)
         numbers = isinstance(model, MetricMixtureRegressor)
-        if settings.n_splits and given.sum() >= (FEWEST_TARGETS if numbers else MIN_LABELLED):
+        if settings.n_splits and given.sum() >= (FEWEST_TARGETS if numbers else FEWEST_LABELS):
             with progress.step("accuracy") as report:
-                how: Any = {"n_splits": settings.n_splits, "random_state": settings.seed}
-                if numbers:
-                    how["table"] = feature_table(gathered)
-                comparison = model.compare(**how, on_fold=report)
+                comparison = model.compare(
+                    n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                )
         if storage.kind == "matrices":
             with progress.step("metric"):
                 metric = path_metric(model.stack_, model.mixture_)
@@ -152,6 +158,7 @@ def fit_plan(
             with progress.step("nearest"):
                 probabilities = held_out(model)
                 nearest = nearest_other_label(model, given)
+        findings = diagnose(model, probabilities=None if numbers else probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
                 apart = measured_stretch(model)
@@ -168,14 +175,33 @@ def fit_plan(
         notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
         seconds=progress.seconds,
         stretch=apart,
+        findings=findings,
     )
 
 
-def feature_table(gathered: JoinedData) -> Any:
-    """Return all columns of the table as features, for baselines; None if there are none."""
-    if all(column.kind == "ignore" for column in gathered.columns):
-        return None
-    return encode(gathered.items, gathered.columns).features
+def item_data(plan: Plan) -> ItemData:
+    """Return the columns of the table as numbers, and the links of all graphs together.
+
+    Links count by their strength, each graph as much as any other on average.
+    """
+    columns = [column for column in plan.report.columns if column.kind != "ignore"]
+    table = encode(plan.items, columns).features if columns else None
+    graphs = {
+        source.links.spec.file: source.links.edges
+        for source in plan.sources
+        if source.links is not None
+    }
+    links = None
+    for edges in graphs.values():
+        lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
+        strengths = lengths.copy()
+        strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
+        strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
+        links = strengths if links is None else links + strengths
+    if table is not None and not isinstance(table, np.ndarray):
+        table = table.tocsr()
+    complete = not any(source.spec.kind == "matrix" for source in plan.sources)
+    return ItemData(table, links, complete)
 
 
 def held_out(
