@@ -36,7 +36,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from metricmix.app.page.content import fitted_classifier
+from metricmix.app.page.content import fitted_predictor
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.page_paths import path_record
 from metricmix.exceptions import InputError
@@ -90,7 +90,7 @@ class PageServer:
 
     Parameters
     ----------
-    model : fitted MetricMixtureClassifier or MetricMixtureClassifierCV
+    model : fitted MetricMixtureClassifier, MetricMixtureClassifierCV or MetricMixtureRegressor
     html : str
         The page of this model, as :func:`~metricmix.app.page.write_page` writes it.
     host : str
@@ -122,7 +122,7 @@ class PageServer:
     """
 
     def __init__(self, model: Any, html: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        fitted = fitted_classifier(model)
+        fitted = fitted_predictor(model)
         self._lengths = fitted._lengths()
         self._ids = [str(item) for item in fitted.stack_.items.tolist()]
         shown, total = page_items(html)

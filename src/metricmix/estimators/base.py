@@ -109,6 +109,7 @@ class MixtureEstimator(NestedParameters):
     """
 
     _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
+    _objectives: ClassVar[tuple[str, ...]] = OBJECTIVES
 
     sources: Any = field(default="precomputed", kw_only=False)
     objective: Any = "class-means"

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from metricmix.app.ingest.new_items import NewEdgesReport
     from metricmix.app.pipeline import NewLabel
     from metricmix.app.server import PageServer
-    from metricmix.estimators import MetricMixtureClassifier
+    from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+
+    Estimator = MetricMixtureClassifier | MetricMixtureRegressor
     from metricmix.estimators.attribution import Contributions
 
 __all__ = ["explain", "explore", "predict"]
@@ -142,6 +144,9 @@ def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
 
 def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
     """Print how many predictions are right, if the new items have labels."""
+    if any(new.confidence is None for new in labels):
+        print_errors(items, labels)
+        return
     pairs = zip(labels, items.labels or [""] * len(labels), strict=True)
     known = [(predicted.label, given) for predicted, given in pairs if given]
     if known:
@@ -149,6 +154,20 @@ def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
         click.echo(
             f"{right} of {len(known)} labels in {items.source} are the ones predicted "
             f"({right / len(known):.1%})",
+            err=True,
+        )
+
+
+def print_errors(items: ItemTable, labels: list[NewLabel]) -> None:
+    """Print the mean absolute error of predicted numbers, if the new items have targets."""
+    from metricmix.app.ingest.target_column import target_values
+
+    pairs = zip(labels, target_values(items).tolist(), strict=False)
+    errors = [abs(float(new.label) - given) for new, given in pairs if given == given]
+    if errors:
+        click.echo(
+            f"mean absolute error {sum(errors) / len(errors):.4g} on the {len(errors)} targets in "
+            f"{items.source}",
             err=True,
         )
 
@@ -195,12 +214,14 @@ def explain(model: Path, a: str, b: str | None, as_json: bool) -> None:
             print_contributions(run.model, path)
 
 
-def labels_by_item(model: MetricMixtureClassifier) -> dict[Any, Any]:
+def labels_by_item(model: Estimator) -> dict[Any, Any]:
     """Return the label of every item, given or predicted."""
     return dict(zip(model.stack_.items.tolist(), model.transduction_.tolist(), strict=True))
 
 
-def print_contributions(model: MetricMixtureClassifier, path: Contributions) -> None:
+def print_contributions(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, path: Contributions
+) -> None:
     """Print a path as a table: a row per edge, a column per source."""
     n_edges = len(path.link)
     click.echo(
@@ -224,10 +245,13 @@ def print_contributions(model: MetricMixtureClassifier, path: Contributions) -> 
         ]
         click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
     labels = labels_by_item(model)
-    click.echo(f"labels: {', '.join(f'{node}: {labels[node]}' for node in path.nodes)}")
+    texts = {node: f"{one:.4g}" if isinstance(one, float) else one for node, one in labels.items()}
+    click.echo(f"labels: {', '.join(f'{node}: {texts[node]}' for node in path.nodes)}")
 
 
-def contributions_record(model: MetricMixtureClassifier, path: Contributions) -> dict[str, Any]:
+def contributions_record(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, path: Contributions
+) -> dict[str, Any]:
     """Return a path and its parts, for JSON."""
     labels = labels_by_item(model)
     return {
@@ -250,13 +274,17 @@ def contributions_record(model: MetricMixtureClassifier, path: Contributions) ->
 
 
 def explanation_record(why: Any) -> dict[str, Any]:
-    """Return the explanation of a label, for JSON."""
+    """Return the explanation of a label or target, for JSON."""
+    found: dict[str, Any] = {"item": why.item}
+    if hasattr(why, "predicted"):
+        found |= {"target": why.target, "given": why.given, "rule": why.rule}
+        found |= {"predicted": why.predicted, "mean": why.mean}
+    else:
+        p = zip(map(str, why.classes), why.probabilities.tolist(), strict=True)
+        found |= {"label": why.label, "given": why.given, "rule": why.rule}
+        found["probabilities"] = dict(p)
     return {
-        "item": why.item,
-        "label": why.label,
-        "given": why.given,
-        "rule": why.rule,
-        "probabilities": dict(zip(map(str, why.classes), why.probabilities.tolist(), strict=True)),
+        **found,
         "nearest": [
             {
                 "item": near.item,
@@ -361,7 +389,9 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             os._exit(0)
 
 
-def open_server(model: MetricMixtureClassifier, html: str, host: str, port: int) -> PageServer:
+def open_server(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, html: str, host: str, port: int
+) -> PageServer:
     """Return a server that is bound to an address; CommandError if it cannot be."""
     from metricmix.app.server import PageServer
 
