@@ -199,3 +199,9 @@ def test_read_back(names, tmp_path):
     values = np.random.default_rng(0).normal(size=(4, 4))
     write_matrix(tmp_path / "out.phy", values, NAMES[names] if names != "blanks" else None)
     np.testing.assert_array_equal(read_matrix(tmp_path / "out.phy").values, values)
+
+
+def test_a_separator_before_the_count(tmp_path) -> None:
+    (tmp_path / "m.phy").write_bytes(b"\x1c0")
+    with pytest.raises(MatrixFileError, match="at least one item"):
+        read_matrix(tmp_path / "m.phy")

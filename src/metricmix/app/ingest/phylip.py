@@ -165,7 +165,7 @@ def read_phylip(source: Path) -> NamedMatrix:
         raise MatrixFileError(
             f"{source}, line {number}: expected the number of items, as PHYLIP has it"
         )
-    n = int(lines[0][1])
+    n = int(lines[0][1].strip())  # int does not skip all that strip does
     if n == 0:
         raise MatrixFileError(f"{source}: expected at least one item, found an empty matrix")
     lines = lines[1:]
