@@ -255,7 +255,7 @@ def sources_for(
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     if k is None:
-        return stack
+        return stack.with_links(np.stack(links["links"], axis=1)) if links else stack
     ends = {name: near.ends(k) for name, near in found.nearest.items()}
     edges, report = edge_union(n, {**links, **ends}, found.table)
     recall = {name: near.recall for name, near in found.nearest.items()}

@@ -91,6 +91,8 @@ class DissimilarityStack:
 
     edges: EdgeSet | None = None
     """The edges of a sparse stack, :class:`~metricmix.EdgeStack`; None where every pair is one."""
+    links: Indices | None = None
+    """Item numbers (E, 2) of the links in the graphs that sources are made of, where known."""
 
     def __init__(
         self,
@@ -322,7 +324,7 @@ class DissimilarityStack:
         chosen = [self._position(name) for name in names]
         stack = self._derived([self._sources[r] for r in chosen], chosen)
         stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
-        stack._items = self._items
+        stack._items, stack.links = self._items, self.links
         return stack
 
     @property
@@ -333,6 +335,13 @@ class DissimilarityStack:
             for name, source in zip(self._names, self._sources, strict=True)
             if source.supervised
         )
+
+    def with_links(self, links: ArrayLike) -> DissimilarityStack:
+        """Return the stack with `links`, pairs of item numbers (E, 2): edges of geodesic paths."""
+        stack, pairs = copy.copy(self), np.asarray(links, dtype=np.int64).reshape(-1, 2)
+        check_indices(pairs.ravel(), self._n, name="links")
+        stack.links = pairs
+        return stack
 
     def relabelled(
         self, codes: Indices, n_classes: int, *, keep_choice: bool = False
@@ -441,6 +450,11 @@ class DissimilarityStack:
             ]
             part = self._derived(subset, range(self.n_sources))
             part._items = self._items.take(rows)
+            if self.links is not None:
+                place = np.full(self._n, -1)
+                place[rows] = np.arange(len(rows))
+                kept = place[self.links]
+                part.links = kept[(kept >= 0).all(axis=1)]
             return part
         values = np.stack([source.block(rows, columns) for source in self._sources])
         ends = self.items[rows], self.items[columns]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from threadpoolctl import threadpool_limits
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
@@ -47,7 +48,7 @@ from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, unmasked
+from metricmix.validation import check_choice, check_integer, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,6 +114,11 @@ DOCUMENTATION = {
         lengths, which needs the pairs of labelled items only. The metric is projected either way.
         "auto": on edge lengths, unless the projection then moves more than 10 % of the distances.
         False warns in that case.
+    geodesic : int or None; of classifiers also "auto"
+        None: every pair of items is an edge. A number k: only each item's k nearest items, by the
+        lengths learned over all pairs, and the links of the stack are edges, and weights are
+        learned again through paths along these. Paths then lead through items, and the distance is
+        still a metric. "auto": see `selection_`.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
         "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.
@@ -159,6 +165,7 @@ class MixtureEstimator(BaseEstimator):
     """
 
     _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None,)
 
     sources: Any = field(default="precomputed", kw_only=False)
     objective: Any = "class-means"
@@ -166,6 +173,7 @@ class MixtureEstimator(BaseEstimator):
     constraint: str | None = "nonnegative"
     scaling: Any = "mean"
     projection: bool | str = "auto"
+    geodesic: Any = None
     method: Any = "full"
     max_iter: int | None = None
     solver_options: Mapping[str, Any] | None = None
@@ -256,6 +264,15 @@ class MixtureEstimator(BaseEstimator):
                 expected="'auto', True or False",
                 found=f"{self.projection!r}",
             )
+        if self.geodesic not in self._geodesics:
+            if isinstance(self.geodesic, str) or self.geodesic is None:
+                choices = ", ".join(map(repr, self._geodesics))
+                raise InputError(
+                    argument="geodesic",
+                    expected=f"{choices} or a number of nearest items",
+                    found=f"{self.geodesic!r}",
+                )
+            check_integer(self.geodesic, name="geodesic", low=1)
         for name in self.solver_options or {}:
             if name in (*OWN, "link"):
                 problem = f"{name!r} is a parameter of the estimator itself"
@@ -275,6 +292,12 @@ class MixtureEstimator(BaseEstimator):
         else:
             opened = PrecomputedInput(X, scaling, type(self).__name__)
             self.n_features_in_ = len(opened.stack)
+        if opened.stack.edges is not None and self.geodesic not in (None, "auto"):
+            raise InputError(
+                "the edges of this stack are sparse already",
+                argument="geodesic",
+                remedy="leave it out",
+            )
         if y is not None and len(opened.samples) != _num_samples(y):
             raise InputError(
                 argument="y",
@@ -333,6 +356,8 @@ class MixtureLearner(MixtureEstimator):
     _input: Input = field(init=False)
     _objective: Objective | None = field(init=False)
     _single: str | None = field(init=False, default=None)  # the source with the whole weight
+    _edges: EdgeSet | None = field(init=False, default=None)  # those of a geodesic metric
+    _near: Mixture | None = field(init=False, default=None)  # by whose lengths items are near
 
     def _learn(
         self,
@@ -344,10 +369,35 @@ class MixtureLearner(MixtureEstimator):
         """Learn the weights, unless `result` has them, and set what was learned."""
         self._input, self._objective, self.stack_ = opened, objective, opened.stack
         if result is None:
-            result, moved_share = self._solve_as_used(objective, opened.stack)
+            self.stack_, self._near = self._with_edges(objective, opened.stack)
+            self._edges = None if self._near is None else self.stack_.edges
+            result, moved_share = self._solve_as_used(objective, self.stack_)
+        elif self._edges is not None:
+            self.stack_ = EdgeStack.of(opened.stack, self._edges)
         self.result_, self.moved_share_ = result, moved_share
         assert result.mixture is not None
         self.mixture_, self.n_iter_ = result.mixture, result.n_iter
+
+    def _with_edges(
+        self, objective: Objective | None, stack: DissimilarityStack
+    ) -> tuple[DissimilarityStack, Mixture | None]:
+        """Return the stack that paths are searched in, and the mixture by which items are near.
+
+        The stack itself and None, unless `geodesic` is a number: then edges lead to the nearest
+        items by the lengths that are learned over all pairs.
+        """
+        if stack.edges is not None or not isinstance(self.geodesic, int | np.integer):
+            return stack, None
+        from metricmix.paths.geodesic import geodesic_stack
+
+        over_all = copy(self)
+        over_all.projection, over_all.method, over_all.max_iter = False, "full", None
+        over_all.solver_options = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only to find what is near
+            result = over_all._solve(objective, stack, refit=True, verbose=False)
+        assert result.mixture is not None
+        return geodesic_stack(stack, result.mixture, int(self.geodesic)), result.mixture
 
     def _solve_as_used(
         self, objective: Objective | None, stack: DissimilarityStack, **options: Any
@@ -531,6 +581,11 @@ class MixtureLearner(MixtureEstimator):
             from metricmix.paths.sparse_new_items import SparseNewItems
 
             return SparseNewItems.from_edges(self._lengths(), rows, n_jobs=self.n_jobs)
+        if self._near is not None:
+            from metricmix.paths.geodesic import join_nearest
+
+            k, near = self._as_fitted().geodesic, EdgeLengths(self._input.stack, self._near)
+            return join_nearest(self._lengths(), near, rows, k, n_jobs=self.n_jobs)
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
 

@@ -87,8 +87,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         What was chosen where parameters leave it open, what it was compared with on held-out
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
-        a single source, local ones), another rho or another rule are clearly better. With fewer
-        than five labels a class weights stay equal.
+        a single source, local ones), another rho or another rule are clearly better, or, with
+        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
+        weights stay equal.
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame
@@ -113,6 +114,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     """
 
     _constraints: ClassVar[tuple[str, ...]] = ("auto", *CONSTRAINTS)
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
 
     constraint: str | None = "auto"
     rule: str | Rule = "auto"
@@ -171,7 +173,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
             self._settle(select(self, opened.stack, self._codes, len(classes)))
             settled = self._settled(self.selection_.best)
             settled._learn(opened, make_objective(settled, self._codes, classes))
-            for name in ("_input", "_objective", "stack_", *LEARNED):
+            for name in ("_input", "_objective", "_edges", "_near", "stack_", *LEARNED):
                 setattr(self, name, getattr(settled, name))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
         if loaded is None:
@@ -276,7 +278,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         """Return a copy with the settings of a candidate as its parameters."""
         settled = copy(self)
         settled.rule, settled.rho = candidate.rule, candidate.rho
-        settled.constraint = candidate.constraint
+        settled.constraint, settled.geodesic = candidate.constraint, candidate.geodesic
         settled.local = (self.local if self._is_local else "classes") if candidate.local else None
         if candidate.weights != "learned":
             settled.objective = None
@@ -312,6 +314,12 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
                 "sources=[...]",
                 argument="new_items",
                 remedy="use 'attached' for precomputed dissimilarities",
+            )
+        if self._edges is not None:
+            raise InputError(
+                "'augmented' is for paths over all pairs, and this metric is a geodesic one",
+                argument="new_items",
+                remedy="use 'attached'",
             )
         codes = np.append(self._codes, -1)
         table = self._check_table(X, self._input.recipes, reset=False)

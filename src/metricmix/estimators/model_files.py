@@ -43,6 +43,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.edge_building import EdgeReport
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
@@ -70,6 +71,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.edge_stack_files import (
     EDGE_ARRAYS,
     EDGE_STACK,
+    checked_edges,
     edge_parts_of,
     restored_edge_stack,
 )
@@ -230,6 +232,8 @@ LEARNED = {
     "_input": PrecomputedInput | FeatureInput | IdInput,
     "result_": SolveResult,
     "moved_share_": float,
+    "_edges": EdgeSet | None,
+    "_near": Mixture | None,
     "classes_": AnyArray | None,
     "_codes": Indices | None,
 }
@@ -273,11 +277,13 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "scaling": str,
         "scales": Floats,
         "facts": tuple[SourceFacts | None, ...],
+        "links": Indices | None,
         "by_probabilities": dict,
         "block": Matrix | list[Matrix] | None,
         "fingerprint": dict | None,
     },
     EdgeStack: EDGE_STACK,
+    EdgeSet: {"n": int, "tails": Ints, "heads": Ints, "directed": bool},
     ProbabilitySource: {"name": str, "probabilities": Floats},
     SupervisedSource: {
         "name": str,
@@ -294,7 +300,18 @@ PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model ha
 """What is stored of other objects; all but the first seven are made of these by the constructor."""
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
 HELD = ("codes", "memberships", "probabilities", *ARRAYS)
-MEMBERS = ("X", "_codes", "_labels", "block", "samples", *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
+MEMBERS = (
+    "X",
+    "_codes",
+    "_labels",
+    "block",
+    "links",
+    "samples",
+    *EDGE_ARRAYS,
+    *REPAIR,
+    *SPARSE,
+    *HELD,
+)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -609,6 +626,8 @@ class Reader:
             stack = restored_edge_stack(self.sources, self.file.verify, **parts)
             hash(tuple([] if parts["items"] is None else parts["items"].tolist()))
             return with_scales(stack, parts["scaling"], parts["scales"])
+        if kind is EdgeSet:
+            return checked_edges(**parts)
         if kind in (ProbabilitySource, SupervisedSource):
             return decode_source(kind, **parts)
         return self.decode_input(**parts) if kind in (PrecomputedInput, IdInput) else kind(**parts)
@@ -672,8 +691,10 @@ class Reader:
 
     def restore_learner(self, estimator: Any, values: dict[str, Any]) -> None:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
-        opened, result, share, classes, codes = (values[name] for name in LEARNED)
+        opened, result, share, edges, near, classes, codes = (values[name] for name in LEARNED)
         n, given = len(opened.stack), np.empty(0, np.int64)
+        check_edges(edges, near, opened.stack)
+        estimator._edges, estimator._near = edges, near
         require(0.0 <= share <= 1.0, "expected 'moved_share_' to be from 0 to 1")
         estimator.sources = self.specs
         if opened.n_features is not None:
@@ -807,6 +828,8 @@ class Reader:
         hash(tuple([] if ids is None else ids.tolist()))
         stack = with_scales(stack, others["scaling"], others["scales"])
         stack._items, stack._n_unreachable = ItemIds(n, ids), unreachable
+        if others["links"] is not None:
+            stack = stack.with_links(others["links"])
         return stack
 
     def check_sources(
@@ -841,6 +864,18 @@ def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> Diss
     scaled = stack.rescaled(scales)
     scaled._scaling = scaling
     return scaled
+
+
+def check_edges(edges: EdgeSet | None, near: Mixture | None, stack: DissimilarityStack) -> None:
+    """Raise unless the edges of a geodesic metric, if there are some, join the items of a stack."""
+    require((edges is None) == (near is None), "expected edges and the lengths they are chosen by")
+    if edges is None or near is None:
+        return
+    raw = near.raw_weights(stack)
+    require(np.isfinite(raw).all() and near.link == "softplus", "expected finite edge lengths")
+    fits = stack.edges is None and (edges.n, edges.directed) == (len(stack), stack.directed)
+    require(fits, "expected edges between the items of its stack")
+    require(edges.components[0] == 1, "expected edges that join all items")
 
 
 def check_selection(selection: Selection, names: tuple[str, ...]) -> None:

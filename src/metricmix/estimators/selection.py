@@ -16,7 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,8 @@ LABELS_AT_MOST = 1000
 SEARCHED_UP_TO, COMPUTED_UP_TO = 2000, 500
 """Items up to which candidates that need shortest paths through all of them are compared: with
 matrices in memory, and with sources computed on demand."""
+GEODESIC = 10
+"""Nearest items of each item, where a geodesic metric is compared."""
 LOCAL_UP_TO = 1 << 25
 """Local weights times pairs of labelled items up to which these are compared."""
 SMALLEST = 1e-12
@@ -86,6 +88,8 @@ class Candidate:
     rule : Rule
     local : bool
         Whether each class or region has learned weights of its own.
+    geodesic : int or None
+        Nearest items of each item that paths lead along; None for all pairs.
     """
 
     weights: str
@@ -93,11 +97,12 @@ class Candidate:
     rho: float | None
     rule: Rule
     local: bool = False
+    geodesic: int | None = None
 
     @property
-    def way(self) -> tuple[str, str | None, float | None, bool]:
+    def way(self) -> tuple[str, str | None, float | None, bool, int | None]:
         """All but the rule: candidates with the same have the same metric."""
-        return self.weights, self.constraint, self.rho, self.local
+        return self.weights, self.constraint, self.rho, self.local, self.geodesic
 
     @property
     def is_signed(self) -> bool:
@@ -106,14 +111,14 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The weights in words."""
-        if self.weights == "equal":
-            return "equal weights"
-        if self.weights != "learned":
-            return f"{self.weights} alone"
+        """The weights in words, and the edges where these are not all pairs."""
         words = {"nonnegative": "weights >= 0", "simplex": "weights >= 0 of sum 1"}
-        name = words.get(self.constraint or "", "signed weights")
-        return f"local {name}" if self.local else name
+        name = "equal weights"
+        if self.weights == "learned":
+            name = "local " * self.local + words.get(self.constraint or "", "signed weights")
+        elif self.weights != "equal":
+            name = f"{self.weights} alone"
+        return name if self.geodesic is None else f"{name} along {self.geodesic} nearest items"
 
     def __str__(self) -> str:
         ridge = "" if self.rho is None else f", rho {self.rho:.2g}"
@@ -190,8 +195,20 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. Local weights are compared unless `local` says which to use.
+    your own is taken as it is. Local weights are compared unless `local` says which to use. A
+    `geodesic` of "auto" adds one candidate, the first with paths along the ten nearest items.
     """
+    found = candidates_over(model, names, sizes)
+    if model.geodesic == "auto":
+        few = found[0].weights == "equal" and model.objective is not None
+        return found if few else [*found, replace(found[0], geodesic=GEODESIC)]
+    return [replace(candidate, geodesic=model.geodesic) for candidate in found]
+
+
+def candidates_over(
+    model: MetricMixtureClassifier, names: Sequence[str], sizes: Indices
+) -> list[Candidate]:
+    """Return the same candidates for one set of edges."""
     rules = CANDIDATE_RULES if model.rule == "auto" else (as_rule(model.rule),)
     if model.objective is None:
         return [Candidate("equal", None, None, rule) for rule in rules]
@@ -363,7 +380,8 @@ class CandidateTrials:
 
     def is_direct(self, candidate: Candidate) -> bool:
         """Return whether the edge lengths of a candidate are a metric: no path is needed."""
-        return not (candidate.is_signed or candidate.local) and all(
+        through_paths = candidate.is_signed or candidate.local or candidate.geodesic is not None
+        return not through_paths and all(
             known is not None and known.triangle_inequality for known in self.stack.facts
         )
 
@@ -396,6 +414,10 @@ class CandidateTrials:
         result = self.solve(candidate, model, stack, part, known)
         assert result.mixture is not None
         whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
+        if candidate.geodesic is not None and stack.edges is None:
+            from metricmix.paths.geodesic import geodesic_stack
+
+            whole = geodesic_stack(stack, result.mixture, candidate.geodesic)
         lengths = EdgeLengths(whole, result.mixture)
         return FoldPredictor(lengths, items, self.n_classes, model.n_jobs)
 
