@@ -48,7 +48,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class LabelEvidence:
-    """What speaks for the label of an item rather than for another one.
+    r"""What speaks for the label of an item rather than for another one.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class LabelEvidence:
         None for a class without such an item.
     margin : dict of str to float
         What each source, the link, and the offset of the rule if it has one contribute to
-        :math:`\\Delta`; under "class-mean" the log odds, otherwise the difference of the lengths of
+        :math:`\Delta`; under "class-mean" the log odds, otherwise the difference of the lengths of
         the two chains. Positive ones speak for `label`.
     flips : dict of str to float or None
         For each source the factor on its contributions at which the two classes are even; None
@@ -208,8 +208,7 @@ def explain_label(model: MetricMixtureClassifier, item: Any, other: Any = None) 
     difference of the chains +...: line +..., link +0
     it would be 'high' if line counted 0 times
     """
-    check_is_fitted(model)
-    model = getattr(model, "best_estimator_", model)
+    model = fitted_model(model)
     position, classes = item_position(model.stack_, item, "item"), model.classes_.tolist()
     label = model.transduction_[position : position + 1].tolist()[0]
     if other is None:
@@ -284,8 +283,7 @@ def typical_items(model: MetricMixtureClassifier) -> list[TypicalItem]:
     >>> [(typical.label, typical.item) for typical in model.typical_items()]
     [('high', 4), ('low', 1)]
     """
-    check_is_fitted(model)
-    model = getattr(model, "best_estimator_", model)
+    model = fitted_model(model)
     labelled, d = labelled_distances(model)
     codes, classes = model._codes[labelled], model.classes_.tolist()
     found = []
@@ -309,8 +307,7 @@ def misfits(model: MetricMixtureClassifier) -> list[Misfit]:
     """
     from metricmix.estimators.cross_validation import held_out_probabilities
 
-    check_is_fitted(model)
-    model = getattr(model, "best_estimator_", model)
+    model = fitted_model(model)
     labelled, d = labelled_distances(model)
     p, codes = held_out_probabilities(model)[labelled], model._codes[labelled]
     classes, rows = model.classes_.tolist(), np.arange(len(labelled))
@@ -328,6 +325,13 @@ def misfits(model: MetricMixtureClassifier) -> list[Misfit]:
         item = id_of(model.stack_, int(labelled[t]))
         about = (classes[codes[t]], float(given[t]), classes[best[t]], float(p[t, best[t]]))
         found.append(Misfit(item, *about, nearest))
+    return found
+
+
+def fitted_model(model: Any) -> MetricMixtureClassifier:
+    """Return a fitted classifier, or the best one of a search."""
+    check_is_fitted(model)
+    found: MetricMixtureClassifier = getattr(model, "best_estimator_", model)
     return found
 
 
