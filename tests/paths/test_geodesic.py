@@ -87,7 +87,7 @@ def test_smallest_takes_the_first_of_equal_values(k: int) -> None:
 
 def test_sources_for_a_graph_remember_their_links() -> None:
     data = mm.datasets.make_attributed_graph(60, random_state=0)
-    stack = mm.sources_for(data.data, data.edges)
+    stack = mm.sources_for(data.data, data.graph)
     assert stack.links is not None
     expected = {tuple(sorted(pair)) for pair in np.asarray(data.edges).tolist()}
     assert {tuple(sorted(pair)) for pair in stack.links.tolist()} == expected
