@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from metricmix.app.ingest.column_types import Column, infer_columns
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
-from metricmix.app.ingest.file_sources import FileSource, make_source
+from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, make_source
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
@@ -205,7 +205,18 @@ class Plan:
                 on_source(k + 1, R)
         names = [source.spec.name for source in self.sources]
         stack = DissimilarityStack.from_block(block, names, directed, items=self.items.ids)
-        return JoinedData(self.items, self.report.columns, self.sources, stack, self.report)
+        linked = with_links(stack, self.sources)
+        return JoinedData(self.items, self.report.columns, self.sources, linked, self.report)
+
+
+def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> DissimilarityStack:
+    """Return a stack that knows the links of all graphs that its sources are made of."""
+    graphs = {
+        source.spec.file: source.edges.ends
+        for source in sources
+        if isinstance(source, GraphFileSource)
+    }
+    return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
 
 
 # -- the join ------------------------------------------------------------------------------------

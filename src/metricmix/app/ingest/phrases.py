@@ -17,7 +17,8 @@ categories     which cells are equal
 numbers        how far the cells are apart; of more than three columns how many nearly agree
 dates          how many days, months or years lie between
 counts         the columns that both items have, the rarest first
-a graph        that the items are linked, and whom both are linked to, the least linked first
+a graph        that the items are linked, and whom both are linked to, the least linked first;
+               else the number of links between them
 probabilities  the class that is predicted for both
 other sources  the dissimilarity as a share of the mean one
 =============  ====================================================================================
@@ -28,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,7 @@ class Reason:
 
 
 class EdgePhrases:
-    """Says in words what an edge is made of.
+    r"""Says in words what an edge is made of.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ class EdgePhrases:
     >>> from metricmix.app.ingest import join, read_items
     >>> from metricmix.mixture.edge_lengths import edge_lengths
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
-    >>> _ = file.write_text("town,people,land\\nAa,300,hill\\nBo,41,hill\\nCu,7,coast\\n")
+    >>> _ = file.write_text("town,people,land\nAa,300,hill\nBo,41,hill\nCu,7,coast\n")
     >>> joined = join(read_items(file))
     >>> lengths = edge_lengths(joined.stack, np.ones(3))
     >>> EdgePhrases(lengths, joined.sources).sentence(0, 1)
@@ -141,14 +143,18 @@ class EdgePhrases:
         file, source = self._files.get(name), None if whole is None else whole._sources[r]
         if isinstance(source, ProbabilitySource):
             return [self._predicted(source, i, j)]
+        share = f"at {value / float(self._means[r]):.0%} of the mean distance"
         if isinstance(file, GraphFileSource):
-            return self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
+            found = self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
+            hops = file.spec.kind == "paths" and file.edges.weights is None
+            graph = Path(file.spec.file or name).stem
+            return found or [f"{value:.0f} links apart in {graph}" if hops else f"{name} {share}"]
         if file is not None and file.spec.kind == "knn":
             return []  # its columns are told by other sources
         if file is not None and hasattr(file, "columns"):
             items, columns = file.items, file.columns
             return self._writer(name, lambda: ColumnWords(items, columns))(i, j)
-        return [f"{name} at {value / float(self._means[r]):.0%} of the mean distance"]
+        return [f"{name} {share}"]
 
     def _writer(self, key: Any, make: Callable[[], Any]) -> Callable[[int, int], list[str]]:
         if key not in self._words:
@@ -174,9 +180,7 @@ class LinkWords:
         order = np.lexsort((both[:, 1], both[:, 0]))
         both = both[order]
         bounds = np.searchsorted(both[:, 0], np.arange(len(self.ids) + 1))
-        self.neighbours = [
-            np.unique(both[a:b, 1]) for a, b in zip(bounds, bounds[1:], strict=False)
-        ]
+        self.neighbours = [np.unique(both[a:b, 1]) for a, b in pairwise(bounds.tolist())]
 
     def __call__(self, i: int, j: int) -> list[str]:
         """Return that items i and j are linked, and whom both are linked to."""
@@ -187,7 +191,7 @@ class LinkWords:
         if order:
             names = listed([self.ids[k] for k in order])
             phrases.append(f"both linked to {names} in {self.name}")
-        return phrases or [f"neither linked nor with a shared neighbour in {self.name}"]
+        return phrases
 
 
 class ColumnWords:
@@ -254,20 +258,28 @@ class Words:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self.column = column
+        self.missing = [is_missing(cell) for cell in items.attributes[column]]
         vectorizer = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
         cells = ["" if is_missing(cell) else cell for cell in items.attributes[column]]
-        self.rows: Any = vectorizer.fit_transform(cells).tocsr()
-        self.words = vectorizer.get_feature_names_out()
-        having = np.bincount(self.rows.indices, minlength=len(self.words))
-        self.common = having > max(2, len(cells) / 2)
+        table: Any = vectorizer.fit_transform(cells).tocsr()
+        words = vectorizer.get_feature_names_out().tolist()
+        having = np.bincount(table.indices, minlength=len(words))
+        common = having > max(2, len(cells) / 2)
+        # Of each cell its rarer words and their tf-idf: dictionaries are compared faster than rows.
+        self.rows = [
+            {words[w]: value for w, value in zip(*row, strict=True) if not common[w]}
+            for row in (
+                (table.indices[a:b].tolist(), table.data[a:b].tolist())
+                for a, b in pairwise(table.indptr.tolist())
+            )
+        ]
 
     def __call__(self, i: int, j: int) -> list[str]:
         """Return the shared words of the largest tf-idf, those that most cells have left out."""
-        shared = self.rows[[i]].multiply(self.rows[[j]]).tocoo()
-        values, columns = shared.data.tolist(), shared.coords[-1].tolist()
-        pairs = zip(values, columns, strict=True)
-        told = [(value, word) for value, word in pairs if value > 0 and not self.common[word]]
-        order = sorted((-value, str(self.words[word])) for value, word in told)
+        if self.missing[i] or self.missing[j]:
+            return [f"both without {self.column}"] * (self.missing[i] and self.missing[j])
+        one, other = self.rows[i], self.rows[j]
+        order = sorted((-one[word] * other[word], word) for word in one.keys() & other.keys())
         if not order:
             return [f"{self.column} shares no word that is rare"]
         return [f"{self.column} shares {', '.join(repr(word) for _, word in order[:SHOWN])}"]

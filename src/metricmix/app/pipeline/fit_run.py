@@ -213,6 +213,7 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
         "objective": settings.objective,
         "constraint": settings.constraint,
         "random_state": settings.seed,
+        "geodesic": settings.geodesic if gathered.stack.edges is None else None,
     }
     if settings.tune:
         if settings.rule is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.join import JoinedData
+from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
     Accuracy,
     Annotations,
@@ -24,6 +25,7 @@ from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
 from metricmix.typing import Floats, Indices
@@ -223,6 +225,11 @@ def run_page(
             sources={source.name: source.describe() for source in sources},
             command=command,
             facts=facts,
+            phrases=EdgePhrases(
+                EdgeLengths(model._input.stack, model.mixture_),
+                gathered.sources,
+                model.classes_.tolist(),
+            ).sentence,
         ),
         on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),
     )

@@ -34,6 +34,8 @@ class FitSettings:
         See :func:`~metricmix.app.ingest.infer_columns`.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
+    geodesic : int, "auto" or None
+        Of the classifier: nearest items of each item that paths lead along; None for all pairs.
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
@@ -82,11 +84,18 @@ class FitSettings:
     edges_per_item: int | None = None
     dense: bool = False
     within: float = 60.0
+    geodesic: int | str | None = None
 
     def __post_init__(self) -> None:
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense takes the values of all pairs of items, --edges-per-item those of some",
+                remedy="pass one of the two",
+            )
+        if self.geodesic is not None and self.edges_per_item is not None:
+            raise InputError(
+                "--geodesic chooses edges by learned distances of all pairs, --edges-per-item "
+                "without them",
                 remedy="pass one of the two",
             )
 
