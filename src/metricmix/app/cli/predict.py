@@ -236,7 +236,8 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
     if as_json:
         print_json({**explanation_record(why), "rather": rather.to_record()})
     else:
-        click.echo(f"{why}\n{rather}")
+        about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
+        click.echo("\n".join([*about, str(rather)]))
 
 
 def labels_by_item(model: MetricMixtureClassifier) -> dict[Any, Any]:
