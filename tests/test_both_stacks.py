@@ -127,11 +127,14 @@ def test_the_metric(stacks: Any, mixture: mm.Mixture) -> None:
 
 TARGET = mm.path_metric(DENSE["undirected"], mm.Mixture([2.0, -0.5, 1.0]))
 HOLES = np.where(np.random.default_rng(4).random((N, N)) < 0.8, np.nan, TARGET)
+NUMBERS = np.where(Y < 0, np.nan, np.random.default_rng(5).normal(size=N))
 OBJECTIVES: dict[str, Any] = {
     "class means": mm.objectives.ClassMeans(Y, 1e-2),
     "class means in blocks": mm.objectives.ClassMeans(Y, 1e-2, block_size=6),
     "label contrast": mm.objectives.LabelContrast(Y, 1e-1, balanced=True),
     "neighbourhood": mm.objectives.Neighbourhood(Y, 1e-2),
+    "kernel regression": mm.objectives.KernelRegression(NUMBERS, 1e-2),
+    "target differences": mm.objectives.TargetDifferences(NUMBERS, 1e-2),
     "links": mm.objectives.PairConstraints([[0, 3], [1, 4], [2, 5]], [[0, 1], [4, 8]], rho=1e-2),
     "triples": mm.objectives.Triplets([[0, 3, 1], [1, 4, 2], [5, 8, 0]], rho=1e-2),
     "targets": mm.objectives.LeastSquares(TARGET, 1e-2),

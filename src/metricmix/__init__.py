@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from metricmix.estimators.metric_mixture import MetricMixture
     from metricmix.estimators.metric_repair import MetricRepair
     from metricmix.estimators.model_files import load, save
+    from metricmix.estimators.regressor import MetricMixtureRegressor
     from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
         CheckpointError,
@@ -102,6 +103,7 @@ _HOME = {
     "MetricMixture": "estimators.metric_mixture",
     "MetricMixtureClassifier": "estimators.classifier",
     "MetricMixtureClassifierCV": "estimators.cross_validation",
+    "MetricMixtureRegressor": "estimators.regressor",
     "MetricRepair": "estimators.metric_repair",
     "MissingPackageError": "exceptions",
     "Mixture": "mixture.linear",
@@ -147,6 +149,7 @@ __all__ = [
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
+    "MetricMixtureRegressor",
     "MetricRepair",
     "MissingPackageError",
     "Mixture",

@@ -26,6 +26,7 @@ __all__ = [
     "check_square",
     "check_square_fits",
     "check_table",
+    "check_targets",
     "is_unlabelled",
     "plain_labels",
     "symmetrized",
@@ -346,7 +347,7 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
             raise InputError(
                 argument=name,
                 expected="classes, found continuous values",
-                remedy="mark unlabelled items with -1 or NaN",
+                remedy="a numeric target is for MetricMixtureRegressor",
             )
         known = known.astype(np.int64)
     if known.dtype.kind in "OUS":
@@ -358,6 +359,37 @@ def check_labels(y: ArrayLike, *, n: int | None = None, name: str = "y") -> NDAr
     coded = np.full(len(labels), -1, dtype=np.int64)
     coded[~unlabelled] = codes
     return coded
+
+
+def check_targets(y: Any, *, n: int | None = None, name: str = "y") -> NDArray[np.float64]:
+    """Return numeric targets as float64, NaN where they are unknown (NaN, None or pandas' NA).
+
+    >>> check_targets([1, None, 3])
+    array([ 1., nan,  3.])
+    """
+    values = as_labels(unmasked(y))
+    if values.ndim != 1:
+        raise InputError(
+            argument=name, expected="one target per item", found=f"shape {values.shape}"
+        )
+    if n is not None and len(values) != n:
+        raise InputError(argument=name, expected=f"{n} targets, one per item", found=len(values))
+    if values.dtype.kind == "O":
+        values = np.array([np.nan if is_missing(one) else one for one in values.tolist()])
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            argument=name,
+            expected="numbers, NaN where the target is unknown",
+            found=f"dtype {values.dtype}",
+            remedy="classes are for MetricMixtureClassifier",
+        )
+    targets = values.astype(np.float64)
+    if np.isinf(targets).any():
+        first = int(np.isinf(targets).argmax())
+        raise InputError(
+            argument=name, expected=f"finite numbers or NaN, found infinity at item {first}"
+        )
+    return targets
 
 
 def check_indices(indices: ArrayLike, n: int, *, name: str = "indices") -> NDArray[np.int64]:

@@ -90,6 +90,13 @@ def supervised(seed):
     )
 
 
+def predictions(seed):
+    target = np.where(np.arange(21) % 3, words(seed)[:, 0], np.nan)
+    stack = mm.sources_for(words(seed), random_graph(seed), nodes=21, target=target)
+    name = "learned_attributes"
+    return stack.source(name) * stack.scales[stack.names.index(name)]
+
+
 EXAMPLES = {
     "path_length": lambda seed: [
         path_length(random_graph(seed), unreachable="bridge"),
@@ -117,6 +124,7 @@ EXAMPLES = {
     "mahalanobis": lambda seed: [mahalanobis(random_table(seed, ""), metric_matrix(seed))],
     "log_pagerank": lambda seed: [log_pagerank(seed)],
     "hellinger": lambda seed: [supervised(seed)],
+    "prediction_differences": lambda seed: [predictions(seed)],
 }
 RECIPES = {
     "features": lambda metric, seed: features(metric=metric),

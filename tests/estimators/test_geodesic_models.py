@@ -232,3 +232,19 @@ def test_lengths_of_the_fit_are_those_on_its_edges(model: mm.MetricMixtureClassi
     assert edges is not None
     u, v = edges.tails.astype(np.int64), edges.heads.astype(np.int64)
     np.testing.assert_allclose(lengths.pairs(u, v), whole.pairs(u, v))
+
+
+def test_regressors_follow_the_items_too(tmp_path: pathlib.Path) -> None:
+    target = np.where(np.arange(120) % 4 == 0, TURN, np.nan)
+    model = mm.MetricMixtureRegressor(SOURCES, geodesic=5, rule="k-nearest").fit(X[:120], target)
+    assert model.stack_.edges is not None
+    assert model.score(X[:120], TURN) > 0.98
+    mm.save(model, tmp_path / "a.mm")
+    again = mm.load(tmp_path / "a.mm")
+    new = X[:120:9] + 0.01
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    assert len(again.contributions(0, 110).nodes) > 5
+    assert model.compare(n_splits=3)["learned"].r2 > 0.9
+    chosen = mm.MetricMixtureRegressor(SOURCES, geodesic="auto", rule="k-nearest")
+    chosen.fit(X[:120], target)
+    assert any(one.geodesic == 10 for one in chosen.selection_.candidates)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from metricmix.estimators import MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV
+from metricmix.estimators import (
+    MetricMixture,
+    MetricMixtureClassifier,
+    MetricMixtureClassifierCV,
+    MetricMixtureRegressor,
+)
 from metricmix.estimators.cross_validation import LabelledKFold
 from metricmix.estimators.rules import RULES, KNearest
 from reference.models import classifier
@@ -28,6 +33,10 @@ ESTIMATORS = [
     classifier(FEATURES, rule=KNearest(weights="distance")),
     MetricMixtureClassifierCV(**SMALL),
     MetricMixtureClassifierCV(FEATURES, **SMALL),
+    MetricMixtureRegressor(),
+    MetricMixtureRegressor(FEATURES),
+    MetricMixtureRegressor(FEATURES, constraint="nonnegative", rho=1e-3, rule="k-nearest"),
+    MetricMixtureRegressor(objective="target-differences", rule="k-nearest"),
 ]
 
 
@@ -36,7 +45,7 @@ SLOW = [classifier(FEATURES, rule="nearest", new_items="augmented")]
 
 
 def expected_to_fail(estimator: Any) -> dict[str, str]:
-    if isinstance(estimator, MetricMixture):
+    if isinstance(estimator, (MetricMixture, MetricMixtureRegressor)):
         return {}
     return {"check_classifiers_classes": "trains on the labels -1 and 1; -1 means unlabelled here"}
 

@@ -15,6 +15,7 @@ Y = np.array([0, 1, -1, 1, 0, 2, 1])
 TARGET = np.random.default_rng(0).uniform(0, 3, (N, N))
 HOLES = np.where(np.random.default_rng(1).random((N, N)) < 0.4, np.nan, TARGET)
 TRIPLES = np.random.default_rng(2).integers(0, N, (12, 3))
+NUMBERS = np.array([0.4, 2.0, np.nan, -1.0, 3.5, 0.4, 1.0])
 SHARES = np.array([0.3, 2.0, 1.0, 0.0, 1.7, 0.9, 0.6])
 
 OBJECTIVES = {
@@ -40,6 +41,17 @@ OBJECTIVES = {
     ),
     "neighbourhood": lambda: mm.objectives.Neighbourhood(Y),
     "neighbourhood, weighted": lambda: mm.objectives.Neighbourhood(Y, item_weights=SHARES),
+    "kernel regression": lambda: mm.objectives.KernelRegression(NUMBERS),
+    "kernel regression, weighted": lambda: mm.objectives.KernelRegression(
+        NUMBERS, item_weights=SHARES
+    ),
+    "kernel regression in blocks": lambda: mm.objectives.KernelRegression(
+        np.arange(7.0), block_size=3, item_weights=SHARES + 0.1
+    ),
+    "target differences": lambda: mm.objectives.TargetDifferences(NUMBERS),
+    "target differences, weighted": lambda: mm.objectives.TargetDifferences(
+        NUMBERS, item_weights=SHARES
+    ),
     "links": lambda: mm.objectives.PairConstraints([[0, 1], [5, 2]], [[3, 1], [6, 0], [1, 3]]),
     "cannot-links": lambda: mm.objectives.PairConstraints([], [[3, 1], [6, 0]], threshold=1.5),
 }

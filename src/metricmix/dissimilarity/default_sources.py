@@ -84,6 +84,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.dissimilarity.nearest_items import joined, one_blas_thread
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
+from metricmix.dissimilarity.regressors import PredictionSource, for_targets
 from metricmix.dissimilarity.sources import ComputedSource, GraphSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import (
@@ -109,6 +110,7 @@ from metricmix.validation import (
     check_labels,
     check_square_fits,
     check_table,
+    check_targets,
 )
 
 __all__ = ["sources_for"]
@@ -140,6 +142,7 @@ def sources_for(
     graph: Any = None,
     *,
     labels: Any = None,
+    target: Any = None,
     weighting: str = "tfidf",
     nodes: Any = None,
     weight: str | None = None,
@@ -161,6 +164,11 @@ def sources_for(
     labels : array of n labels, optional
         -1 (among texts: "" or "-1") marks items without a label. With labels there are supervised
         sources as well. An estimator computes them again from the labels that it is given.
+    target : array of n numbers, optional
+        In place of labels, a numeric target; NaN where it is unknown. The supervised sources are
+        then differences between what regressors say
+        (:mod:`metricmix.dissimilarity.regressors`): ridge regressions, linear and with a Gaussian
+        kernel, a forest, and the target spread over the graph.
     weighting : {"tfidf", "plain"}
         Whether attributes of a graph that few items have count more, by
         ``1 + log((1 + n) / (1 + number of items that have it))``. Attributes that are no counts
@@ -188,7 +196,7 @@ def sources_for(
     InputError
         If X has fewer than two rows, no columns, only constant columns (unless there is a graph),
         infinite or complex numbers, or other objects than numbers, texts and dates; if `labels`
-        are not one per row, or fewer than two classes.
+        are not one per row, or fewer than two classes; if there are both `labels` and a `target`.
 
     Warns
     -----
@@ -228,6 +236,10 @@ def sources_for(
     if n == 1:
         raise InputError(argument="X", expected="at least two rows", found=1)
     codes = None if labels is None or not n else check_labels(labels, n=n, name="labels")
+    y = None if target is None or not n else check_targets(target, n=n, name="target")
+    if codes is not None and y is not None:
+        raise InputError("labels, target: expected one of them, found both")
+    labelled = codes is not None or y is not None
     items = table_items(X)
     k = edges_per_item
     if k is not None:
@@ -245,14 +257,17 @@ def sources_for(
         table, lengths, items = aligned(X, graph, nodes, weight, items)
         listed = lengths.edges()
         links["links"] = listed.sources, listed.targets
-        found = graph_sources(table, lengths, weighting, codes is not None, k)
+        found = graph_sources(table, lengths, weighting, labelled, k)
         if dense is None:
-            dense = codes is None and n <= DENSE_UP_TO and k is None
+            dense = not labelled and n <= DENSE_UP_TO and k is None
     sources = computed(found.sources, n) if dense else found.sources
     if codes is not None:
         n_classes = int(codes.max()) + 1
         for name, predictor in found.predictors.items():
             sources[name] = SupervisedSource(predictor, name, codes, n_classes)
+    if y is not None:
+        for name, predictor in found.predictors.items():
+            sources[name] = PredictionSource(for_targets(predictor), name, y)
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     if k is None:
         return stack.with_links(np.stack(links["links"], axis=1)) if links else stack

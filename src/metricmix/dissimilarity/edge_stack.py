@@ -281,14 +281,16 @@ class EdgeStack(DissimilarityStack):
         return stack
 
     def relabelled(
-        self, codes: Indices, n_classes: int, *, keep_choice: bool = False
+        self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False
     ) -> DissimilarityStack:
         """Return the stack with its supervised sources computed from other labels, on the edges.
 
         Parameters as in :meth:`DissimilarityStack.relabelled`.
         """
         if self.origin is None:
-            same = self.labels is not None and np.array_equal(codes, self.labels)
+            same = self.labels is not None and np.array_equal(
+                codes, self.labels, equal_nan=not n_classes
+            )
             if self.supervised and not same:
                 raise InputError(
                     f"source {self.supervised[0]!r} was loaded with the values of its fit, and "

@@ -103,8 +103,11 @@ class Source(ABC):
         """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
         return self.rows(i)[:, j]
 
-    def relabelled(self, codes: Indices, n_classes: int, *, keep_choice: bool = False) -> Source:
-        """Return the source for other labels: itself, unless it is supervised."""
+    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
+        """Return the source for other labels: itself, unless it is supervised.
+
+        Parameters as in :meth:`metricmix.DissimilarityStack.relabelled`.
+        """
         return self
 
 
@@ -332,9 +335,9 @@ class Subset(Source):
         self.name, self.facts = source.name, source.facts
         self.supervised = source.supervised
 
-    def relabelled(self, codes: Indices, n_classes: int, *, keep_choice: bool = False) -> Source:
+    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
         """Return the source for other labels of these items; all others are unlabelled."""
-        everyone = np.full(self.source.n, -1)
+        everyone = np.full(self.source.n, -1 if n_classes else np.nan)
         everyone[self.items] = codes
         source = self.source.relabelled(everyone, n_classes, keep_choice=keep_choice)
         return self if source is self.source else Subset(source, self.items)

@@ -344,15 +344,17 @@ class DissimilarityStack:
         return stack
 
     def relabelled(
-        self, codes: Indices, n_classes: int, *, keep_choice: bool = False
+        self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False
     ) -> DissimilarityStack:
         """Return the stack with its supervised sources computed from other labels.
 
         Parameters
         ----------
         codes : (n,) array
-            Class numbers 0 .. C - 1; -1 for unlabelled items.
+            Class numbers 0 .. C - 1; -1 for unlabelled items. Or numeric targets, NaN where
+            unknown.
         n_classes : int
+            C; 0 for numeric targets.
         keep_choice : bool
             Whether each keeps the classifier that it chose before among several. That is cheaper,
             and lets labels that are held out have a say in that choice.

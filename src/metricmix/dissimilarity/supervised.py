@@ -485,6 +485,12 @@ class SupervisedSource(ProbabilitySource):
 
         Choose the classifier anew, unless `keep_choice`.
         """
+        if not n_classes:
+            raise InputError(
+                f"source {self.name!r} predicts classes, and there are numbers to predict",
+                argument="sources",
+                remedy="make the stack with target= for a regressor",
+            )
         if n_classes == self.n_classes and np.array_equal(codes, self.codes):
             return self
         predictor = self.narrowed if keep_choice else self.predictor

@@ -1,4 +1,4 @@
-"""Supervised sources of a feature table: a classifier, to be fitted to the labels of a fit."""
+"""Supervised sources of a feature table: a classifier or regressor, to be fitted in a fit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from metricmix.dissimilarity.features import row_digests
 from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
+from metricmix.dissimilarity.regressors import CrossFittedRegressor, PredictionSource
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.supervised import (
     N_FOLDS,
@@ -24,7 +25,7 @@ from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 from metricmix.validation import check_integer
 
-__all__ = ["AppliedSupervised", "SupervisedRecipe", "supervised"]
+__all__ = ["AppliedRegressor", "AppliedSupervised", "SupervisedRecipe", "supervised"]
 
 ROWS = 1024
 """Rows of a sparse table that are made dense at a time."""
@@ -33,7 +34,7 @@ ROWS = 1024
 def supervised(
     classifier: Any = None, *, n_folds: int = N_FOLDS, probabilities: ArrayLike | None = None
 ) -> SupervisedRecipe:
-    r"""Distance between what a classifier says of two rows: a recipe for a feature table.
+    r"""Distance between what a classifier or regressor says of two rows: a recipe for a table.
 
     .. math:: M[i, j] = \sqrt{1 - \textstyle\sum_c \sqrt{p_c(x_i)\, p_c(x_j)}}
 
@@ -43,10 +44,14 @@ def supervised(
     (cross-fitted), unlabelled and new ones those of the model of all labels. A new row that equals
     one of the fit gets the probabilities of that one.
 
+    For a numeric target, the difference of what a regressor predicts,
+    :math:`M[i, j] = |f(x_i) - f(x_j)|`, cross-fitted in the same way
+    (:mod:`metricmix.dissimilarity.regressors`).
+
     Parameters
     ----------
-    classifier : scikit-learn classifier
-        With ``predict_proba``. A copy is fitted; it stays as it is.
+    classifier : scikit-learn classifier or regressor
+        A classifier needs ``predict_proba``. A copy is fitted; it stays as it is.
     n_folds : int
         For the labelled rows; at most as many as a class has labels on average.
     probabilities : (n, C) array, optional
@@ -91,7 +96,8 @@ class SupervisedRecipe(Recipe):
     def __init__(
         self, classifier: Any = None, n_folds: int = N_FOLDS, probabilities: Any = None
     ) -> None:
-        if classifier is not None or probabilities is None:
+        self.for_numbers = probabilities is None and is_regressor(classifier)
+        if not self.for_numbers and (classifier is not None or probabilities is None):
             check_classifier(classifier)
         n_folds = check_integer(n_folds, name="n_folds", low=2)
         if probabilities is not None:
@@ -115,9 +121,9 @@ class SupervisedRecipe(Recipe):
         """The name of the classifier's class."""
         return "probabilities" if self.classifier is None else type(self.classifier).__name__
 
-    def apply(self, X: ArrayLike | Any) -> AppliedSupervised:
+    def apply(self, X: ArrayLike | Any) -> AppliedSupervised | AppliedRegressor:
         """Return the source of the rows of X, whose distances are known when labels are."""
-        return AppliedSupervised(self, X)
+        return AppliedRegressor(self, X) if self.for_numbers else AppliedSupervised(self, X)
 
 
 class AppliedSupervised(AppliedRecipe):
@@ -210,6 +216,71 @@ class AppliedSupervised(AppliedRecipe):
         """The first of the n rows with a digest."""
         known = digests(self._table)
         return {digest: i for i, digest in reversed(list(enumerate(known)))}
+
+
+class AppliedRegressor(AppliedRecipe):
+    """A regressor and n rows."""
+
+    recipe: SupervisedRecipe
+
+    @cached_property
+    def source(self) -> PredictionSource:
+        """The distances; all 0, until its `relabelled` has targets."""
+        recipe = self.recipe
+        predictor = CrossFittedRegressor(
+            self._table, recipe.classifier, recipe.n_folds, new_items=True
+        )
+        return PredictionSource(predictor, self.name)
+
+    @property
+    def matrix(self) -> DissimilarityMatrix:
+        """Raise: distances depend on targets."""
+        raise self.unknown()
+
+    def compute_cross(self, Y: Any) -> Floats:
+        """Raise: distances depend on targets."""
+        raise self.unknown()
+
+    def unknown(self) -> InputError:
+        """Return what is wrong where there are no targets."""
+        return InputError(
+            f"source {self.name!r} is computed from targets, and is not known without them",
+            argument="sources",
+            remedy="pass it to an estimator, which is fitted to targets",
+        )
+
+    def cross_to(self, source: Source, Y: ArrayLike | Any) -> Floats:
+        """Return the distances from new rows, by the regressor that a fit has left in `source`."""
+        assert isinstance(source, PredictionSource)
+        return source.cross(self.new_values(source, self.checked(Y)))
+
+    def extended(self, source: Source, table: Any) -> PredictionSource:
+        """Return the source with the last row of a table as one item more, without a target."""
+        assert isinstance(source, PredictionSource)
+        return source.extended(self.new_values(source, self.checked(table[-1:])))
+
+    def new_values(self, source: PredictionSource, Y: Any) -> Floats:
+        """Return the numbers of new rows: those of an equal row of the fit, if any."""
+        same = np.array([self.places.get(digest, -1) for digest in digests(Y)], dtype=np.int64)
+        values, new = source.values[same], np.flatnonzero(same < 0)
+        if len(new):
+            values[new] = source.new_values(Y[new])
+        return values
+
+    @cached_property
+    def places(self) -> dict[bytes, int]:
+        """The first of the n rows with a digest."""
+        known = digests(self._table)
+        return {digest: i for i, digest in reversed(list(enumerate(known)))}
+
+
+def is_regressor(model: Any) -> bool:
+    """Return whether an object is a scikit-learn regressor."""
+    if model is None or isinstance(model, type):
+        return False
+    from sklearn.base import is_regressor as found
+
+    return bool(hasattr(model, "predict") and hasattr(model, "fit") and found(model))
 
 
 def digests(table: Any) -> list[bytes]:

@@ -9,6 +9,8 @@ from metricmix.estimators.explanation import Explanation, explain
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.regression_rules import KernelRidge, NearestMean
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
 from metricmix.estimators.selection import LabelledKFold, Selection
 
@@ -18,14 +20,17 @@ __all__ = [
     "Contributions",
     "Explanation",
     "KNearest",
+    "KernelRidge",
     "LabelledKFold",
     "Logistic",
     "Method",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
+    "MetricMixtureRegressor",
     "MetricRepair",
     "Nearest",
+    "NearestMean",
     "Selection",
     "Spreading",
     "compare",

@@ -1,4 +1,4 @@
-"""What the estimators share: their parameters, documented once; reading X; learning weights."""
+"""What the estimators share: reading X, learning weights, predicting by a rule."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -29,6 +28,7 @@ from metricmix.estimators.inputs import (
     check_label_order,
     input_kind,
 )
+from metricmix.estimators.parameters import NestedParameters
 from metricmix.exceptions import (
     ConvergenceWarning,
     InputError,
@@ -38,8 +38,11 @@ from metricmix.exceptions import (
 from metricmix.kernels.threads import effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
+from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
 from metricmix.objectives.base import Objective
+from metricmix.objectives.regression import TargetObjective
+from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.minimize import METHODS, minimize, solver_from_options
@@ -56,12 +59,15 @@ if TYPE_CHECKING:
     from metricmix.estimators.attribution import Contributions
 
 __all__ = [
+    "NEW_ITEMS",
     "OBJECTIVES",
     "MixtureEstimator",
     "MixtureLearner",
+    "MixturePredictor",
     "check_refittable",
     "class_means_ridge",
     "discard_previous_fit",
+    "given_objective",
     "has_settled",
     "make_objective",
 ]
@@ -75,6 +81,12 @@ MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
 STEPS_ON_LENGTHS = 1000
 """Default `max_iter` of the full method on edge lengths, where a step takes a millisecond."""
+NEW_ITEMS = ("attached", "augmented")
+LEARNED = (
+    *("_input", "_objective", "_edges", "_near", "stack_"),
+    *("result_", "mixture_", "n_iter_", "moved_share_"),
+)
+"""What :meth:`MixtureLearner._learn` sets."""
 ROOTS = 32
 """Items from which that share is measured."""
 OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
@@ -86,82 +98,13 @@ LABELS_AT_ONCE = 1000
 LABELS_PER_STEP = 20
 """Labelled items whose class means a stochastic step looks at."""
 
-DOCUMENTATION = {
-    "parameters": """\
-    sources : "precomputed", list or dict, or DissimilarityStack
-        What X is. ``"precomputed"``: a stack, an (n, n, R) array, or one square matrix. A list of
-        specifications: X is a feature table, and each makes a dissimilarity of it: the name of a
-        distance (``"euclidean"``, ``"cosine"``, …), a function of two rows, or a recipe such as
-        ``knn_path_length(k=10)`` or ``supervised(LogisticRegression())`` (see
-        :mod:`metricmix.dissimilarity`); or a dict of such, with names. A stack: X holds ids of its
-        items (their numbers, if it has none), and all its items take part in paths.
-    objective : {"class-means", "neighbourhood", "label-contrast"}, Objective, callable or None
-        What to minimise; see :mod:`metricmix.objectives`. An objective of your own is used as it
-        is (y may then be None); a function is called with the class numbers of all items. None:
-        nothing is learned, the weights stay equal, for comparison.
-    shrink_to : {"equal", "zero"}
-        The centre c of the ridge :math:`\\rho \\lVert\\alpha - c\\rVert^2`: equal weights, which
-        few labels can hardly improve on, or 0 as in the paper. (An objective of your own brings
-        its own rho.)
-    constraint : {"nonnegative", "simplex", None}; of classifiers also "auto"
-        With weights >= 0, a mixture of metrics is a metric already, and there is nothing to
-        project. None allows weights of any sign, as in the paper. "auto": see `selection_`.
-    scaling : {"mean", "norm", "max", None} or array
-        What the sources are divided by before they are mixed. A stack that has been scaled already
-        is left as it is.
-    projection : {"auto", True, False}
-        Whether weights are learned on the metric itself, through shortest paths, or on edge
-        lengths, which needs the pairs of labelled items only. The metric is projected either way.
-        "auto": on edge lengths, unless the projection then moves more than 10 % of the distances.
-        False warns in that case.
-    geodesic : int or None; of classifiers also "auto"
-        None: every pair of items is an edge. A number k: only each item's k nearest items, by the
-        lengths learned over all pairs, and the links of the stack are edges, and weights are
-        learned again through paths along these. Paths then lead through items, and the distance is
-        still a metric. "auto": see `selection_`.
-    method : {"full", "stochastic"} or solver
-        Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
-        "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.
-    max_iter : int, optional
-    solver_options : dict, optional
-        Settings of the solver called `method`, and options of :func:`metricmix.minimize`.
-    random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads; no result depends on it.
-    verbose : bool
-""",
-    "ridge": """\
-    rho : float, optional
-        Weight of the ridge. Default: 0.1 for "label-contrast", 0.001 for "neighbourhood"; for
-        "class-means" from 0.01 with six labels a class down to 0.00001 with 24 and more, unless a
-        classifier has reason to choose another.
-    beta : float
-        Sharpness of the softplus.
-""",
-    "attributes": """\
-    mixture_ : Mixture
-        What was learned.
-    weights_ : (R,) array
-    result_ : SolveResult
-    moved_share_ : float
-        Share of the distances that the projection made shorter: 0 where the mixture is a metric
-        already, else measured from up to 32 (labelled) items.
-    n_iter_ : int
-    stack_ : DissimilarityStack
-        The sources.
-""",
-}
-"""Paragraphs that the docstrings of the estimators share, written there as ``{name}``."""
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MixtureEstimator(BaseEstimator):
+class MixtureEstimator(NestedParameters):
     """Base of the estimators over a mixture of sources.
 
     Parameters are the fields of the class, in scikit-learn's sense: stored as they are, checked in
-    ``fit``. Fields with ``init=False`` are what a fit leaves; the next fit forgets them. A
-    parameter that is a settings object, such as ``rule=KNearest(5)``, has nested parameters:
-    ``rule__n_neighbors``.
+    ``fit``. Fields with ``init=False`` are what a fit leaves; the next fit forgets them.
     """
 
     _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
@@ -190,42 +133,7 @@ class MixtureEstimator(BaseEstimator):
     n_features_in_: int = field(init=False)
     feature_names_in_: AnyArray = field(init=False)
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name, text in DOCUMENTATION.items():
-            if cls.__doc__:
-                cls.__doc__ = cls.__doc__.replace(f"    {{{name}}}\n", text)
-
     # -- scikit-learn's conventions --------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; if `deep`, with those of settings objects as ``name__setting``."""
-        params: dict[str, Any] = super().get_params(deep)
-        for name, value in list(params.items() if deep else ()):
-            if is_settings(value):
-                names = [part.name for part in fields(value) if part.init]
-                params.update({f"{name}__{part}": getattr(value, part) for part in names})
-        return params
-
-    def set_params(self, **params: Any) -> MixtureEstimator:
-        """Set parameters; ``name__setting`` replaces a settings object by a changed copy."""
-        nested: dict[str, dict[str, Any]] = {}
-        for key in [key for key in params if "__" in key]:
-            name, _, setting = key.partition("__")
-            nested.setdefault(name, {})[setting] = params.pop(key)
-        super().set_params(**params)
-        for name, changes in nested.items():
-            value: Any = self.get_params(deep=False).get(name)
-            known = [p.name for p in fields(value) if p.init] if is_settings(value) else []
-            for setting in changes:
-                if setting not in known:
-                    raise InputError(
-                        f"Invalid parameter {setting!r} for {name}={value!r}",
-                        argument=f"{name}__{setting}",
-                        remedy=f"valid parameters are {known}",
-                    )
-            setattr(self, name, replace(value, **changes))
-        return self
 
     @property
     def metric(self) -> str | None:
@@ -388,8 +296,6 @@ class MixtureLearner(MixtureEstimator):
         """
         if stack.edges is not None or not isinstance(self.geodesic, int | np.integer):
             return stack, None
-        from metricmix.paths.geodesic import geodesic_stack
-
         over_all = copy(self)
         over_all.projection, over_all.method, over_all.max_iter = False, "full", None
         over_all.solver_options = None
@@ -397,7 +303,19 @@ class MixtureLearner(MixtureEstimator):
             warnings.simplefilter("ignore", ConvergenceWarning)  # only to find what is near
             result = over_all._solve(objective, stack, refit=True, verbose=False)
         assert result.mixture is not None
-        return geodesic_stack(stack, result.mixture, int(self.geodesic)), result.mixture
+        return self._along(stack, result.mixture), result.mixture
+
+    def _along(self, stack: DissimilarityStack, mixture: Mixture) -> DissimilarityStack:
+        """Return a stack on the edges to the items that are nearest by a mixture, if geodesic."""
+        if stack.edges is not None or not isinstance(self.geodesic, int | np.integer):
+            return stack
+        from metricmix.paths.geodesic import geodesic_stack
+
+        return geodesic_stack(stack, mixture, int(self.geodesic))
+
+    def _make_objective(self, known: Any, item_weights: Floats | None = None) -> Objective | None:
+        """Return what to minimise, for the labels of all items of a stack."""
+        return make_objective(self, known, np.unique(known[known >= 0]), item_weights)
 
     def _solve_as_used(
         self, objective: Objective | None, stack: DissimilarityStack, **options: Any
@@ -414,8 +332,8 @@ class MixtureLearner(MixtureEstimator):
         result = self._solve(objective, stack, **options)
         if result.status is Status.INTERRUPTED:
             return result, 0.0
-        known = getattr(objective, "y", np.zeros(stack.n_items)) >= 0
-        share = self._moved_share(stack, result, np.flatnonzero(known))
+        known = getattr(objective, "labelled", np.arange(stack.n_items))
+        share = self._moved_share(stack, result, known)
         if share <= MOVED_AT_MOST or objective is None or self.projection is True:
             return result, share
         if self.projection is False:
@@ -436,7 +354,7 @@ class MixtureLearner(MixtureEstimator):
             result = through_paths._solve(objective, stack, **options)
         if not has_settled(result):
             result.warn_unless_converged()
-        return result, self._moved_share(stack, result, np.flatnonzero(known))
+        return result, self._moved_share(stack, result, known)
 
     def _solve_on_edges(
         self, objective: Objective, stack: DissimilarityStack, **options: Any
@@ -454,14 +372,13 @@ class MixtureLearner(MixtureEstimator):
             )
         given = {**(self.solver_options or {}), **options}
         comparable = isinstance(stack, EdgeStack) and stack.origin is not None
-        if comparable and isinstance(objective, ClassMeans) and "start" not in given:
-            labelled = np.flatnonzero(objective.y >= 0)
+        startable = comparable and "start" not in given
+        if startable and isinstance(objective, (ClassMeans, TargetObjective)):
             on_lengths = copy(self)
             on_lengths.projection, on_lengths.method, on_lengths.max_iter = False, "full", None
             on_lengths.solver_options = None
-            known = objective.y[labelled]
-            pairs = make_objective(on_lengths, known, np.unique(known))
-            few = stack.between_any.part(labelled)
+            pairs = on_lengths._make_objective(objective.y[objective.labelled])
+            few = stack.between_any.part(objective.labelled)
             options["start"] = on_lengths._solve(pairs, few, refit=True, verbose=False).weights
         return self._through_paths()._solve(objective, stack, **options)
 
@@ -589,6 +506,104 @@ class MixtureLearner(MixtureEstimator):
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class MixturePredictor(MixtureLearner):
+    """Base of the estimators that predict labels or targets by a rule on the metric."""
+
+    _constraints: ClassVar[tuple[str, ...]] = ("auto", *CONSTRAINTS)
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
+    _unknown: ClassVar[float] = -1
+    """What stands for an unknown label in `_known`."""
+
+    constraint: str | None = "auto"
+    rule: Any = "auto"
+    new_items: str = "attached"
+
+    transduction_: AnyArray = field(init=False)
+    selection_: Any = field(init=False)
+    rule_: Any = field(init=False)
+    _rule: Any = field(init=False)
+
+    @property
+    def _known(self) -> AnyArray:
+        """The labels or targets of all items of the stack, `_unknown` where they are unknown."""
+        raise NotImplementedError
+
+    def _fitted_rule(self, lengths: EdgeLengths, known: Any) -> Any:
+        """Return the rule that was chosen, applied to a metric and known labels or targets."""
+        raise NotImplementedError
+
+    def _check_new_items(self) -> None:
+        check_choice(self.new_items, NEW_ITEMS, name="new_items")
+
+    def _settle(self, selection: Any) -> None:
+        """Record what was chosen."""
+        self.selection_, self.rule_ = selection, selection.best.rule
+
+    def _as_fitted(self) -> Self:
+        """Return a copy whose parameters say what the fit chose, for refits on other labels."""
+        return MixtureLearner._as_fitted(self._settled(self.selection_.best))
+
+    def _settled(self, candidate: Any) -> Self:
+        """Return a copy with the settings of a candidate as its parameters."""
+        settled = copy(self)
+        settled.rule, settled.rho = candidate.rule, candidate.rho
+        settled.constraint, settled.geodesic = candidate.constraint, candidate.geodesic
+        if candidate.weights != "learned":
+            settled.objective = None
+            settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
+            settled._single = None if candidate.weights == "equal" else candidate.weights
+        return settled
+
+    def _learn_as(self, settled: Self, opened: Input, objective: Objective | None) -> None:
+        """Learn with other parameters, and keep what was learned."""
+        settled._learn(opened, objective)
+        for name in LEARNED:
+            setattr(self, name, getattr(settled, name))
+
+    def _answers(self, X: Any) -> Floats:
+        """Return what the rule says of the items X: class probabilities (M, C) or numbers (M,)."""
+        check_is_fitted(self)
+        members = self._input.members(X)
+        if members is not None:
+            return np.asarray(self._rule.of_items[members])
+        if self.new_items == "augmented":
+            return np.array([rule.of_items[-1] for rule in self._augmented_rules(X)])
+        blocks = (self._join_rows(rows) for rows in self._new_rows(X))
+        return np.concatenate([self._rule.of_new(new) for new in blocks])
+
+    def _augmented_rules(self, X: Any) -> Iterator[Any]:
+        """Yield, for each new item, the rule of the fit with that item added as the last one."""
+        if not isinstance(self._input, FeatureInput):
+            raise InputError(
+                "'augmented' computes the sources anew, which takes a feature table and "
+                "sources=[...]",
+                argument="new_items",
+                remedy="use 'attached' for precomputed dissimilarities",
+            )
+        if self._edges is not None:
+            raise InputError(
+                "'augmented' is for paths over all pairs, and this metric is a geodesic one",
+                argument="new_items",
+                remedy="use 'attached'",
+            )
+        known = np.append(self._known, self._unknown)
+        table = self._check_table(X, self._input.recipes, reset=False)
+        for stack in self._input.augmented(table):
+            mixture = self.mixture_
+            if isinstance(mixture, LocalMixture):
+                mixture = mixture.extended(stack)
+            yield self._fitted_rule(EdgeLengths(stack, mixture), known)
+
+    def compute_metric(self) -> Floats:
+        """Return the metric between all items of `stack_`, (n, n).
+
+        One all-pairs computation, O(n³), unless the mixture is a metric already: then O(n² R).
+        """
+        check_is_fitted(self)
+        return np.asarray(path_metric(self.stack_, self.mixture_, n_jobs=self.n_jobs))
+
+
 @contextmanager
 def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
     """Forget an earlier fit, and restore it if this one fails."""
@@ -605,10 +620,15 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         raise
 
 
-def is_settings(value: Any) -> bool:
-    """Return whether a parameter is a settings object: an instance of a frozen dataclass."""
-    frozen = getattr(getattr(value, "__dataclass_params__", None), "frozen", False)
-    return bool(frozen) and not isinstance(value, type)
+def given_objective(chosen: Any, known: Any) -> Objective | None:
+    """Return an objective of the user; of a function, what it returns for labels or targets."""
+    if chosen is None or isinstance(chosen, Objective):
+        return chosen
+    made = chosen(known) if callable(chosen) else chosen
+    if not isinstance(made, Objective):
+        expected = "it to return an Objective" if callable(chosen) else "an objective or its name"
+        raise InputError(argument="objective", expected=expected, found=f"{made!r}")
+    return made
 
 
 def make_objective(
@@ -622,15 +642,8 @@ def make_objective(
     `item_weights` are for the named objectives; an objective of your own weights items itself.
     """
     chosen = estimator.objective
-    if chosen is None or isinstance(chosen, Objective):
-        return chosen
-    if callable(chosen):
-        made = chosen(codes)
-        if not isinstance(made, Objective):
-            raise InputError(
-                argument="objective", expected="it to return an Objective", found=f"{made!r}"
-            )
-        return made
+    if not isinstance(chosen, str):
+        return given_objective(chosen, codes)
     check_choice(chosen, OBJECTIVES, name="objective")
     sizes = np.bincount(codes[codes >= 0])
     if sizes.max() < 2:

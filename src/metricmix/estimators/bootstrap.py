@@ -25,23 +25,24 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.regressors import PredictionSource, TargetPredictor
+from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import Predictor, SupervisedSource
 from metricmix.estimators.base import (
     LABELS_AT_ONCE,
-    OBJECTIVES,
     MixtureEstimator,
     MixtureLearner,
     has_settled,
-    make_objective,
     seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.mixture.local import LocalMixture
 from metricmix.objectives.base import LabelObjective
+from metricmix.objectives.regression import TargetObjective
 from metricmix.solvers.loop import progress_bar
 from metricmix.solvers.result import Status
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_integer, check_number, check_random_state
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ def bootstrap_weights(
     if not isinstance(model.objective, str):
         raise InputError(
             (
-                "the bootstrap weighs labelled items anew, which takes one of "
-                f"{', '.join(map(repr, OBJECTIVES))}, got {model.objective!r}"
+                "the bootstrap weighs labelled items anew, which takes one of the named "
+                f"objectives, got {model.objective!r}"
             ),
             argument="objective",
         )
@@ -172,8 +173,7 @@ def bootstrap_weights(
     if model.objective is None:  # equal weights were chosen, or one source
         return np.tile(model.weights_, (n_bootstrap, 1))
     stack, codes, predictors = labelled_part(model)
-    classes = np.unique(codes[codes >= 0])
-    labelled = np.flatnonzero(codes >= 0)
+    labelled = np.flatnonzero(is_known(codes))
     found = np.empty((n_bootstrap, stack.n_sources))
     failed = 0
     with (
@@ -184,7 +184,7 @@ def bootstrap_weights(
         for b in range(n_bootstrap):
             item_weights = np.zeros(len(codes))
             item_weights[labelled] = rng.exponential(size=len(labelled))
-            objective = make_objective(model, codes, classes, item_weights)
+            objective = model._make_objective(codes, item_weights)
             assert objective is not None
             result = model._solve(
                 objective,
@@ -212,23 +212,24 @@ def bootstrap_weights(
 
 def labelled_part(
     model: Any,
-) -> tuple[DissimilarityStack, Indices, dict[int, Predictor]]:
-    """Return the stack to refit on, the class numbers of its items, and what it is refitted by.
+) -> tuple[DissimilarityStack, AnyArray, dict[int, Any]]:
+    """Return the stack to refit on, the labels of its items, and what it is refitted by.
 
     Without the projection the objective looks at pairs of labelled items only: these are copied
     from the stack once, and not in every refit. The predictors are those of its supervised sources,
     by their numbers.
     """
     stack, objective = model.stack_, model._objective
-    assert isinstance(objective, LabelObjective)  # as all named objectives are
-    codes = objective.y
-    labelled = np.flatnonzero(codes >= 0)
+    assert isinstance(objective, (LabelObjective, TargetObjective))  # as all named ones are
+    codes: AnyArray = objective.y
+    labelled = np.flatnonzero(is_known(codes))
     known = between_any(stack)
-    predictors = {
-        r: source.narrowed
-        for r, source in enumerate(() if known is None else known._sources)
-        if isinstance(source, SupervisedSource) and source.narrowed is not None
-    }
+    predictors: dict[int, Any] = {}
+    for r, source in enumerate(() if known is None else known._sources):
+        if isinstance(source, SupervisedSource) and source.narrowed is not None:
+            predictors[r] = source.narrowed
+        elif isinstance(source, PredictionSource) and source.predictor is not None:
+            predictors[r] = source.predictor
     if isinstance(model.mixture_, LocalMixture):
         model.local = model.mixture_.memberships  # they are given here, as the sources are
     if model.projection or len(labelled) > LABELS_AT_ONCE:
@@ -246,14 +247,21 @@ def between_any(stack: DissimilarityStack) -> DissimilarityStack | None:
 
 def reweighted(
     stack: DissimilarityStack,
-    codes: Indices,
-    predictors: Mapping[int, Predictor],
+    codes: AnyArray,
+    predictors: Mapping[int, Predictor | TargetPredictor],
     item_weights: Floats,
 ) -> DissimilarityStack:
     """Return a stack with its supervised sources fitted to weighted labels, at the same scales."""
-    n_classes = int(codes.max()) + 1
-    sources = {
-        r: SupervisedSource(predictor, stack.names[r], codes, n_classes, item_weights)
-        for r, predictor in predictors.items()
-    }
+    sources: dict[int, Source] = {}
+    for r, predictor in predictors.items():
+        if isinstance(predictor, TargetPredictor):
+            sources[r] = PredictionSource(predictor, stack.names[r], codes, item_weights)
+        else:
+            about = (codes, int(codes.max()) + 1, item_weights)
+            sources[r] = SupervisedSource(predictor, stack.names[r], *about)
     return stack.replaced(sources)
+
+
+def is_known(codes: AnyArray) -> AnyArray:
+    """Return which items have a label: a class number >= 0, or a target that is not NaN."""
+    return ~np.isnan(codes) if codes.dtype.kind == "f" else codes >= 0

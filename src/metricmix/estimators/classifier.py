@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -13,22 +13,19 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
-from metricmix.estimators.inputs import FeatureInput, Input, encode_labels
-from metricmix.estimators.rules import ClassMean, FittedRule, Rule, as_rule, softmax
-from metricmix.estimators.selection import Candidate, Selection, select
+from metricmix.estimators.base import MixturePredictor, discard_previous_fit, make_objective
+from metricmix.estimators.inputs import Input, encode_labels
+from metricmix.estimators.rules import ClassMean, FittedRule, as_rule, softmax
+from metricmix.estimators.selection import Candidate, select
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture, LocalStack, check_memberships
 from metricmix.objectives.base import Objective
 from metricmix.objectives.class_means import held_out_scores
-from metricmix.paths.all_pairs import path_metric
-from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import (
     as_labels,
-    check_choice,
     check_number,
     is_unlabelled,
     plain_labels,
@@ -41,16 +38,15 @@ if TYPE_CHECKING:
     from metricmix.estimators.explanation import Explanation
     from metricmix.estimators.label_evidence import LabelEvidence, Misfit, TypicalItem
 
+
 __all__ = ["MetricMixtureClassifier"]
 
-NEW_ITEMS = ("attached", "augmented")
-LEARNED = ("result_", "mixture_", "n_iter_", "moved_share_")
 RHO_LOCAL = 1e-3
 """Default weight of the ridge that draws local weights to common ones."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
+class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     r"""Classify items by one metric learned from many dissimilarities.
 
     Unlabelled items (-1, NaN, None or pandas' NA; among texts also "" or "-1") take part in the
@@ -72,12 +68,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     rho_local : float
         Weight of the ridge :math:`\sum_c \lVert\alpha_c - \alpha\rVert^2` that draws the rows
         to common weights, which are learned first.
-    new_items : {"attached", "augmented"}
-        How items that were not in the fit are labelled. "attached": joined to the items of the fit,
-        which stay as they are. "augmented", as in the paper, for feature tables: all sources are
-        computed anew with the item added, one item at a time. Both give the same distances from a
-        new item where sources compare two items only; they differ for sources that look at all
-        items, such as ``knn_path_length``.
+    {new_items}
 
     Attributes
     ----------
@@ -114,18 +105,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
     True
     """
 
-    _constraints: ClassVar[tuple[str, ...]] = ("auto", *CONSTRAINTS)
-    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
-
-    constraint: str | None = "auto"
-    rule: str | Rule = "auto"
     local: Any = "auto"
     rho_local: float = RHO_LOCAL
-    new_items: str = "attached"
 
-    transduction_: AnyArray = field(init=False)
-    selection_: Selection = field(init=False)
-    rule_: Rule = field(init=False)
     _codes: Indices = field(init=False)
     _rule: FittedRule = field(init=False)
 
@@ -138,7 +120,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         y : array of n labels
             -1, NaN, None or pandas' NA (among texts also "" or "-1") marks items without a label.
         """
-        check_choice(self.new_items, NEW_ITEMS, name="new_items")
+        self._check_new_items()
         if self.rule != "auto":
             as_rule(self.rule)
         with discard_previous_fit(self):
@@ -173,9 +155,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         else:
             self._settle(select(self, opened.stack, self._codes, len(classes)))
             settled = self._settled(self.selection_.best)
-            settled._learn(opened, make_objective(settled, self._codes, classes))
-            for name in ("_input", "_objective", "_edges", "_near", "stack_", *LEARNED):
-                setattr(self, name, getattr(settled, name))
+            self._learn_as(settled, opened, make_objective(settled, self._codes, classes))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
         if loaded is None:
             labels, unlabelled = self._codes.copy(), self._codes < 0
@@ -267,28 +247,18 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         complete = n_classes == len(self.classes_)  # a fold may lack a class
         return softmax(-scores), list(map(str, self.classes_.tolist())) if complete else None
 
-    def _settle(self, selection: Selection) -> None:
-        """Record what was chosen."""
-        self.selection_, self.rule_ = selection, selection.best.rule
-
-    def _as_fitted(self) -> Self:
-        """Return a copy whose parameters say what the fit chose, for refits on other labels."""
-        return MixtureLearner._as_fitted(self._settled(self.selection_.best))
-
     def _settled(self, candidate: Candidate) -> Self:
         """Return a copy with the settings of a candidate as its parameters."""
-        settled = copy(self)
-        settled.rule, settled.rho = candidate.rule, candidate.rho
-        settled.constraint, settled.geodesic = candidate.constraint, candidate.geodesic
+        settled = super()._settled(candidate)
         settled.local = (self.local if self._is_local else "classes") if candidate.local else None
-        if candidate.weights != "learned":
-            settled.objective = None
-            settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
-            settled._single = None if candidate.weights == "equal" else candidate.weights
         return settled
 
-    def _fitted_rule(self, lengths: EdgeLengths, codes: Indices) -> FittedRule:
-        return FittedRule(self.rule_, lengths, codes, len(self.classes_), self.n_jobs)
+    @property
+    def _known(self) -> Indices:
+        return self._codes
+
+    def _fitted_rule(self, lengths: EdgeLengths, known: Any) -> FittedRule:
+        return FittedRule(self.rule_, lengths, known, len(self.classes_), self.n_jobs)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities of the items X, (M, C), in the order of `classes_`.
@@ -299,49 +269,12 @@ class MetricMixtureClassifier(ClassifierMixin, MixtureLearner):
         edge and the distance from its end.
         """
         check_is_fitted(self)
-        members = self._input.members(X)
-        if members is not None:
-            return self._rule.probabilities[members]
-        if self.new_items == "augmented":
-            return np.array([rule.probabilities[-1] for rule in self._augmented_rules(X)])
-        blocks = (self._join_rows(rows) for rows in self._new_rows(X))
-        return np.concatenate([self._rule.new_probabilities(new) for new in blocks])
-
-    def _augmented_rules(self, X: Any) -> Iterator[FittedRule]:
-        """Yield, for each new item, the rule of the fit with that item added as the last one."""
-        if not isinstance(self._input, FeatureInput):
-            raise InputError(
-                "'augmented' computes the sources anew, which takes a feature table and "
-                "sources=[...]",
-                argument="new_items",
-                remedy="use 'attached' for precomputed dissimilarities",
-            )
-        if self._edges is not None:
-            raise InputError(
-                "'augmented' is for paths over all pairs, and this metric is a geodesic one",
-                argument="new_items",
-                remedy="use 'attached'",
-            )
-        codes = np.append(self._codes, -1)
-        table = self._check_table(X, self._input.recipes, reset=False)
-        for stack in self._input.augmented(table):
-            mixture = self.mixture_
-            if isinstance(mixture, LocalMixture):
-                mixture = mixture.extended(stack)
-            yield self._fitted_rule(EdgeLengths(stack, mixture), codes)
+        return self._answers(X)
 
     def predict(self, X: Any) -> AnyArray:
         """Return the labels of the items X."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-    def compute_metric(self) -> Floats:
-        """Return the metric between all items of `stack_`, (n, n).
-
-        One all-pairs computation, O(n³), unless the mixture is a metric already: then O(n² R).
-        """
-        check_is_fitted(self)
-        return np.asarray(path_metric(self.stack_, self.mixture_, n_jobs=self.n_jobs))
 
     def explain(self, i: Any = None, *, X: Any = None, k: int = 3) -> Explanation:
         """Return why item `i` of the stack, or one new row X, has its label.

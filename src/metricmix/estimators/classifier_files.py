@@ -1,4 +1,4 @@
-"""Supervised sources and their classifiers as plain arrays, for model files.
+"""Supervised sources and their classifiers and regressors as plain arrays, for model files.
 
 A supervised source is stored as the class probabilities of the items. One of a feature table needs
 its classifier as well, for new rows. Stored are the parameters
@@ -22,10 +22,11 @@ from scipy import sparse
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
+from metricmix.dissimilarity.regressors import PredictionSource
 from metricmix.dissimilarity.sources import Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import FittedClassifier, SupervisedSource
-from metricmix.dissimilarity.supervised_recipes import AppliedSupervised
+from metricmix.dissimilarity.supervised_recipes import AppliedRegressor, AppliedSupervised
 from metricmix.estimators.model_container import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
@@ -33,10 +34,12 @@ __all__ = [
     "ARRAYS",
     "STORED",
     "Storage",
-    "as_probabilities",
+    "as_predictions",
     "check_supervised",
+    "decode_predictions",
     "decode_source",
     "join_classifier",
+    "join_regressor",
     "restored_classifier",
     "same_sources",
     "scales_of",
@@ -46,10 +49,14 @@ __all__ = [
 STORED = (
     "DecisionTreeClassifier",
     "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "KernelLogisticRegression",
+    "LinearRegression",
     "LogisticRegression",
     "Pipeline",
     "RandomForestClassifier",
+    "RandomForestRegressor",
+    "Ridge",
     "SVC",
     "StandardScaler",
 )
@@ -96,8 +103,13 @@ class Storage:
 @cache
 def storages() -> dict[type[Any], Storage]:
     """Return how each class of estimators is stored."""
-    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.ensemble import (
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+    from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
@@ -130,6 +142,8 @@ def storages() -> dict[type[Any], Storage]:
         "values": Floats,
         **dict.fromkeys(NODES, AnyArray),
     }
+    grown = {name: kind for name, kind in forest.items() if name != "classes_"}
+    line = {"coef_": Floats, "intercept_": float}
     scaler = dict.fromkeys(("mean_", "scale_", "var_"), Floats | None)
     listed = [
         Storage(LogisticRegression, "coef_", linear, linear_state, restore_linear),
@@ -142,6 +156,13 @@ def storages() -> dict[type[Any], Storage]:
     listed += [
         Storage(ensemble, "estimators_", forest, forest_state, restore_forest)
         for ensemble in (RandomForestClassifier, ExtraTreesClassifier)
+    ]
+    listed += [
+        Storage(kind, "coef_", line, line_state, restore_line) for kind in (LinearRegression, Ridge)
+    ]
+    listed += [
+        Storage(ensemble, "estimators_", grown, forest_state, restore_forest)
+        for ensemble in (RandomForestRegressor, ExtraTreesRegressor)
     ]
     assert sorted(storage.kind.__name__ for storage in listed) == sorted(STORED)
     return {storage.kind: storage for storage in listed}
@@ -191,14 +212,17 @@ def check_classes(classes: AnyArray) -> int:
 # -- sources that compare class probabilities ------------------------------------------------------
 
 
-def as_probabilities(source: Source) -> ProbabilitySource | None:
-    """Return a source that compares class probabilities, of all items or of some; else None."""
-    if isinstance(source, ProbabilitySource):
+def as_predictions(source: Source) -> ProbabilitySource | PredictionSource | None:
+    """Return a source that compares predictions, of all items or of some; else None."""
+    if isinstance(source, (ProbabilitySource, PredictionSource)):
         return source
-    whole = as_probabilities(source.source) if isinstance(source, Subset) else None
+    whole = as_predictions(source.source) if isinstance(source, Subset) else None
     if whole is None:
         return None
     assert isinstance(source, Subset)
+    if isinstance(whole, PredictionSource):
+        values, y = whole.values[source.items], whole.y[source.items]
+        return PredictionSource.restored(str(whole.name), values, y, None, whole.constant)
     p, name = whole.probabilities[source.items], str(whole.name)
     if isinstance(whole, SupervisedSource):
         return SupervisedSource.restored(name, p, whole.codes[source.items])
@@ -251,6 +275,30 @@ def decode_source(
     return SupervisedSource.restored(name, probabilities, codes, classifier)
 
 
+def decode_predictions(
+    name: str, values: Floats, y: Floats, model: Any, constant: bool
+) -> PredictionSource:
+    """Return a source that compares predicted numbers."""
+    sound = values.ndim == 1 and values.shape == y.shape and len(y) > 1
+    sound = sound and bool(np.isfinite(values).all()) and not bool(np.isinf(y).any())
+    require(sound, f"expected a number for every item, and the targets, of source {name!r}")
+    return PredictionSource.restored(name, values, y, model, constant)
+
+
+def join_regressor(applied: AppliedRegressor, source: Source) -> None:
+    """Give a source what its recipe says, if the file has the regressor that the recipe needs."""
+    fits = isinstance(source, PredictionSource)
+    require(fits, f"expected source {applied.name!r} to be made by its recipe")
+    assert isinstance(source, PredictionSource)
+    known = source.constant or source.model is not None
+    require(known, f"expected a regressor of {applied.name!r}")
+    if source.model is not None:
+        same = type(source.model) is type(applied.recipe.classifier)
+        require(same, f"expected the regressor of {applied.name!r} to be that of its recipe")
+        source.model.predict(applied.checked(applied._table[:1]))
+    source.predictor = applied.source.predictor
+
+
 def join_classifier(applied: AppliedSupervised, source: Source) -> None:
     """Give a source what its recipe says, if the file has the classifier that the recipe needs."""
     fits = type(source) is type(applied.source)
@@ -269,14 +317,18 @@ def join_classifier(applied: AppliedSupervised, source: Source) -> None:
     applied.fitted(source).probabilities(applied.checked(applied._table[:1]))
 
 
-def check_supervised(stack: DissimilarityStack, codes: Indices) -> None:
-    """Raise unless supervised sources are computed from the labels of the fit."""
+def check_supervised(stack: DissimilarityStack, codes: AnyArray) -> None:
+    """Raise unless supervised sources are computed from the labels or targets of the fit."""
+    numbers = codes.dtype.kind == "f"
     if isinstance(stack, EdgeStack) and stack.labels is not None:
-        same = np.array_equal(stack.labels, codes)
+        same = stack.labels.dtype == codes.dtype
+        same = same and np.array_equal(stack.labels, codes, equal_nan=numbers)
         require(same, f"expected source {stack.supervised[0]!r} to be computed from the labels")
     for source in stack._sources:
-        if isinstance(source, SupervisedSource):
-            same = np.array_equal(source.codes, codes)
+        if isinstance(source, (SupervisedSource, PredictionSource)):
+            same = isinstance(source, PredictionSource) == numbers
+            own = source.y if isinstance(source, PredictionSource) else source.codes
+            same = same and np.array_equal(own, codes, equal_nan=numbers)
             require(same, f"expected source {source.name!r} to be computed from the labels")
 
 
@@ -304,6 +356,19 @@ def restore_linear(
     model.classes_, model.intercept_ = classes_, intercept_
     model.coef_ = np.asfortranarray(coef_) if by_columns else coef_
     model.n_features_in_ = d
+
+
+def line_state(model: Any) -> dict[str, Any]:
+    """Return what a linear regression has learned."""
+    require(np.ndim(model.coef_) == 1, "a regressor of several outputs cannot be stored")
+    return {"coef_": model.coef_, "intercept_": float(model.intercept_)}
+
+
+def restore_line(model: Any, coef_: Floats, intercept_: float) -> None:
+    """Set what a linear regression has learned."""
+    require(coef_.ndim == 1 and np.isfinite(intercept_), "expected the coefficients of a line")
+    check_shapes("a linear model", (coef_, coef_.shape))
+    model.coef_, model.intercept_, model.n_features_in_ = coef_, float(intercept_), len(coef_)
 
 
 def restore_kernel(
@@ -400,9 +465,10 @@ def forest_state(model: Any) -> dict[str, Any]:
     trees = [one.tree_ for one in getattr(model, "estimators_", [model])]
     nodes = [tree.__getstate__()["nodes"] for tree in trees]
     require(nodes[0].dtype.names == NODES, "trees of this scikit-learn cannot be stored")
-    require(model.n_outputs_ == 1, "a classifier of several outputs cannot be stored")
+    require(model.n_outputs_ == 1, "a model of several outputs cannot be stored")
+    classes = {"classes_": model.classes_} if hasattr(model, "classes_") else {}
     return {
-        "classes_": model.classes_,
+        **classes,
         "n_features": int(model.n_features_in_),
         "sizes": np.array([len(part) for part in nodes]),
         "depths": np.array([tree.max_depth for tree in trees]),
@@ -412,14 +478,14 @@ def forest_state(model: Any) -> dict[str, Any]:
 
 
 def restored_trees(
-    classes_: AnyArray,
+    classes_: AnyArray | None,
     n_features: int,
     sizes: Indices,
     depths: Indices,
     values: Floats,
     **nodes: AnyArray,
 ) -> list[Any]:
-    """Return the trees, if every path in them ends, at a leaf with class probabilities.
+    """Return the trees, if every path in them ends, at a leaf with class probabilities or a number.
 
     A node comes before its children, so that no path returns to it.
     """
@@ -427,7 +493,7 @@ def restored_trees(
 
     same = NODE_DTYPE.names == NODES and all(NODE_DTYPE[k] == nodes[k].dtype for k in NODES)
     require(same, "its trees are not those of this version of scikit-learn")
-    C, N = check_classes(classes_), len(values)
+    C, N = 1 if classes_ is None else check_classes(classes_), len(values)
     sound = sizes.ndim == 1 and len(sizes) > 0 and bool((sizes > 0).all())
     sound = sound and depths.shape == sizes.shape and n_features > 0 and bool((sizes <= N).all())
     require(sound and sizes.sum() == N, "expected the numbers of nodes of the trees")
@@ -439,7 +505,8 @@ def restored_trees(
     leaf = left == -1
     inner = [(side > own) & (side < last) for side in (left, right)]
     splits = inner[0] & inner[1] & (feature >= 0) & (feature < n_features)
-    sound = bool(np.where(leaf, right == -1, splits).all()) and bool((values >= 0).all())
+    sound = bool(np.where(leaf, right == -1, splits).all())
+    sound = sound and (classes_ is None or bool((values >= 0).all()))
     require(sound, "expected trees whose nodes lead to leaves")
     trees = []
     for k, start in enumerate(starts[:-1].tolist()):
@@ -462,7 +529,9 @@ def restore_tree(model: Any, classes_: AnyArray, n_features: int, **entries: Any
     set_tree(model, trees[0], classes_, n_features)
 
 
-def restore_forest(model: Any, classes_: AnyArray, n_features: int, **entries: Any) -> None:
+def restore_forest(
+    model: Any, n_features: int, classes_: AnyArray | None = None, **entries: Any
+) -> None:
     """Set what a forest has learned."""
     from sklearn.base import clone
 
@@ -471,14 +540,17 @@ def restore_forest(model: Any, classes_: AnyArray, n_features: int, **entries: A
     model.estimators_ = []
     for tree in trees:
         member = clone(model.estimator)
-        set_tree(member, tree, np.arange(len(classes_), dtype=np.float64), n_features)
+        classes = None if classes_ is None else np.arange(len(classes_), dtype=np.float64)
+        set_tree(member, tree, classes, n_features)
         model.estimators_.append(member)
-    model.classes_, model.n_classes_, model.n_outputs_ = classes_, len(classes_), 1
-    model.n_features_in_ = n_features
+    if classes_ is not None:
+        model.classes_, model.n_classes_ = classes_, len(classes_)
+    model.n_features_in_, model.n_outputs_ = n_features, 1
 
 
-def set_tree(model: Any, tree: Any, classes: AnyArray, n_features: int) -> None:
+def set_tree(model: Any, tree: Any, classes: AnyArray | None, n_features: int) -> None:
     """Make an unfitted tree a fitted one."""
-    model.tree_, model.classes_ = tree, classes
-    model.n_classes_, model.n_outputs_ = len(classes), 1
+    model.tree_, model.n_outputs_ = tree, 1
+    if classes is not None:
+        model.classes_, model.n_classes_ = classes, len(classes)
     model.n_features_in_ = model.max_features_ = n_features

@@ -249,11 +249,7 @@ class Trials:
         model = self.model
         if not isinstance(weights, Mixture):
             weights = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
-        if model.geodesic is not None and stack.edges is None:
-            from metricmix.paths.geodesic import geodesic_stack
-
-            stack = geodesic_stack(stack, weights, model.geodesic)
-        lengths = EdgeLengths(stack, weights)
+        lengths = EdgeLengths(model._along(stack, weights), weights)
         return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
 
     def probabilities(self, metric: FoldPredictor, fold: Fold) -> Floats:

@@ -13,12 +13,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.estimators.base import (
+    NEW_ITEMS,
     MixtureEstimator,
     check_refittable,
     discard_previous_fit,
     make_objective,
 )
-from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.estimators.rules import KNearest, Rule, Spreading, as_rule
 from metricmix.estimators.selection import FoldPredictor, LabelledKFold

@@ -18,7 +18,7 @@ from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import SourceFacts
-from metricmix.estimators.classifier_files import as_probabilities
+from metricmix.estimators.classifier_files import as_predictions
 from metricmix.estimators.model_container import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
@@ -45,7 +45,7 @@ EDGE_STACK: dict[str, Any] = {
     "held": tuple[str, ...],
     "edge_values": Floats | NDArray[np.float32],
     "from_labels": tuple[str, ...],
-    "codes": Indices | None,
+    "codes": Indices | Floats | None,
     "fingerprint": dict | None,
 }
 """What is stored. `held` are the names of the sources whose values the file has."""
@@ -67,7 +67,8 @@ def edge_parts_of(stack: EdgeStack, *, keep: bool) -> dict[str, Any]:
     codes = stack.labels
     if supervised and stack.origin is not None:
         source = stack.origin._sources[stack.names.index(supervised[0])]
-        codes = getattr(as_probabilities(source), "codes", None)
+        held_by = as_predictions(source)
+        codes = getattr(held_by, "y", getattr(held_by, "codes", None))
     return {
         "items": stack.items if stack.has_items else None,
         "tails": stack.edges.tails if keep else None,

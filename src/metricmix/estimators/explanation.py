@@ -288,7 +288,7 @@ class LabelPaths:
 
     Attributes
     ----------
-    rule : FittedRule
+    rule : FittedRule or FittedRegression
     paths : list of T Path
     new : int, optional
         The number that the paths use for an item that was not in the fit.
@@ -298,7 +298,7 @@ class LabelPaths:
         Its weights, where these are local.
     """
 
-    rule: FittedRule
+    rule: Any
     paths: list[Path]
     new: int | None = None
     row: AnyArray | None = None
@@ -348,7 +348,7 @@ class LabelPaths:
         return Contributions(path, tuple(ids), stack.names, own[:, :-1], own[:, -1])
 
 
-def paths_from_item(rule: FittedRule, item: int, new: int | None = None) -> LabelPaths:
+def paths_from_item(rule: Any, item: int, new: int | None = None) -> LabelPaths:
     """Return the paths from an item of the stack to all labelled ones: one tree.
 
     Where rows have to be computed, pair by pair: a tree would ask for all of them, one at a time.
@@ -360,7 +360,7 @@ def paths_from_item(rule: FittedRule, item: int, new: int | None = None) -> Labe
     return LabelPaths(rule, [tree.path(0, j) for j in rule.labelled.tolist()], new)
 
 
-def paths_from_new_item(model: MetricMixtureClassifier, X: Any, k: int) -> LabelPaths:
+def paths_from_new_item(model: Any, X: Any, k: int) -> LabelPaths:
     r"""Return the paths from a new item, :math:`d(x, j) = \min_u w(x, u) + d(u, j)`.
 
     Under the rule "class-mean" those to all labelled items, else those to the k nearest.

@@ -49,19 +49,27 @@ from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
+from metricmix.dissimilarity.regressors import PredictionSource
 from metricmix.dissimilarity.sources import SCALINGS, DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import FittedClassifier, SupervisedSource
-from metricmix.dissimilarity.supervised_recipes import AppliedSupervised, SupervisedRecipe
-from metricmix.estimators.classifier import NEW_ITEMS, MetricMixtureClassifier
+from metricmix.dissimilarity.supervised_recipes import (
+    AppliedRegressor,
+    AppliedSupervised,
+    SupervisedRecipe,
+)
+from metricmix.estimators.base import NEW_ITEMS
+from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.classifier_files import (
     ARRAYS,
     STORED,
     Storage,
-    as_probabilities,
+    as_predictions,
     check_supervised,
+    decode_predictions,
     decode_source,
     join_classifier,
+    join_regressor,
     restored_classifier,
     same_sources,
     scales_of,
@@ -79,6 +87,9 @@ from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput,
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_container import ModelFile, PendingArray, require, write_model
+from metricmix.estimators.regression_rules import REGRESSION_RULES, as_regression_rule
+from metricmix.estimators.regression_selection import TargetSelection
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import RULES, as_rule
 from metricmix.estimators.selection import Candidate, LabelledKFold, Selection
 from metricmix.exceptions import InputError, MetricMixError, ModelFileError
@@ -103,7 +114,8 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
 
     Parameters
     ----------
-    estimator : MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV or MetricRepair
+    estimator : MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV,
+        MetricMixtureRegressor or MetricRepair
     path : path
         Replaced in one step if it exists: an interrupted save leaves the old file as it was.
     sources : bool
@@ -240,6 +252,13 @@ LEARNED = {
 FITTED: dict[type[Any], dict[str, Any]] = {
     MetricMixture: {**COMMON, **LEARNED, "metric_": Matrix | None},
     MetricMixtureClassifier: {**COMMON, **LEARNED, "selection_": Selection, "_labels": Indices},
+    MetricMixtureRegressor: {
+        **COMMON,
+        **{name: LEARNED[name] for name in [*LEARNED][:5]},
+        "_targets": Floats,
+        "selection_": TargetSelection,
+        "transduction_": Floats,
+    },
     MetricMixtureClassifierCV: {
         **COMMON,
         "best_estimator_": MetricMixtureClassifier,
@@ -256,6 +275,7 @@ OBJECTS = (
     LocalMixture,
     Candidate,
     Selection,
+    TargetSelection,
     SolveResult,
     Trace,
     MetricViolations,
@@ -265,6 +285,7 @@ OBJECTS = (
     EdgeReport,
     FittedClassifier,
 )
+RULE_KINDS = (*RULES.values(), *REGRESSION_RULES.values())
 PARTS: dict[type[Any], dict[str, Any]] = {
     PrecomputedInput: {"stack": DissimilarityStack},
     FeatureInput: {"X": AnyArray | sparse.csr_array | sparse.csr_matrix, "stack": Any},
@@ -291,27 +312,24 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "codes": Indices,
         "classifier": FittedClassifier | None,
     },
+    PredictionSource: {
+        "name": str,
+        "values": Floats,
+        "y": Floats,
+        "model": Any,
+        "constant": bool,
+    },
     SupervisedRecipe: {"classifier": Any, "n_folds": int, "probabilities": Floats | None},
     sparse.csr_array: SPARSE,
     sparse.csr_matrix: SPARSE,
-    **{kind: arguments(kind) for kind in (*OBJECTS, *RULES.values(), *METHODS.values())},
+    **{kind: arguments(kind) for kind in (*OBJECTS, *RULE_KINDS, *METHODS.values())},
 }
 PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model has learned
 """What is stored of other objects; all but the first seven are made of these by the constructor."""
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
-HELD = ("codes", "memberships", "probabilities", *ARRAYS)
-MEMBERS = (
-    "X",
-    "_codes",
-    "_labels",
-    "block",
-    "links",
-    "samples",
-    *EDGE_ARRAYS,
-    *REPAIR,
-    *SPARSE,
-    *HELD,
-)
+HELD = ("codes", "memberships", "probabilities", "y", *ARRAYS)
+LABELS = ("_codes", "_labels", "_targets", "transduction_")
+MEMBERS = ("X", "block", "links", "samples", *LABELS, *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -476,7 +494,7 @@ class Writer:
         class probabilities as these.
         """
         items, block = stack.items if stack.has_items else None, stack.block
-        parts = [as_probabilities(source) for source in stack._sources]
+        parts = [as_predictions(source) for source in stack._sources]
         held = {
             name: part for name, part in zip(stack.names, parts, strict=True) if part is not None
         }
@@ -517,8 +535,13 @@ def check_unchanged(estimator: Any) -> None:
             require(known, f"sources: two functions are called {name!r}; rename one")
     require(not changed, CHANGED.format("sources"))
     if hasattr(estimator, "_rule"):
-        same = estimator.rule == "auto" or estimator.rule_ == as_rule(estimator.rule)
-        require(same, CHANGED.format("rule"))
+        require(is_rule_of(estimator, estimator.rule_), CHANGED.format("rule"))
+
+
+def is_rule_of(estimator: Any, rule: Any) -> bool:
+    """Return whether the parameters of an estimator allow a rule."""
+    named = as_regression_rule if isinstance(estimator, MetricMixtureRegressor) else as_rule
+    return bool(estimator.rule == "auto" or named(estimator.rule) == rule)
 
 
 def source_rows(source: Source, rows: AnyArray) -> PendingArray:
@@ -537,7 +560,7 @@ def fingerprint(stack: DissimilarityStack) -> dict[str, Any]:
     chosen = np.linspace(0, n - 1, min(n, max(1, HASHED // (n * stack.n_sources)))).astype(np.int64)
     sums = []
     for name, source in zip(stack.names, stack._sources, strict=True):
-        if as_probabilities(source) is not None:
+        if as_predictions(source) is not None:
             continue
         dtype, _, chunks = source_rows(source, chosen)
         digest = hashlib.sha256(dtype.str.encode())
@@ -630,6 +653,8 @@ class Reader:
             return checked_edges(**parts)
         if kind in (ProbabilitySource, SupervisedSource):
             return decode_source(kind, **parts)
+        if kind is PredictionSource:
+            return decode_predictions(**parts)
         return self.decode_input(**parts) if kind in (PrecomputedInput, IdInput) else kind(**parts)
 
     def decode_classifier(self, storage: Storage, parameters: Any, fitted: Any) -> Any:
@@ -664,6 +689,8 @@ class Reader:
             self.restore_repair(estimator, values)
         elif kind is MetricMixtureClassifierCV:
             restore_search(estimator, *values.values())
+        elif kind is MetricMixtureRegressor:
+            self.restore_regressor(estimator, values)
         else:
             self.restore_learner(estimator, values)
         names, output = common.values()
@@ -693,13 +720,8 @@ class Reader:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
         opened, result, share, edges, near, classes, codes = (values[name] for name in LEARNED)
         n, given = len(opened.stack), np.empty(0, np.int64)
-        check_edges(edges, near, opened.stack)
-        estimator._edges, estimator._near = edges, near
-        require(0.0 <= share <= 1.0, "expected 'moved_share_' to be from 0 to 1")
-        estimator.sources = self.specs
-        if opened.n_features is not None:
-            estimator.n_features_in_ = opened.n_features
-        self.check_result(result, opened.stack)
+        self.join_input(estimator, opened, result, share)
+        self.join_edges(estimator, opened.stack, edges, near)
         if classes is not None:
             found = np.unique(codes[codes >= 0])
             sound = codes.shape == (n,) and codes.min() >= -1 and len(classes) > 1
@@ -711,8 +733,9 @@ class Reader:
         if isinstance(estimator, MetricMixtureClassifier):
             check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
             last, selection = values["_labels"], values["selection_"]
-            check_selection(selection, opened.stack.names)
-            same = estimator.rule == "auto" or as_rule(estimator.rule) == selection.best.rule
+            columns = ("log_loss", "accuracy", "gain", "standard_error")
+            check_selection(selection, opened.stack.names, columns, tuple(RULES.values()))
+            same = is_rule_of(estimator, selection.best.rule)
             require(same, "expected 'rule' to be that of the fit")
             sound = last.shape == (n,) and last.min() >= 0 and (last == codes)[codes >= 0].all()
             require(sound, "expected a label for every item, its own if it has one")
@@ -729,6 +752,42 @@ class Reader:
         if last is not None:
             self.check_metric(last, n, opened.stack.directed)
             estimator.metric_ = estimator._cache["metric"] = last
+
+    def restore_regressor(self, estimator: MetricMixtureRegressor, values: dict[str, Any]) -> None:
+        """Set what a MetricMixtureRegressor has learned."""
+        opened, result, share, edges, near = (values[name] for name in [*LEARNED][:5])
+        targets, last, selection = (
+            values[name] for name in ("_targets", "transduction_", "selection_")
+        )
+        self.join_input(estimator, opened, result, share)
+        self.join_edges(estimator, opened.stack, edges, near)
+        check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
+        known = ~np.isnan(targets)
+        sound = targets.shape == last.shape == (len(opened.stack),) and known.sum() > 1
+        sound = sound and bool(np.isfinite(last).all()) and not bool(np.isinf(targets).any())
+        sound = sound and np.array_equal(last[known], targets[known])
+        require(sound, "expected a target for every item, its own if that is known")
+        check_supervised(opened.stack, targets)
+        columns = ("squared_error", "r2", "gain", "standard_error")
+        check_selection(selection, opened.stack.names, columns, tuple(REGRESSION_RULES.values()))
+        require(is_rule_of(estimator, selection.best.rule), "expected 'rule' to be that of the fit")
+        loaded = {"result": result, "moved_share": share, "selection": selection, "values": last}
+        estimator._fit_input(opened, targets[opened.samples], loaded)
+
+    def join_input(self, estimator: Any, opened: Any, result: SolveResult, share: float) -> None:
+        """Give an estimator the items of its fit, if what it has learned fits these."""
+        require(0.0 <= share <= 1.0, "expected 'moved_share_' to be from 0 to 1")
+        estimator.sources = self.specs
+        if opened.n_features is not None:
+            estimator.n_features_in_ = opened.n_features
+        self.check_result(result, opened.stack)
+
+    def join_edges(
+        self, estimator: Any, stack: DissimilarityStack, edges: Any, near: Mixture | None
+    ) -> None:
+        """Give an estimator the edges of its metric, if it is a geodesic one."""
+        check_edges(edges, near, stack)
+        estimator._edges, estimator._near = edges, near
 
     def check_metric(self, metric: AnyArray, n: int, directed: bool) -> None:
         """Raise unless a metric is an n × n matrix of distances."""
@@ -786,6 +845,8 @@ class Reader:
                 continue
             if isinstance(applied, AppliedSupervised):
                 join_classifier(applied, source)
+            elif isinstance(applied, AppliedRegressor):
+                join_regressor(applied, source)
             row = applied.cross_to(source, X[:1])[0]
             same = np.abs(row - expected).max() <= CLOSE * max(row.max(), expected.max())
             problem = f"its table and recipes do not give the source {name!r}"
@@ -797,15 +858,16 @@ class Reader:
     ) -> DissimilarityStack:
         """Return a stack; where its matrices were left out, the caller has given them."""
         held, known = others["by_probabilities"], others["facts"]
-        sound = conforms(list(held.values()), list[ProbabilitySource]) and {*held} <= {*names}
-        require(sound, "expected class probabilities of some of the sources")
+        kinds = ProbabilitySource | PredictionSource
+        sound = conforms(list(held.values()), list[kinds]) and {*held} <= {*names}
+        require(sound, "expected predictions of some of the sources")
         plain = [name for name in names if name not in held]
         if block is None:
             stack = self.check_sources(plain, directed, fingerprint)
         else:
             unused = self.sources is None
             require(unused, "sources: expected None, since the file has its own matrices")
-            n = block[0].shape[-1] if plain else len(next(iter(held.values())).probabilities)
+            n = block[0].shape[-1] if plain else next(iter(held.values())).n
             square = n > 1 and {matrix.shape for matrix in block} <= {(n, n)}
             require(square and len(block) == len(plain), "expected square matrices")
             mapped = partial(DissimilarityStack, validate=False)  # not copied into a block
@@ -878,16 +940,20 @@ def check_edges(edges: EdgeSet | None, near: Mixture | None, stack: Dissimilarit
     require(edges.components[0] == 1, "expected edges that join all items")
 
 
-def check_selection(selection: Selection, names: tuple[str, ...]) -> None:
+def check_selection(
+    selection: Any, names: tuple[str, ...], columns: tuple[str, ...], rules: tuple[type[Any], ...]
+) -> None:
     """Raise unless a selection has a row per candidate, and weights that its sources can have."""
     S = len(selection.candidates)
-    columns = ("log_loss", "accuracy", "gain", "standard_error")
     sound = 0 <= selection.chosen < S
     sound = sound and all(getattr(selection, name).shape == (S,) for name in columns)
     require(sound, "expected a row per candidate in 'selection_', and which was chosen")
     known = ("learned", "equal", *names)
     kinds = (None, "nonnegative", "simplex")
-    sound = all(c.weights in known and c.constraint in kinds for c in selection.candidates)
+    sound = all(
+        c.weights in known and c.constraint in kinds and isinstance(c.rule, rules)
+        for c in selection.candidates
+    )
     require(sound, "expected candidates in 'selection_' that its sources allow")
 
 

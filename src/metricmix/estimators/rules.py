@@ -52,6 +52,7 @@ from metricmix.validation import check_choice, check_integer, check_number
 __all__ = [
     "RULES",
     "ClassMean",
+    "DistanceRule",
     "FittedRule",
     "KNearest",
     "Logistic",
@@ -59,6 +60,8 @@ __all__ = [
     "Rule",
     "Spreading",
     "as_rule",
+    "distances_to",
+    "neighbour_weights",
 ]
 
 CERTAIN, GUESSED = 80, 0.3
@@ -116,21 +119,35 @@ class FittedRule:
         """Return the class probabilities of new items, (M, C)."""
         return self.rule.new_probabilities(self, new)
 
+    @property
+    def of_items(self) -> Floats:
+        """What the rule says of all items of the stack: their class probabilities."""
+        return self.probabilities
+
+    def of_new(self, new: NewItems) -> Floats:
+        """Return what the rule says of new items: their class probabilities."""
+        return self.new_probabilities(new)
+
 
 @dataclass(frozen=True)
-class Rule(ABC):
-    """Base of the prediction rules: how class probabilities follow from distances.
+class DistanceRule(ABC):
+    """Base of all prediction rules, for classes and for numbers.
 
     A rule is immutable and has no state; what it computes for a fit is kept by a
     :class:`FittedRule`.
     """
 
     name: ClassVar[str]
-    """What the parameter ``rule`` of a classifier calls this rule with its default settings."""
+    """What the parameter ``rule`` of an estimator calls this rule with its default settings."""
 
     @abstractmethod
-    def search(self, fit: FittedRule) -> tuple[Floats, Any]:
+    def search(self, fit: Any) -> tuple[Floats, Any]:
         """Return the distances that the other methods need, and what they belong to."""
+
+
+@dataclass(frozen=True)
+class Rule(DistanceRule):
+    """Base of the rules for classes: how class probabilities follow from distances."""
 
     @abstractmethod
     def item_probabilities(self, fit: FittedRule) -> Floats:
@@ -210,26 +227,8 @@ class ClassMean(Rule):
 
         Over sparse edges in single precision where these are more than 2²⁶ numbers.
         """
-        lengths, labelled = fit.lengths, fit.labelled
-        formed = lengths.formed(n_jobs=fit.n_jobs) if lengths.directed else lengths
-        to_labelled: AnyArray
-        if lengths.edges is not None and not closure_pays(lengths, len(labelled)):
-            single = lengths.n * len(labelled) > SINGLE_BEYOND
-            to_labelled = np.empty((lengths.n, len(labelled)), "f4" if single else "f8")
-            about: Any = {"reverse": lengths.directed, "n_jobs": fit.n_jobs}
-            for some, rows in distances_in_blocks(lengths, labelled, **about):
-                to_labelled[:, some] = rows.T
-        elif not lengths.directed:
-            to_labelled = distances_from(lengths, labelled, n_jobs=fit.n_jobs).T
-        elif formed.plain and formed.block is not None:  # distances to: distances from, reversed
-            reverse = lengths_of(formed.block[0].T, directed=True)
-            to_labelled = distances_from(reverse, labelled, n_jobs=fit.n_jobs).T
-        else:
-            roots = labelled[:, None]
-            trees = [dijkstra(formed, root, reverse=True).distances for root in roots]
-            to_labelled = np.stack(trees, axis=1)
-        to_labelled = np.ascontiguousarray(to_labelled)
-        check_reached(to_labelled)
+        labelled = fit.labelled
+        to_labelled = distances_to(fit.lengths, labelled, fit.n_jobs)
         half = self.halves(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
         return to_labelled, half
 
@@ -482,11 +481,7 @@ class KNearest(Rule):
 
     def votes(self, distances: Floats, items: Indices, codes: Indices, n_classes: int) -> Floats:
         """Return each class's share of the votes of `items` (M, k), at `distances` (M, k)."""
-        weights = np.ones_like(distances)
-        if self.weights == "distance":
-            zero = distances <= 0.0
-            weights = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
-            weights = np.where(zero.any(axis=1, keepdims=True), zero, weights)
+        weights = neighbour_weights(distances, self.weights)
         shares = np.zeros((len(items), n_classes))
         np.add.at(shares, (np.arange(len(items))[:, None], codes[items]), weights)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -585,6 +580,45 @@ def as_rule(rule: str | Rule, *, name: str = "rule") -> Rule:
             found=f"{rule!r}",
         )
     return RULES[rule]()
+
+
+def distances_to(lengths: EdgeLengths, items: Indices, n_jobs: int | None = None) -> AnyArray:
+    """Return the distances from every item of a stack to some of them, (n, L); all finite.
+
+    Over sparse edges in single precision where these are more than 2²⁶ numbers.
+    """
+    formed = lengths.formed(n_jobs=n_jobs) if lengths.directed else lengths
+    found: AnyArray
+    if lengths.edges is not None and not closure_pays(lengths, len(items)):
+        single = lengths.n * len(items) > SINGLE_BEYOND
+        found = np.empty((lengths.n, len(items)), "f4" if single else "f8")
+        for some, rows in distances_in_blocks(
+            lengths, items, reverse=lengths.directed, n_jobs=n_jobs
+        ):
+            found[:, some] = rows.T
+    elif not lengths.directed:
+        found = distances_from(lengths, items, n_jobs=n_jobs).T
+    elif formed.plain and formed.block is not None:  # distances to: distances from, reversed
+        reverse = lengths_of(formed.block[0].T, directed=True)
+        found = distances_from(reverse, items, n_jobs=n_jobs).T
+    else:
+        trees = [dijkstra(formed, root, reverse=True).distances for root in items[:, None]]
+        found = np.stack(trees, axis=1)
+    found = np.ascontiguousarray(found)
+    check_reached(found)
+    return found
+
+
+def neighbour_weights(distances: Floats, weights: str) -> Floats:
+    """Return how much neighbours at these distances (M, k) count: all alike, or by 1 / distance.
+
+    Only items at distance 0 count where there are any.
+    """
+    if weights == "uniform":
+        return np.ones_like(distances)
+    zero = distances <= 0.0
+    by_distance = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
+    return np.where(zero.any(axis=1, keepdims=True), zero, by_distance)
 
 
 def check_reached(d: AnyArray) -> None:

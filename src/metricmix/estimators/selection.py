@@ -14,6 +14,7 @@ difference: with few labels, the best of many candidates is mostly the luckiest.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -26,9 +27,10 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge, make_objective
+from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge
 from metricmix.estimators.rules import (
     ClassMean,
+    DistanceRule,
     FittedRule,
     KNearest,
     Logistic,
@@ -38,10 +40,9 @@ from metricmix.estimators.rules import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.objectives.base import Objective
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_labels, check_integer, is_unlabelled, plain_labels
 
 if TYPE_CHECKING:
@@ -49,7 +50,17 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.classifier import MetricMixtureClassifier
 
-__all__ = ["Candidate", "FoldPredictor", "LabelledKFold", "Selection", "candidates_of", "select"]
+__all__ = [
+    "Candidate",
+    "CandidateTrials",
+    "Choice",
+    "FoldPredictor",
+    "LabelledKFold",
+    "Selection",
+    "along_edges",
+    "candidates_of",
+    "select",
+]
 
 MORE_RHO = 1e-3
 """The other ridge to choose from, or ten times the default one if that is more."""
@@ -85,7 +96,7 @@ class Candidate:
         Of learned weights: None for any sign.
     rho : float or None
         Weight of the ridge; None where nothing is learned, or the objective has its own.
-    rule : Rule
+    rule : rule object
     local : bool
         Whether each class or region has learned weights of its own.
     geodesic : int or None
@@ -95,7 +106,7 @@ class Candidate:
     weights: str
     constraint: str | None
     rho: float | None
-    rule: Rule
+    rule: DistanceRule
     local: bool = False
     geodesic: int | None = None
 
@@ -125,8 +136,35 @@ class Candidate:
         return f"{self.name}{ridge}, rule {self.rule.name}"
 
 
+class Choice(ABC):
+    """Base of what was compared and chosen: candidates, the default one first."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    reason: str
+    skipped: tuple[str, ...]
+
+    @abstractmethod
+    def to_record(self) -> list[dict[str, Any]]:
+        """Return a dictionary per candidate, the best first."""
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that was chosen."""
+        return self.candidates[self.chosen]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per candidate, the best first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_record())
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.best}: {self.reason}", *(f"({why})" for why in self.skipped)])
+
+
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Choice):
     """What was compared, and what was chosen.
 
     Attributes
@@ -156,11 +194,6 @@ class Selection:
     reason: str
     skipped: tuple[str, ...] = ()
 
-    @property
-    def best(self) -> Candidate:
-        """The candidate that was chosen."""
-        return self.candidates[self.chosen]
-
     def to_record(self) -> list[dict[str, Any]]:
         """Return a dictionary per candidate, the smallest log loss first."""
         return [
@@ -177,15 +210,6 @@ class Selection:
             for s in np.argsort(self.log_loss, kind="stable")
         ]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a table with a row per candidate, the smallest log loss first."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_record())
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.best}: {self.reason}", *(f"({why})" for why in self.skipped)])
-
 
 def candidates_of(
     model: MetricMixtureClassifier, names: Sequence[str], sizes: Indices
@@ -198,7 +222,11 @@ def candidates_of(
     your own is taken as it is. Local weights are compared unless `local` says which to use. A
     `geodesic` of "auto" adds one candidate, the first with paths along the ten nearest items.
     """
-    found = candidates_over(model, names, sizes)
+    return along_edges(model, candidates_over(model, names, sizes))
+
+
+def along_edges(model: Any, found: list[Candidate]) -> list[Candidate]:
+    """Return candidates with the edges that the parameter `geodesic` states, or leaves open."""
     if model.geodesic == "auto":
         few = found[0].weights == "equal" and model.objective is not None
         return found if few else [*found, replace(found[0], geodesic=GEODESIC)]
@@ -315,9 +343,9 @@ class CandidateTrials:
 
     def __init__(
         self,
-        model: MetricMixtureClassifier,
+        model: Any,
         stack: DissimilarityStack,
-        codes: Indices,
+        codes: AnyArray,
         labelled: Indices,
         n_classes: int,
     ) -> None:
@@ -344,6 +372,7 @@ class CandidateTrials:
             for s, candidate in enumerate(compared):
                 if candidate.way not in predictors:
                     predictors[candidate.way] = self.predictor(candidate, stack, part, known)
+                assert isinstance(candidate.rule, Rule)
                 p[s, test] = predictors[candidate.way].probabilities(candidate.rule, test, known)
         return compared, p
 
@@ -390,7 +419,7 @@ class CandidateTrials:
         n_weights = self.stack.n_sources * self.n_classes
         return candidate.local and n_weights * len(self.y) ** 2 > LOCAL_UP_TO
 
-    def of_fold(self, known: Indices) -> tuple[DissimilarityStack, DissimilarityStack]:
+    def of_fold(self, known: AnyArray) -> tuple[DissimilarityStack, DissimilarityStack]:
         """Return the stack, and its part of labelled items, as computed from the known labels."""
         if not self.stack.supervised:
             return self.stack, self.part
@@ -402,7 +431,7 @@ class CandidateTrials:
         candidate: Candidate,
         stack: DissimilarityStack,
         part: DissimilarityStack,
-        known: Indices,
+        known: AnyArray,
     ) -> FoldPredictor:
         """Return the metric of a candidate, its weights learned from the known labels if at all.
 
@@ -414,20 +443,16 @@ class CandidateTrials:
         result = self.solve(candidate, model, stack, part, known)
         assert result.mixture is not None
         whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
-        if candidate.geodesic is not None and stack.edges is None:
-            from metricmix.paths.geodesic import geodesic_stack
-
-            whole = geodesic_stack(stack, result.mixture, candidate.geodesic)
-        lengths = EdgeLengths(whole, result.mixture)
+        lengths = EdgeLengths(model._along(whole, result.mixture), result.mixture)
         return FoldPredictor(lengths, items, self.n_classes, model.n_jobs)
 
     def solve(
         self,
         candidate: Candidate,
-        model: MetricMixtureClassifier,
+        model: Any,
         stack: DissimilarityStack,
         part: DissimilarityStack,
-        known: Indices,
+        known: AnyArray,
     ) -> SolveResult:
         """Learn the weights of a candidate, from the pairs of labelled items if these are enough.
 
@@ -435,21 +460,17 @@ class CandidateTrials:
         """
         whole = candidate.local or model.projection is True
         codes, trained = (self.of_all(known), stack) if whole else (known, part)
-        objective = self.objective(model, codes)
-        result = model._solve(objective, trained, refit=True, verbose=False)
+        objective = model._make_objective(codes)
+        result: SolveResult = model._solve(objective, trained, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
 
-    def of_all(self, known: Indices) -> Indices:
-        """Return class numbers of the labelled items as those of all items of the stack."""
-        codes = np.full(self.stack.n_items, -1)
+    def of_all(self, known: AnyArray) -> AnyArray:
+        """Return what is known of the labelled items as that of all items of the stack."""
+        codes = np.full(self.stack.n_items, self.model._unknown)
         codes[self.labelled] = known
         return codes
-
-    def objective(self, model: MetricMixtureClassifier, codes: Indices) -> Objective | None:
-        """Return what the weights of a candidate minimise."""
-        return make_objective(model, codes, np.arange(self.n_classes))
 
 
 def some_of_each_class(labelled: Indices, codes: Indices, n: int) -> Indices:
