@@ -261,7 +261,7 @@ BAD = {
     ),
     "unreadable encoding": (
         ["t.csv", "--label", "k"],
-        {"t.csv": "id,k,x\na,p,caf\xe9\n".encode("latin-1")},
+        {"t.csv": b"id,k,x\na,p,caf\xc3\xa9\nb,q,caf\xe9\n"},
         "save the file as UTF-8",
     ),
     "wrong delimiter": (

@@ -7,6 +7,7 @@ import pytest
 
 from metricmix import InputError, TableFileError
 from metricmix.app.ingest import encode, infer_columns, read_items
+from metricmix.app.ingest.column_types import unreadable_cells
 
 TABLE = """id,size,colour,note,code,same,nothing
 a,1,red,a small red thing,A1,s,
@@ -39,12 +40,14 @@ def test_every_kind(write) -> None:
     assert found["code"].why == "4 values that no two items share, such as 'A1'"
 
 
-def test_numbers_have_the_median_where_missing_and_variance_one(write) -> None:
+def test_numbers_are_zero_where_missing_and_have_variance_one(write) -> None:
     table = read_items(write("items.csv", "id,size\na,1\nb,\nc,3\nd,8\n"))
-    encoding = encode(table, infer_columns(table))
-    expected = np.array([1.0, 3.0, 3.0, 8.0])
-    expected = (expected - expected.mean()) / expected.std()
-    np.testing.assert_allclose(dense(encoding.features)[:, 0], expected)
+    (column,) = infer_columns(table)
+    assert column.centre == 3
+    assert column.reach == pytest.approx(3 * (5.5 - 2) / 1.349)
+    assert column.spread == pytest.approx(np.std([1, 3, 8] - np.float64(3)))
+    expected = (np.array([1.0, 3.0, 3.0, 8.0]) - 3) / column.spread
+    np.testing.assert_allclose(dense(encode(table, (column,)).features)[:, 0], expected)
 
 
 def test_categories_and_text(write) -> None:
@@ -77,16 +80,60 @@ def test_rare_categories_share_a_feature(write) -> None:
 def test_decimal_commas_where_commas_do_not_separate(write) -> None:
     table = read_items(write("items.csv", "id;x\na;1,5\nb;2\nc;3,25\n"))
     assert kinds_of(table) == {"x": "number"}
-    table = read_items(write("items.csv", 'id,x\na,"1,500"\nb,"1,500"\nc,2\n'))
-    assert kinds_of(table) == {"x": "category"}
 
 
-def test_a_mistake_among_numbers_is_told(write) -> None:
-    rows = "".join(f"i{k},{k % 7}\n" for k in range(30))
-    table = read_items(write("items.csv", "id,x\n" + rows + "z,oops\n"))
+NUMBERS = "".join(f"i{k},{k % 7}\n" for k in range(30))
+DIRTY = ("oops", "12,3 kg", "inf", "#REF!", "1e200", "<5")
+
+
+@pytest.mark.parametrize("cell", DIRTY)
+def test_one_dirty_cell_is_missing_and_reported(write, cell) -> None:
+    table = read_items(write("items.csv", f'id,x\n{NUMBERS}z,"{cell}"\n'))
+    (column,) = infer_columns(table)
+    assert (column.kind, column.n_missing, column.n_unreadable) == ("number", 1, 1)
+    (said,) = column.remarks()
+    assert said.endswith(
+        f"items.csv, line 32, column 'x': {cell!r} is not a finite number; treated as missing"
+    )
+    assert dense(encode(table, (column,)).features)[-1] == 0
+    clean = read_items(write("clean.csv", f"id,x\n{NUMBERS}"))
+    (same,) = infer_columns(clean)
+    assert (same.centre, same.spread) == (column.centre, column.spread)
+
+
+@pytest.mark.parametrize("cell", ["n/a", "-", "NA", ""])
+def test_cells_that_say_they_are_missing(write, cell) -> None:
+    (column,) = infer_columns(read_items(write("items.csv", f"id,x\n{NUMBERS}z,{cell}\n")))
+    assert (column.kind, column.n_missing, column.n_unreadable) == ("number", 1, 0)
+    assert column.why == "numbers in all cells that are known"
+
+
+def test_many_dirty_cells_are_counted(write) -> None:
+    dirty = "".join(f"z{k},oops{k}\n" for k in range(5))
+    table = read_items(write("items.csv", f"id,x\n{NUMBERS}{NUMBERS.replace('i', 'j')}{dirty}"))
+    (column,) = infer_columns(table)
+    assert column.why == "numbers in 60 of 65 cells that are known"
+    assert len(column.unreadable) == 3
+    assert list(column.remarks())[-1] == "column 'x': 2 more cells of this sort"
+
+
+def test_too_many_dirty_cells_are_categories(write) -> None:
+    dirty = "".join(f"z{k},large\n" for k in range(9))
+    table = read_items(write("items.csv", f"id,x\n{NUMBERS}{dirty}"))
     (column,) = infer_columns(table)
     assert column.kind == "category"
-    assert column.why.endswith("nearly all are numbers, but not 'oops'")
+    assert column.why.endswith(
+        "most are numbers, but not 'large' (--kind COLUMN=number takes that for missing)"
+    )
+    (column,) = infer_columns(table, {"x": "number"})
+    assert (column.kind, column.n_unreadable) == ("number", 9)
+
+
+def test_errors_of_spreadsheets_are_no_category(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,red\nb,red\nc,blue\nd,#VALUE!\n"))
+    (column,) = infer_columns(table)
+    assert (column.kind, column.n_missing, column.n_unreadable) == ("category", 1, 1)
+    assert "line 5, column 'x': '#VALUE!' is not a value" in column.unreadable[0]
 
 
 def test_what_is_stated_counts(write) -> None:
@@ -101,9 +148,8 @@ def test_what_is_stated_counts(write) -> None:
         infer_columns(table, {"zip": "colour"})
 
 
-@pytest.mark.parametrize("cell", ["inf", "many"])
-def test_a_stated_number_that_is_none(write, cell) -> None:
-    table = read_items(write("items.csv", f"id,x\na,1\nb,{cell}\n"))
+def test_a_stated_number_that_is_none(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,1\nb,many\n"))
     with pytest.raises(TableFileError, match="line 3, column 'x': expected a finite number"):
         encode(table, infer_columns(table, {"x": "number"}))
 
@@ -133,12 +179,16 @@ def test_dates_are_days(write) -> None:
     table = read_items(write("items.csv", "id,when\n" + rows))
     (column,) = infer_columns(table)
     assert (column.kind, column.n_missing) == ("date", 1)
-    days = np.array([0, 2.5, 2.5, 5])
-    expected = (days - days.mean()) / days.std()
-    np.testing.assert_allclose(dense(encode(table, (column,)).features)[:, 0], expected)
+    expected = (np.array([0, 2.5, 2.5, 5]) - 2.5) / np.std([0, 2.5, 5])
+    encoding = encode(table, (column,))
+    np.testing.assert_allclose(dense(encoding.features)[:, 0], expected)
     new = read_items(write("new.csv", "id,when\nz,2024-02-30\n"))
-    with pytest.raises(TableFileError, match="line 2, column 'when': expected a date such as"):
-        encode(table, (column,)).transform(new)
+    assert dense(encoding.transform(new)).tolist() == [[0]]
+    (said,) = unreadable_cells(new, (column,))
+    assert (
+        "line 2, column 'when': '2024-02-30' is not a date (year-month-day); treated as missing"
+        in said
+    )
 
 
 def test_plain_numbers_keep_their_size(write) -> None:
@@ -178,10 +228,55 @@ def test_an_infinite_cell_among_many_columns(write) -> None:
     header = "id," + ",".join(f"c{k}" for k in range(22))
     rows = ["a" + ",0" * 21 + ",1e999", "b" + ",1" * 21 + ",1", "c" + ",0" * 21 + ",0"]
     table = read_items(write("t.csv", "\n".join([header, *rows])))
-    assert {column.kind for column in infer_columns(table)} == {"number"}
+    found = infer_columns(table)
+    assert {column.kind for column in found} == {"count"}
+    assert [column.n_unreadable for column in found] == [0] * 21 + [1]
 
 
-def test_numbers_whose_squares_are_none(write) -> None:
-    table = read_items(write("t.csv", "id,x\na,1e308\nb,2\nc,3\n"))
-    with pytest.raises(TableFileError, match="line 2, column 'x': expected a finite number"):
-        encode(table, infer_columns(table))
+# -- scales --------------------------------------------------------------------------------------
+
+
+def logs(n: int = 200) -> list[str]:
+    return [f"{x:.3f}" for x in np.random.default_rng(0).normal(size=n)]
+
+
+def test_one_far_value_does_not_stretch_a_source(write) -> None:
+    def features(cells):
+        rows = "".join(f"i{k},{cell}\n" for k, cell in enumerate(cells))
+        table = read_items(write("items.csv", f"id,x\n{rows}"))
+        (column,) = infer_columns(table)
+        return dense(encode(table, (column,)).features)[:, 0], column
+
+    without, _ = features(logs())
+    with_it, column = features([*logs(), "300"])
+    between, before = np.diff(with_it[:-1]), np.diff(without)
+    np.testing.assert_allclose(between, before * (between @ before) / (before @ before), atol=1e-9)
+    assert between @ before / (before @ before) == pytest.approx(1, rel=0.03)
+    assert with_it[-1] < 3.2
+    assert np.std(without) == pytest.approx(1)
+    assert column.tail == (
+        "heavy tail: 1 of 201 values lie more than 3 spreads from the median, up to 300, and are "
+        "cut off there"
+    )
+    assert not features(logs())[1].tail
+
+
+def test_columns_of_which_half_is_equal(write) -> None:
+    cells = ["0"] * 60 + [str(k) for k in range(40)]
+    rows = "".join(f"i{k},{cell},{k % 10 == 0:d}\n" for k, cell in enumerate(cells))
+    table = read_items(write("items.csv", f"id,x,flag\n{rows}"))
+    sums, flag = infer_columns(table)
+    assert min(sums.spread, flag.spread) > 0.1
+    assert not flag.tail
+    features = dense(encode(table, (sums, flag)).features)
+    np.testing.assert_allclose(features.std(axis=0), 1)
+    assert len(np.unique(features[:, 0])) > 20
+
+
+def test_new_items_have_the_scale_of_the_fit(write) -> None:
+    table = read_items(write("items.csv", "id,x\na,1\nb,2\nc,3\nd,4\ne,1000\n"))
+    encoding = encode(table, infer_columns(table))
+    new = read_items(write("new.csv", "id,x\np,4\nq,-9e9\nr,oops\n"))
+    found = dense(encoding.features)[:, 0]
+    expected = [found[3], -found[4], 0]  # both far values are cut off
+    np.testing.assert_allclose(dense(encoding.transform(new))[:, 0], expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import math
 from pathlib import Path
@@ -19,6 +20,8 @@ from metricmix.app.ingest.delimited_text import (
     open_text,
     parse_number,
     read_delimited,
+    stem_of,
+    suffix_of,
 )
 
 
@@ -59,8 +62,10 @@ def test_a_cell_over_lines_without_a_delimiter(write) -> None:
     assert table.where(2, "note").endswith("t.csv, line 5, column 'note'")
 
 
-@pytest.mark.parametrize("content", ["a,b\nc,ä\n".encode("latin-1"), b"a,b\nc,\xc3"])
-def test_the_line_that_is_not_utf8(write, content) -> None:
+@pytest.mark.parametrize(
+    "content", ["a,b\nä,".encode() + b"\xe4\n", b"a,b\nc,\xc3", b"a,b\nc,\x81\xe4\n"]
+)
+def test_the_line_that_is_damaged(write, content) -> None:
     file = write("t.csv", content)
     with pytest.raises(TableFileError, match=r"t.csv, line 2: expected text in UTF-8"):  # noqa: SIM117
         with open_text(file) as text:
@@ -80,3 +85,34 @@ def test_decimal_commas_and_points_do_not_mix() -> None:
     np.testing.assert_array_equal(parser.parse(1, ["1,5", "", "2"], 1), [1.5, np.nan, 2])
     with pytest.raises(TableFileError, match=r"m.csv, line 1, column 1: .* both, as in '1,5'"):
         parser.parse(2, ["1.5"], 1)
+
+
+# -- encodings and compression -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_encodings(write, encoding, compress) -> None:
+    text = "id,name\na,Müller\nb,10 €\nc,naïve\n"
+    table = read_delimited(write("t.csv", compress(text.encode(encoding))))
+    assert [row[1] for row in table.rows] == ["name", "Müller", "10 €", "naïve"]
+    said = "read as Windows-1252, since it is not UTF-8" if encoding == "cp1252" else ""
+    assert table.remark == said
+
+
+def test_windows_1252_far_below(write) -> None:
+    rows = "".join(f"i{k},{k}\n" for k in range(300_000))
+    table = read_delimited(write("t.csv", f"id,x\n{rows}é,1\n".encode("cp1252")))
+    assert table.rows[-1] == ("é", "1")
+
+
+@pytest.mark.parametrize("cut", [12, 30])
+def test_gzip_that_is_damaged(write, cut) -> None:
+    content = gzip.compress(b"id,x\na,1\nb,2\nc,3\nd,4\n")[:cut]
+    with pytest.raises(TableFileError, match=r"t.csv.gz: expected a gzip file, but"):
+        read_delimited(write("t.csv.gz", content))
+
+
+def test_names_of_compressed_files() -> None:
+    assert [stem_of(name) for name in ("a/b.csv", "b.csv.gz", "b.GZ")] == ["b", "b", "b"]
+    assert [suffix_of(Path(name)) for name in ("b.CSV", "b.csv.gz", "b.gz")] == [".csv", ".csv", ""]

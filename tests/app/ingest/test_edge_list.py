@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -80,7 +81,7 @@ BAD = {
     "no end": ("source,target\na,\n", "line 2: expected two ids, found an empty cell"),
     "spaces": ("a b\nb c\n", "line 1: expected cells separated by"),
     "many": ("a,b,c,d\n", "line 1: expected columns source, target"),
-    "latin-1": ("é,b\n".encode("latin-1"), "line 1: expected text in UTF-8"),
+    "damaged": ("é,b\n".encode() + b"\xe9,c\n", "line 2: expected text in UTF-8"),
 }
 
 
@@ -159,7 +160,7 @@ def test_no_such_file(tmp_path: Path) -> None:
             read_edge_file(tmp_path / name)
 
 
-# -- other names of columns ----------------------------------------------------------------------
+# -- other formats and names of columns ----------------------------------------------------------
 
 
 def test_columns_may_be_named(write) -> None:
@@ -192,3 +193,54 @@ def test_complex_weights(tmp_path) -> None:
     save_npz(tmp_path / "c.npz", coo_array(np.array([[0, 1j], [1j, 0]])))
     with pytest.raises(TableFileError, match="complex"):
         read_edge_file(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.json", '[{"person_a": "a", "person_b": "b"}, {"person_a": "b", "person_b": "c"}]'),
+        ("e.json", '{"from": ["a", "b"], "to": ["b", "c"]}'),
+        ("e.json", '[["a", "b"], ["b", "c"]]'),
+        ("e.csv", '{"source": "a", "target": "b"}\n{"source": "b", "target": "c"}\n'),
+        ("e.csv.gz", gzip.compress(b"a,b\nb,c\n")),
+    ],
+)
+def test_edges_in_other_formats(write, name, content) -> None:
+    found = read_edge_file(write(name, content))
+    assert named_edges(found) == [("a", "b"), ("b", "c")]
+    assert found.header == ()
+
+
+def test_graph_files_may_be_compressed(tmp_path: Path) -> None:
+    networkx.write_graphml(networkx.path_graph(["a", "b", "c"]), tmp_path / "g.graphml.gz")
+    assert named_edges(read_edge_file(tmp_path / "g.graphml.gz")) == [("a", "b"), ("b", "c")]
+    save_npz(tmp_path / "g.npz", coo_array(np.eye(3, k=1)))
+    (tmp_path / "h.npz.gz").write_bytes(gzip.compress((tmp_path / "g.npz").read_bytes()))
+    assert read_edge_file(tmp_path / "h.npz.gz").ends.tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "unused", "n_edges"),
+    [
+        ("person_a,person_b\na,b\nb,c\n", ("person_a", "person_b"), (), 2),
+        ("from_id,to_id,minutes\na,b,5\nb,c,7\n", ("from_id", "to_id"), ("minutes",), 2),
+        ("citing;cited\na;b\nx;c\ny;z\nb;a\n", ("citing", "cited"), (), 4),
+        ("trip,person_a,person_b\n9,a,b\n8,b,c\n", ("person_a", "person_b"), ("trip",), 2),
+        ("woman,event\na,e1\nb,e1\n", ("woman", "event"), (), 2),
+        ("a,b\nb,c\n", (), (), 2),
+        ("a,x\nb,c\n", (), (), 2),
+        ("u,v\nx,y\na,z\nz,w\n", (), (), 4),
+    ],
+)
+def test_a_header_has_no_id_of_an_item(write, text, header, unused, n_edges) -> None:
+    found = read_edge_file(write("e.csv", text), items=("a", "b", "c"))
+    assert (found.header, found.unused, len(found.ends)) == (header, unused, n_edges)
+
+
+def test_weights_below_a_header_that_was_recognised(write) -> None:
+    file = write("e.csv", "person_a,person_b,minutes,length\na,b,5,2\nb,c,7,3\n")
+    assert read_edge_file(file, items="abc").weights.tolist() == [2, 3]
+    found = read_edge_file(file, weight="length", weight_column="minutes", items="abc")
+    assert found.weights.tolist() == [5, 7]
+    with pytest.raises(TableFileError, match=r"found 4 columns; .* e.csv:from=COLUMN:to=COLUMN"):
+        read_edge_file(file)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from metricmix import InputError, MissingPackageError, TableFileError, TooLargeError
+from metricmix import InputError, TableFileError, TooLargeError
 from metricmix.app.ingest import read_items
 
 PLAIN = "id,kind,size\na,x,1\nb,,2\nc,y,3\n"
@@ -52,7 +51,7 @@ def test_an_index_without_a_name_is_no_attribute(write) -> None:
 BAD = {
     "twice": ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4, column 'id': expected every id once"),
     "no id": ("id,x\na,1\n,2\n", "line 3, column 'id': expected an id"),
-    "latin-1": ("id,x\na,1\né,2\n".encode("latin-1"), "line 3: expected text in UTF-8"),
+    "damaged": ("id,x\né,1\n".encode() + b"\xe9,2\n", "line 3: expected text in UTF-8"),
     "one column": ("id x\na 1\nb 2\n", "line 1: expected cells separated by commas, semicolons"),
     "ragged": ("id,x\na,1\nb,2,3\n", "line 3: expected 2 cells, as in line 1, found 3"),
     "empty": ("", "expected a table, found an empty file"),
@@ -136,45 +135,12 @@ def test_too_large_for_memory(write, monkeypatch) -> None:
         read_items(write("items.csv", PLAIN))
 
 
-def test_parquet(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = arrow.table(
-        {"id": [7, 8, 9], "kind": ["x", None, "y"], "size": [0.1, float("nan"), 1e-30]}
-    )
-    parquet.write_table(table, tmp_path / "items.parquet")
-    items = read_items(tmp_path / "items.parquet", label="kind")
-    assert items.ids == ("7", "8", "9")
-    assert items.labels == ("x", "", "y")
-    assert items.attributes == {"size": ("0.1", "", "1e-30")}
-
-
-def test_parquet_that_is_none(write) -> None:
-    pytest.importorskip("pyarrow.parquet")
-    with pytest.raises(TableFileError, match="expected a Parquet file, but"):
-        read_items(write("items.parquet", PLAIN))
-
-
-def test_parquet_names_rows(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(arrow.table({"id": ["a", "b", "a"]}), tmp_path / "items.parquet")
-    with pytest.raises(TableFileError, match="rows 1 and 3, column 'id': expected every id once"):
-        read_items(tmp_path / "items.parquet")
-
-
-def test_parquet_without_its_package(write, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'metricmix\[tables\]'"):
-        read_items(write("items.parquet", b""))
-
-
-# -- labels, and other formats -------------------------------------------------------------------
+# -- labels --------------------------------------------------------------------------------------
 
 
 def test_labels_that_say_they_are_unknown(write) -> None:
-    table = read_items(write("t.csv", "id,k\na,x\nb,NA\nc,nan\nd,?\ne,y\n"), label="k")
-    assert table.labels == ("x", "", "", "", "y")
+    table = read_items(write("t.csv", "id,k\na,x\nb,NA\nc,nan\nd,?\ne,y\nf,#REF!\n"), label="k")
+    assert table.labels == ("x", "", "", "", "y", "")
 
 
 def test_labels_that_hardly_repeat(write) -> None:
@@ -183,30 +149,30 @@ def test_labels_that_hardly_repeat(write) -> None:
         read_items(write("t.csv", "id,k\n" + rows), label="k")
 
 
-def test_workbooks_are_not_text(write) -> None:
-    with pytest.raises(TableFileError, match="found a workbook; save its sheet as CSV"):
-        read_items(write("t.xlsx", b"PK\x03\x04"))
-
-
 def test_a_nul_far_below(write) -> None:
     rows = "".join(f"i{k},{k}\n" for k in range(40))
     with pytest.raises(TableFileError, match="line 42: expected text, found a NUL"):
         read_items(write("t.csv", "id,x\n" + rows + "z\0,1\n"))
 
 
-def test_the_index_of_pandas_has_the_ids(tmp_path) -> None:
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"opened": ["1990", "1991"], "n": [1, 2]}, index=["AMS", "TXL"])
-    frame.rename_axis("iata").to_parquet(tmp_path / "t.parquet")
-    table = read_items(tmp_path / "t.parquet")
-    assert (table.ids, table.id_column) == (("AMS", "TXL"), "iata")
+# -- row numbers ---------------------------------------------------------------------------------
 
 
-def test_times_out_of_range(tmp_path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    when = pa.array([2**61, 5], pa.timestamp("ms"))
-    parquet.write_table(pa.table({"id": ["a", "b"], "when": when}), tmp_path / "t.parquet")
-    with pytest.raises(TableFileError, match=r"t.parquet: "):
-        read_items(tmp_path / "t.parquet")
+def test_row_numbers_do_not_depend_on_lines(write) -> None:
+    table = read_items(write("t.csv", 'species,k\nx,1\n\n"two\nlines",2\nx,3\n'), id="row")
+    assert table.ids == ("1", "2", "3")
+    assert table.id_column is None
+    assert table.named_by == "row number"
+    assert list(table.attributes) == ["species", "k"]
+
+
+def test_a_column_called_row_is_a_column(write) -> None:
+    table = read_items(write("t.csv", "x,row\n1,a\n2,b\n"), id="row")
+    assert (table.ids, table.id_column) == (("a", "b"), "row")
+
+
+@pytest.mark.parametrize("ids", [("a", "a"), ("a", "")])
+def test_row_numbers_are_proposed(write, ids) -> None:
+    text = "id,x\n" + "".join(f"{item},1\n" for item in ids)
+    with pytest.raises(TableFileError, match=r"or pass --id row to number the items 1 to 2"):
+        read_items(write("t.csv", text))

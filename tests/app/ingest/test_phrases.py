@@ -110,3 +110,11 @@ def test_other_sources_and_predictions() -> None:
     )
     unnamed = EdgePhrases(edge_lengths(stack, [1.0, 0.0]))
     assert unnamed.sentence(1, 2) == "predicted class 0 and class 1 (forest)"
+
+
+def test_numbers_are_told_with_their_unit(tmp_path: Path) -> None:
+    file = tmp_path / "boxes.csv"
+    file.write_text("box,weight\nb1,12.5 kg\nb2,13 kg\nb3,40 kg\nb4,41 kg\n")
+    found = join(read_items(file))
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    assert phrases.sentence(0, 1) == "weight 0.5 kg apart"

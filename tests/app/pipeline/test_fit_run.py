@@ -286,3 +286,8 @@ def test_labels_that_may_be_typing_errors() -> None:
         "a single item has the label clothe: too few to learn from",
     ]
     assert not list(label_remarks({"10": 2, "100": 2, "fruit": 3}))
+    assert list(label_remarks({"cloth": 8, "tool": 3}, [("clothe", "i7"), ("x", "i9")])) == [
+        "labels 'cloth' and 'clothe' look alike; are they two classes?",
+        "a single item has the label clothe (i7) or x (i9): left out, the item counts as "
+        "unlabelled (--single-labels keep keeps such classes)",
+    ]

@@ -73,14 +73,26 @@ No data at hand? metricmix example citations""",
 )
 @click.argument("table", type=FILE)
 @click.option("--label", required=True, help="The column of labels; empty cells are unlabelled.")
-@click.option("--id", "id_column", help="The column of ids.  [default: the first one]")
+@click.option(
+    "--id",
+    "id_column",
+    help="The column of ids, or row to number the items from 1.  [default: the first column]",
+)
+@click.option(
+    "--single-labels",
+    type=click.Choice(["drop", "keep"]),
+    default="drop",
+    show_default=True,
+    help="Whether a label that only one item has counts as unlabelled, or as a class.",
+)
 @click.option(
     "--edges",
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
-    help="A graph over the items: CSV, TSV (columns source and target, perhaps length or "
-    "similarity), GraphML, GEXF, npz. Options: directed, undirected, length, similarity, ignore.",
+    help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, perhaps "
+    "length or similarity), GraphML, GEXF, npz. Options: directed, undirected, length, "
+    "similarity, ignore.",
 )
 @click.option(
     "--matrix",
@@ -99,7 +111,8 @@ No data at hand? metricmix example citations""",
     "--kind",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="What a column is: number, plain, date, count, category, text or ignore.",
+    help="What a column is: number, plain, date, count, category, text or ignore; or how it is "
+    "written: decimal-comma, decimal-point, day/month/year, month/day/year.",
 )
 @click.option(
     *("-o", "--out"),
@@ -193,9 +206,10 @@ def fit(
 ) -> None:
     """Learn one metric from a TABLE of items, graphs over them, and ready matrices.
 
-    TABLE is CSV, TSV or Parquet: a row per item, a column of ids, one of labels, and attributes.
-    Everything is joined by id. Numbers, categories and texts of the table, each graph, and the
-    attributes smoothed along each undirected graph are the sources that are mixed.
+    TABLE is CSV, TSV, JSON, Excel or Parquet, perhaps compressed by gzip: a row per item, a column
+    of ids, one of labels, and attributes. Everything is joined by id. Numbers, categories and texts
+    of the table, each graph, and the attributes smoothed along each undirected graph are the
+    sources that are mixed.
 
     The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
     run.json and inputs.json.gz, which predict needs. They are there whole or not at all.
@@ -203,12 +217,13 @@ def fit(
     Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
     """
     began = time.perf_counter()
-    out = out or Path(f"{table.stem}-metric")
     with interruptible("nothing was written"):
+        from metricmix.app.ingest.delimited_text import stem_of
         from metricmix.app.pipeline import fit_files, plan_files
         from metricmix.app.pipeline.progress import storage_of
         from metricmix.app.pipeline.settings import plan_record
 
+        out = out or Path(f"{stem_of(table)}-metric")
         settings = fit_settings(table, stated)
         if not dry_run:
             confirm_folder(out, force)
@@ -259,7 +274,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
         specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
     names = (
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
-        *("title", "name", "edges_per_item", "dense", "within"),
+        *("title", "name", "edges_per_item", "dense", "within", "single_labels"),
     )
     geodesic = stated["geodesic"]
     if geodesic is not None and geodesic != "auto":
@@ -309,26 +324,38 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     if len(report.classes) > CLASSES:
         sizes.append(f"and {len(report.classes) - CLASSES} more")
     click.echo(
-        f"{items.source}: {report.n_items:,} items by {items.id_column!r}, {report.n_labelled:,} "
+        f"{items.source}: {report.n_items:,} items by {items.named_by}, {report.n_labelled:,} "
         f"with a label ({', '.join(sizes)})"
     )
+    if items.table.remark:
+        click.echo(f"  {items.table.remark}")
     if storage is None:
         doubtful = [
             f"column {column.name!r} is left out: {column.why}"
             if column.kind == "ignore"
             else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
             for column in report.columns
-            if column.kind == "ignore" or (column.kind == "category" and ("," in column.why))
+            if column.kind == "ignore"
+            or (column.kind == "category" and ("," in column.why))
+            or "--kind" in column.why
         ]
         for line in doubtful[:SHOWN]:
             click.echo(f"  {line}")
         if len(doubtful) > SHOWN:
             click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run tells all")
+        dirty = [line for column in report.columns for line in column.unreadable]
+        n_dirty = sum(column.n_unreadable for column in report.columns)
+        for line in dirty[:SHOWN]:
+            click.echo(f"  {line}")
+        if n_dirty > SHOWN:
+            click.echo(f"  and {n_dirty - SHOWN:,} more such cells")
     else:
         for column in report.columns:
             missing = f", {column.n_missing:,} missing" if column.n_missing else ""
             click.echo(f"  column {column.name!r}: {column.kind} ({column.why}{missing})")
-    for line in label_remarks(report.classes):
+            for line in column.remarks():
+                click.echo(f"    {line}")
+    for line in label_remarks(report.classes, report.labels_left_out):
         click.echo(f"  {line}")
     click.echo(f"{len(report.sources)} source{'s' * (len(report.sources) > 1)}")
     width = max(len(source.name) for source in report.sources)

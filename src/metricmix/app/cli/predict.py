@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "explore", "predict"]
 
+CELLS = 5
+"""Cells that cannot be read, reported each."""
+
 
 @click.command(
     short_help="Labels for new items.",
@@ -90,6 +93,7 @@ def predict(
     """
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
+        from metricmix.app.ingest.column_types import unreadable_cells
         from metricmix.app.pipeline import open_run, predict_files
         from metricmix.app.pipeline.run_folder import as_csv, label_rows
         from metricmix.atomic import replacing
@@ -100,6 +104,7 @@ def predict(
         run = open_run(model)
         kept = run.inputs()
         new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
+        dirty = list(unreadable_cells(new.items, kept.columns))
         labels = list(predict_files(run.model, kept, new))
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
@@ -111,6 +116,10 @@ def predict(
             with replacing(out) as file:
                 file.write(text.encode())
     if not quiet:
+        for line in dirty[:CELLS]:
+            click.echo(line, err=True)
+        if len(dirty) > CELLS:
+            click.echo(f"and {len(dirty) - CELLS:,} more such cells", err=True)
         print_edges_left_out(joined)
         print_accuracy(new.items, labels)
         if out is not None:

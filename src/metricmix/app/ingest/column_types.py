@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.delimited_text import did_you_mean, is_missing, parse_number, quoted
+from metricmix.app.ingest.delimited_text import (
+    SPREADSHEET_ERRORS,
+    did_you_mean,
+    is_missing,
+    quoted,
+)
 from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.number_formats import (
+    ORDERS,
+    CellFormat,
+    Reading,
+    date_reading,
+    number_hint,
+    number_reading,
+)
+from metricmix.dissimilarity.table_sources import CUT, centre_and_spread
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
 __all__ = [
@@ -26,37 +40,70 @@ __all__ = [
     "encode",
     "infer_columns",
     "infer_kind",
-    "parse_date",
-    "parse_decimal",
+    "unreadable_cells",
 ]
 
-KINDS = ("number", "plain", "date", "count", "category", "text", "ignore")
 NUMERIC = ("number", "plain", "date", "count")
-DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
-DOTTED_DATE = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
-GROUPED = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)|[-+]?\d{1,3}(\.\d{3}){2,}")
-"""Digits grouped by points, where a comma is the decimal point: 1.740,14."""
+DECIMALS = {"decimal-point": ".", "decimal-comma": ","}
+DATES = {name: order for order, name in ORDERS.items() if order != "ymd"}
+KINDS = (*NUMERIC, "category", "text", "ignore", *DECIMALS, *DATES)
+"""What may be stated; the last four are numbers and dates whose cells could be read in two ways."""
 CODE = re.compile(r"0\d+")
-SECONDS_PER_DAY = 86400.0
 LARGEST_NUMBER = 1e150
 """Numbers whose squares are finite."""
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
-NEARLY_ALL = 0.9
-"""Share of numbers above which a cell of text looks like a mistake."""
+SHOWN = 3
+"""Cells of a column that are reported each."""
 MANY_COLUMNS = 20
 """Columns of whole numbers from which on they may be counts, as of words."""
 MOSTLY_ZERO = 0.6
+FAR_SHARE = 0.02
+"""Share of values that are cut off, from which on a column has a heavy tail."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """The kind of a column, why it was chosen, and how many cells are missing."""
+    """The kind of a column, why it was chosen, and how many cells are missing.
+
+    Attributes
+    ----------
+    name, kind, why : str
+    n_missing : int
+        Cells without a value, those that cannot be read among them.
+    format : CellFormat
+        How its numbers or dates are written.
+    centre, reach, spread : float
+        Of a numeric column: its median, how far from it values are cut off, and the standard
+        deviation of what is left.
+    n_unreadable : int
+        Cells that are neither empty nor what the column holds.
+    unreadable : tuple of str
+        Where the first of these are, and what they say.
+    tail : str
+        What is cut off of a heavy tail.
+    """
 
     name: str
     kind: str
     why: str
     n_missing: int
+    format: CellFormat = field(default_factory=CellFormat)
+    centre: float = 0.0
+    reach: float = 0.0
+    spread: float = 1.0
+    n_unreadable: int = 0
+    unreadable: tuple[str, ...] = ()
+    tail: str = ""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield which cells cannot be read, and what is cut off."""
+        yield from self.unreadable
+        if self.n_unreadable > len(self.unreadable):
+            more = self.n_unreadable - len(self.unreadable)
+            yield f"column {self.name!r}: {more:,} more cells of this sort"
+        if self.tail:
+            yield f"column {self.name!r}: {self.tail}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +115,7 @@ class Encoding:
     transformer: Any
 
     def transform(self, items: ItemTable) -> Any:
-        """Return the features of other items, by the same medians, categories and words."""
+        """Return the features of other items, by the same scales, categories and words."""
         return self.transformer.transform(_cells(items, self.columns))
 
 
@@ -78,11 +125,12 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
     ============  =====================================  ======================================
     kind          a column of this kind has              and becomes
     ============  =====================================  ======================================
-    ``number``    numbers in all cells that are known    itself, the median where missing, at
-                                                         mean 0 and variance 1
-    ``date``      dates as 2024-05-31, perhaps with a    days, the median where missing, at mean 0
-                  time, or 31.5.2024, in all cells       and variance 1
-                  that are known
+    ``number``    numbers in nearly all cells that are   itself less its median, without far
+                  known, perhaps with a unit, decimal    values, at variance 1; 0 where missing
+                  commas or thousands separators
+    ``date``      dates as 2024-05-31, perhaps with a    days, scaled as numbers are
+                  time, 31.5.2024 or 5/31/2024, in
+                  nearly all cells that are known
     ``plain``     (only if stated)                       itself, the median where missing
     ``count``     with 20 such columns at least, whole   TF-IDF: those that few items have count
                   numbers, 60 % of all of them zero      more, at norm 1; 0 where missing
@@ -95,15 +143,27 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
                   items share                            equally far
     ============  =====================================  ======================================
 
-    Cells that are empty, or say NA, NaN, N/A, null, none, ? or -, are missing. Two items differ by
-    about the same in columns of any kind: their expected squared distance is at most 2 in each.
+    Cells that are empty, or say NA, NaN, N/A, null, none, ? or -, are missing; so are errors of
+    spreadsheets such as #REF!, and cells of a numeric column that are no finite number, which are
+    reported. Far values are those more than three times the distance between quartiles over 1.349
+    (for normal data, the standard deviation) from the median: they are moved in to there, so that
+    one of them does not stretch the column. Two items differ by about the same in columns of any
+    kind: their expected squared distance is about 2 at most in each.
 
     Parameters
     ----------
     items : ItemTable
     kinds : mapping of column names to kinds, optional
         Kinds that are stated: a number that is a code, say, is a category. ``p*`` stands for all
-        columns that begin with p.
+        columns that begin with p. ``decimal-comma``, ``decimal-point``, ``day/month/year`` and
+        ``month/day/year`` are numbers and dates that are written so.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or no such kind.
+    TableFileError
+        If fewer than half of the cells are what was stated.
     """
     stated: dict[str, str] = {}
     for pattern, kind in (kinds or {}).items():
@@ -116,90 +176,185 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
             )
         stated |= dict.fromkeys(names, kind)
     columns: list[Column] = []
+    commas = items.table.decimal_commas
     for name, cells in items.attributes.items():
-        known = [cell for cell in cells if not is_missing(cell)]
+        known = [cell for cell in cells if is_known(cell)]
         n_missing = len(cells) - len(known)
         if not known:
-            columns.append(Column(name, "ignore", "no cell has a value", n_missing))
+            column = Column(name, "ignore", "no cell has a value", n_missing)
         elif name in stated:
-            if stated[name] in NUMERIC:
-                for item in range(len(cells)):  # report a mistake now, not in the computation
-                    _parse_cell(items, item, name, stated[name])
-            columns.append(Column(name, stated[name], "as stated", n_missing))
+            column = _stated_column(items, name, stated[name], known)
         else:
-            kind, why = infer_kind(known, items.table.decimal_commas)
-            columns.append(Column(name, kind, why, n_missing))
-    numbers = {c.name for c in columns if c.kind == "number" and c.name not in stated}
-    if len(numbers) >= MANY_COLUMNS and are_counts(items.attributes[name] for name in numbers):
-        why = f"one of {len(numbers)} columns of whole numbers, most of them zero"
-        columns = [replace(c, kind="count", why=why) if c.name in numbers else c for c in columns]
-    return tuple(columns)
+            kind, why, reading = infer_kind(known, commas)
+            found = reading or Reading(CellFormat())
+            notes = [why, *found.notes]
+            if found.question is not None:
+                other, example = found.question
+                notes.append(f"if {example!r} is meant otherwise, --kind {name}={other}")
+            column = Column(name, kind, "; ".join(notes), 0, found.format)
+        columns.append(replace(column, n_missing=n_missing))
+    numbers = {c.name: numbers_of(items, c) for c in columns if c.kind in NUMERIC}
+    inferred = {c.name for c in columns if c.kind == "number" and c.name not in stated}
+    if len(inferred) >= MANY_COLUMNS and are_counts(numbers[name] for name in inferred):
+        why = f"one of {len(inferred)} columns of whole numbers, most of them zero"
+        columns = [replace(c, kind="count", why=why) if c.name in inferred else c for c in columns]
+    scaled = []
+    for column in columns:
+        messages = tuple(unreadable_cells(items, [column], numbers))
+        column = replace(column, n_unreadable=len(messages), unreadable=messages[:SHOWN])
+        is_numeric = column.name in numbers
+        scaled.append(_scaled(column, numbers[column.name]) if is_numeric else column)
+    return tuple(scaled)
 
 
-def infer_kind(cells: Sequence[str], decimal_commas: bool = False) -> tuple[str, str]:
-    """Return the kind of a column with these known cells, and the reason.
+def is_known(cell: str) -> bool:
+    """Return whether a cell has a value."""
+    return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
 
-    >>> infer_kind(["2024-05-31", "2024-06-01"])
+
+def infer_kind(
+    cells: Sequence[str], decimal_commas: bool = False
+) -> tuple[str, str, Reading | None]:
+    """Return the kind of a column with these known cells, the reason, and how they are written.
+
+    >>> infer_kind(["2024-05-31", "2024-06-01"])[:2]
     ('date', 'dates in all cells that are known')
     """
-    distinct = len(set(cells))
-    numbers = sum(parse_decimal(cell, decimal_commas) is not None for cell in cells)
+    counts = Counter(cells)
+    distinct = len(counts)
     if distinct == 1:
-        return "ignore", f"one value only, {cells[0]!r}"
-    if numbers == len(cells):
-        if any(CODE.fullmatch(cell) for cell in cells):
-            return "category", f"{distinct} different values, some with zeros in front: codes"
-        return "number", "numbers in all cells that are known"
-    if all(parse_date(cell) is not None for cell in cells):
-        return "date", "dates in all cells that are known"
+        return "ignore", f"one value only, {cells[0]!r}", None
+    for kind, reading in (
+        ("number", number_reading(counts, commas=decimal_commas)),
+        ("date", date_reading(counts)),
+    ):
+        if reading is not None:
+            n_read = sum(counts[c] for c in counts if reading.format.parse(c) is not None)
+            if kind == "number" and any(CODE.fullmatch(cell) for cell in counts):
+                why = f"{distinct} different values, some with zeros in front: codes"
+                return "category", why, None
+            many = "all" if n_read == len(cells) else f"{n_read:,} of {len(cells):,}"
+            return kind, f"{kind}s in {many} cells that are known", reading
+    hint = number_hint(counts, commas=decimal_commas)
     spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in cells)
     if 2 * spaced > len(cells) and 2 * distinct > len(cells):
-        return "text", f"{distinct} different values, most with spaces"
+        return "text", f"{distinct} different values, most with spaces{hint}", None
     if distinct == len(cells):
-        return "ignore", f"{distinct} values that no two items share, such as {cells[0]!r}"
+        why = f"{distinct} values that no two items share, such as {cells[0]!r}"
+        return "ignore", why + hint, None
     why = f"{distinct} different values"
     if distinct > MOST_CATEGORIES and 2 * distinct > len(cells):
         why += ", hardly any of them shared"
-    if numbers > NEARLY_ALL * len(cells):
-        odd = next(cell for cell in cells if parse_decimal(cell, decimal_commas) is None)
-        why += f"; nearly all are numbers, but not {odd!r}"
-    return "category", why
+    return "category", why + hint, None
 
 
-def are_counts(columns: Iterable[Sequence[str]]) -> bool:
-    """Return whether columns of numbers hold counts: whole, not negative, and most of them zero."""
-    cells = Counter[str]()
-    for column in columns:
-        cells.update(column)
-    values = {cell: 0.0 if is_missing(cell) else parse_decimal(cell, True) for cell in cells}
-    zeros = sum(cells[cell] for cell, value in values.items() if value == 0)
-    if zeros <= MOSTLY_ZERO * cells.total():
-        return False
-    return all(value is not None and value >= 0 and value.is_integer() for value in values.values())
+def _stated_column(items: ItemTable, name: str, kind: str, known: Sequence[str]) -> Column:
+    """Return a column of a stated kind; TableFileError if half of its cells are not."""
+    counts, reading = Counter(known), None
+    if kind in DATES or kind == "date":
+        reading = date_reading(counts, order=DATES.get(kind), least=0.5)
+        kind = "date"
+    elif kind in DECIMALS or kind in NUMERIC:
+        commas, decimal = items.table.decimal_commas, DECIMALS.get(kind)
+        reading = number_reading(counts, commas=commas, decimal=decimal, least=0.5)
+        kind = "number" if kind in DECIMALS else kind
+    if kind in NUMERIC and reading is None:
+        plain = CellFormat(order="dmy" if kind == "date" else "")
+        cells = items.attributes[name]
+        item = next(
+            (k for k, cell in enumerate(cells) if is_known(cell) and plain.parse(cell) is None), 0
+        )
+        expected = "a date such as 2024-05-31" if kind == "date" else "a finite number"
+        raise TableFileError(
+            f"{items.where(item, name)}: expected {expected}, found {cells[item][:40]!r}; leave "
+            "the cell empty if it is unknown"
+        )
+    found = reading or Reading(CellFormat())
+    return Column(name, kind, "; ".join(["as stated", *found.notes]), 0, found.format)
 
 
-def parse_decimal(cell: str, decimal_commas: bool) -> float | None:
-    """Return a cell as a number, None if it is text.
+def numbers_of(items: ItemTable, column: Column) -> Floats:
+    """Return the values of a numeric column, NaN where there is no finite number."""
+    cells = items.attributes[column.name]
+    values = None
+    if column.format == CellFormat() and not any("_" in cell for cell in cells):
+        try:
+            values = np.array([cell if is_known(cell) else "nan" for cell in cells], np.float64)
+        except ValueError:
+            values = None
+    if values is None:
+        parsed = [column.format.parse(cell) if is_known(cell) else None for cell in cells]
+        values = np.array([np.nan if value is None else value for value in parsed])
+    return np.where(np.abs(values) <= LARGEST_NUMBER, values, np.nan)
 
-    >>> parse_decimal("1.740,14", True), parse_decimal("1,5", False)
-    (1740.14, None)
+
+def _scaled(column: Column, values: Floats) -> Column:
+    """Return a numeric column with its scale and its heavy tail."""
+    known = values[~np.isnan(values)]
+    column = replace(column, n_missing=len(values) - len(known))
+    if column.kind == "count" or not len(known):
+        return column
+    centre, reach, spread = scale_of(known)
+    tail = "" if column.kind == "plain" else _heavy_tail(known, centre, reach)
+    return replace(column, centre=centre, reach=reach, spread=spread, tail=tail)
+
+
+def scale_of(values: Floats) -> tuple[float, float, float]:
+    """Return the median of values, how far from it they are cut off, and their deviation then.
+
+    They are cut off at three spreads, told from the quartiles; the standard deviation of what
+    remains is that of the values themselves where none lies so far.
     """
-    if decimal_commas and GROUPED.fullmatch(cell):
-        cell = cell.replace(".", "")
-    return None if "," in cell and not decimal_commas else parse_number(cell)
+    middle, spread, _ = centre_and_spread(values[:, None])
+    centre, reach = float(middle[0]), CUT * float(spread[0])
+    deviation = float(np.std(np.clip(values - centre, -reach, reach)))
+    return centre, reach, deviation or 1.0
 
 
-def parse_date(cell: str) -> float | None:
-    """Return the days since 1970 of a date, with the time if it has one; None if it is no date."""
-    if dotted := DOTTED_DATE.fullmatch(cell):
-        cell = "{2}-{1:0>2}-{0:0>2}".format(*dotted.groups())
-    if not DATE.fullmatch(cell):
-        return None
-    try:
-        moment = datetime.fromisoformat(cell)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / SECONDS_PER_DAY
+def _heavy_tail(known: Floats, centre: float, reach: float) -> str:
+    """Return how many values are cut off, if these are many or far; two values have no tail."""
+    away = np.abs(known - centre)
+    far = int((away > reach).sum())
+    if (far <= FAR_SHARE * len(known) and away.max() <= 2 * reach) or len(np.unique(known)) < 3:
+        return ""
+    return (
+        f"heavy tail: {far:,} of {len(known):,} values lie more than {CUT:g} spreads from the "
+        f"median, up to {known[away.argmax()]:g}, and are cut off there"
+    )
+
+
+def unreadable_cells(
+    items: ItemTable, columns: Iterable[Column], values: Mapping[str, Floats] | None = None
+) -> Iterator[str]:
+    """Yield where cells are neither empty nor what their columns hold, and what they say.
+
+    `values` are those of numeric columns, if they are known.
+    """
+    for column in columns:
+        cells = items.attributes.get(column.name, ())
+        expected = "a value"
+        where = [k for k, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]
+        if column.kind in NUMERIC and cells:
+            expected = str(column.format)
+            found = numbers_of(items, column) if values is None else values[column.name]
+            missing = np.flatnonzero(np.isnan(found)).tolist()
+            where = [k for k in missing if not is_missing(cells[k])]
+        for k in where:
+            yield (
+                f"{items.where(k, column.name)}: {cells[k][:40]!r} is not {expected}; treated as "
+                "missing"
+            )
+
+
+def are_counts(columns: Iterable[Floats]) -> bool:
+    """Return whether columns of numbers hold counts: whole, not negative, and most of them zero."""
+    zeros = total = 0
+    for column in columns:
+        values = np.nan_to_num(column)
+        if (values < 0).any() or (values != np.floor(values)).any():
+            return False
+        zeros, total = zeros + int((values == 0).sum()), total + len(values)
+    return zeros > MOSTLY_ZERO * total
 
 
 # -- features ------------------------------------------------------------------------------------
@@ -220,53 +375,39 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
 
 
 def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
-    """Return the cells as the transformer takes them: numbers, NaN where missing, and text."""
+    """Return the cells as the transformer takes them: scaled numbers, and text."""
     table = np.empty((len(items.ids), len(columns)), dtype=object)
     for k, column in enumerate(columns):
         if column.name not in items.attributes:
             raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
         cells = items.attributes[column.name]
-        if column.kind in NUMERIC:
-            numbers = [_parse_cell(items, i, column.name, column.kind) for i in range(len(cells))]
-            table[:, k] = numbers
-        else:
-            table[:, k] = ["" if is_missing(cell) else cell for cell in cells]
+        if column.kind not in NUMERIC:
+            table[:, k] = [cell if is_known(cell) else "" for cell in cells]
+            continue
+        values = numbers_of(items, column)
+        missing = 0.0 if column.kind == "count" else column.centre
+        values = np.where(np.isnan(values), missing, values)
+        if column.kind in ("number", "date"):
+            values = np.clip(values - column.centre, -column.reach, column.reach) / column.spread
+        table[:, k] = values
     return table
-
-
-def _parse_cell(items: ItemTable, item: int, column: str, kind: str) -> float:
-    """Return a cell of a numeric column, NaN if it is missing; TableFileError if it is text."""
-    cell = items.attributes[column][item]
-    if is_missing(cell):
-        return np.nan
-    is_date = kind == "date"
-    value = parse_date(cell) if is_date else parse_decimal(cell, items.table.decimal_commas)
-    if value is None or not abs(value) <= LARGEST_NUMBER:
-        expected = "a date such as 2024-05-31" if is_date else "a finite number"
-        raise TableFileError(
-            f"{items.where(item, column)}: expected {expected}, found {cell[:40]!r}; leave "
-            "the cell empty if it is unknown"
-        )
-    return value
 
 
 def column_transformer(columns: Sequence[Column]) -> Any:
     """Return the scikit-learn transformer of cells to features, not yet fitted."""
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
-    from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-    def median() -> Any:
-        return SimpleImputer(strategy="median")
+    def floats() -> Any:
+        return FunctionTransformer(_as_floats)
 
-    zero = SimpleImputer(strategy="constant", fill_value=0.0)
     by_kind = {
-        "number": make_pipeline(median(), StandardScaler()),
-        "date": make_pipeline(median(), StandardScaler()),
-        "plain": median(),
-        "count": make_pipeline(zero, TfidfTransformer()),
+        "number": floats(),
+        "date": floats(),
+        "plain": floats(),
+        "count": make_pipeline(floats(), TfidfTransformer()),
         "category": OneHotEncoder(
             max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"
         ),
@@ -280,3 +421,7 @@ def column_transformer(columns: Sequence[Column]) -> Any:
             words = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
             parts.append((f"text {k}", words, k))
     return ColumnTransformer(parts)
+
+
+def _as_floats(cells: NDArray[np.object_]) -> Floats:
+    return cells.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Delimited text: encoding, delimiter, quoting, numbers, and the line numbers for error messages.
+"""Delimited text: encoding, compression, delimiter, quoting, numbers, and line numbers for errors.
 
 Item tables, edge lists and matrices are all read by the functions of this module.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 import codecs
 import csv
 import difflib
+import gzip
+import io
 import os
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 import numpy as np
 
@@ -31,16 +35,26 @@ __all__ = [
     "is_missing",
     "is_text",
     "iterate_rows",
+    "open_bytes",
     "open_text",
     "parse_number",
     "quoted",
     "read_delimited",
+    "stem_of",
+    "suffix_of",
+    "text_encoding",
 ]
 
 DELIMITERS = "\t;,"
 SPACE = " "
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
-WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
+GZIP = b"\x1f\x8b"
+CHARACTER = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+"""A character of UTF-8 beyond ASCII."""
+CHUNK = 1 << 20
 SNIFFED_LINES = 20
 """Lines from which the delimiter of a table is inferred."""
 MEMORY_PER_BYTE = 10
@@ -50,6 +64,25 @@ MEMORY_PER_BYTE = 10
 # -- files ---------------------------------------------------------------------------------------
 
 
+def suffix_of(source: Path) -> str:
+    """Return the ending of a file's name in lower case, without the ``.gz`` of a compressed file.
+
+    >>> suffix_of(Path("items.CSV.gz"))
+    '.csv'
+    """
+    return (source.with_suffix("") if source.suffix.lower() == ".gz" else source).suffix.lower()
+
+
+def stem_of(path: str | os.PathLike[str]) -> str:
+    """Return a file's name without its ending.
+
+    >>> stem_of("data/items.csv.gz")
+    'items'
+    """
+    stem = Path(path).stem
+    return Path(stem).stem if Path(path).suffix.lower() == ".gz" else stem
+
+
 @contextmanager
 def file_errors(source: Path) -> Iterator[None]:
     """Turn errors of the operating system into TableFileError.
@@ -57,8 +90,13 @@ def file_errors(source: Path) -> Iterator[None]:
     Raises TooLargeError first if a file of this size does not fit into memory.
     """
     try:
+        size = os.stat(source).st_size
+        with open(source, "rb") as raw:
+            if raw.read(2) == GZIP and size > 4:  # ends with its size before compression
+                raw.seek(-4, os.SEEK_END)
+                size = max(size, int.from_bytes(raw.read(4), "little"))
         check_room(
-            MEMORY_PER_BYTE * os.stat(source).st_size,
+            MEMORY_PER_BYTE * size,
             what="reading the file",
             instead="leave out rows or columns",
             argument=str(source),
@@ -69,20 +107,74 @@ def file_errors(source: Path) -> Iterator[None]:
 
 
 @contextmanager
+def open_bytes(source: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressed if it is gzip; TableFileError if that is damaged."""
+    with open(source, "rb") as raw:
+        compressed = raw.read(2) == GZIP
+        raw.seek(0)
+        if not compressed:
+            yield raw
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise TableFileError(f"{source}: expected a gzip file, but {error}") from None
+
+
+def text_encoding(source: Path) -> str:
+    """Return the encoding of a text: UTF-8, UTF-16, or else Windows-1252.
+
+    UTF-16 is told by its byte order mark, or by zeros in every other byte. Bytes that are not UTF-8
+    are Windows-1252 unless some characters beyond ASCII are UTF-8, or the last one is cut off: then
+    the text is UTF-8, and damaged.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    found_character = False
+    with open_bytes(source) as file:
+        head = file.read(256)
+        if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        even, odd = head[::2].count(0), head[1::2].count(0)
+        if len(head) >= 4 and min(even, odd) == 0 and 4 * max(even, odd) > len(head):
+            return "utf-16-le" if odd else "utf-16-be"
+        chunk = head
+        while chunk:
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError:
+                break
+            found_character |= CHARACTER.search(chunk) is not None
+            chunk = file.read(CHUNK)
+        if not chunk:  # all of it is UTF-8, unless the last character is incomplete
+            return "utf-8-sig"
+        while chunk and not found_character:
+            found_character = CHARACTER.search(chunk) is not None
+            try:
+                chunk.decode("cp1252")
+            except UnicodeDecodeError:  # five bytes have no character there
+                return "utf-8-sig"
+            chunk = file.read(CHUNK)
+    return "utf-8-sig" if found_character else "cp1252"
+
+
+@contextmanager
 def open_text(source: Path) -> Iterator[TextIO]:
-    """Open a text file in UTF-8, or in UTF-16 with a byte order mark, as spreadsheets write it.
+    """Open a text in UTF-8, UTF-16 or Windows-1252, compressed by gzip or not.
 
     Raises TableFileError where bytes cannot be decoded, or quotes do not match.
     """
-    with open(source, "rb") as raw:
-        is_utf16 = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encoding = text_encoding(source)
     try:
-        with open(source, encoding="utf-16" if is_utf16 else "utf-8-sig", newline="") as file:
+        with (
+            open_bytes(source) as raw,
+            io.TextIOWrapper(raw, encoding=encoding, newline="") as file,
+        ):
             yield file
     except UnicodeError:
         where = str(source)
-        if not is_utf16:
-            with open(source, "rb") as raw:
+        if not encoding.startswith("utf-16"):
+            with open_bytes(source) as raw:
                 damaged = (
                     number
                     for number, line in enumerate(raw, 1)
@@ -132,7 +224,8 @@ class TextTable:
     """A table of stripped cells: rows of equal width, and the number of each in its file.
 
     `unit` is what `numbers` count: lines of a text, rows of a Parquet file. `decimal_commas` states
-    that commas do not delimit cells, so that 3,5 may be a number.
+    that commas do not delimit cells, so that 3,5 may be a number. `remark` says what was chosen in
+    reading it, if the file could have been meant otherwise.
     """
 
     source: Path
@@ -140,6 +233,7 @@ class TextTable:
     numbers: tuple[int, ...]
     unit: str = "line"
     decimal_commas: bool = False
+    remark: str = ""
 
     def where(self, row: int, column: str | None = None) -> str:
         """Return the file, the line and the column, for the beginning of an error message."""
@@ -148,7 +242,7 @@ class TextTable:
 
 
 def read_delimited(source: Path) -> TextTable:
-    """Read a table in UTF-8 (with or without a byte order mark), or in UTF-16 with one.
+    """Read a table in UTF-8, UTF-16 or Windows-1252, compressed by gzip or not.
 
     Cells are delimited by tabs, semicolons or commas: by whichever all of the first lines have
     outside of quotes. Blank lines are skipped; every other line has as many cells as the first.
@@ -160,10 +254,6 @@ def read_delimited(source: Path) -> TextTable:
     TooLargeError
         If it does not fit into memory.
     """
-    if source.suffix.lower() in WORKBOOKS:
-        raise TableFileError(
-            f"{source}: expected a table of text, found a workbook; save its sheet as CSV (UTF-8)"
-        )
     rows: list[tuple[str, ...]] = []
     numbers: list[int] = []
     with file_errors(source), open_text(source) as file:
@@ -189,7 +279,9 @@ def read_delimited(source: Path) -> TextTable:
             if any(cell.strip() for cell in cells):
                 rows.append(tuple(cell.strip() for cell in cells))
                 numbers.append(number)
-    table = TextTable(source, tuple(rows), tuple(numbers), decimal_commas=delimiter != ",")
+        remark = "read as Windows-1252, since it is not UTF-8" * (file.encoding == "cp1252")
+    commas = delimiter != ","
+    table = TextTable(source, tuple(rows), tuple(numbers), decimal_commas=commas, remark=remark)
     width = len(rows[0])
     for k, row in enumerate(rows):
         if len(row) != width:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,14 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.delimited_text import TextTable, file_errors, quoted, read_delimited
+from metricmix.app.ingest.delimited_text import (
+    TextTable,
+    file_errors,
+    open_bytes,
+    quoted,
+    suffix_of,
+)
+from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import (
     InputError,
     MissingPackageError,
@@ -44,6 +51,7 @@ class EdgeFile:
 
     `weight` is what `weights` mean: "length", or "similarity", whose length is 1 / similarity
     (zero: no edge). None where all edges have weight 1. `unused` are columns that were not read.
+    `header` are the columns of the ends, where only the ids of items tell that they are named.
     """
 
     source: Path
@@ -54,6 +62,7 @@ class EdgeFile:
     weight: str | None = None
     directed: bool = False
     unused: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
 
     def numbers_in(self, ids: Sequence[str]) -> Indices:
         """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
@@ -83,17 +92,19 @@ def read_edge_file(
     directed: bool | None = None,
     weight_column: str | None = None,
     ends: tuple[str, str] | None = None,
+    items: Collection[str] = (),
 ) -> EdgeFile:
-    r"""Read the edges of a graph.
+    r"""Read the edges of a graph; any file may be compressed by gzip.
 
     ====================  ======================================================================
     ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or
     ``.gexf``             ``weight`` is its weight, and the file says whether it is directed
     ``.npz``              a scipy sparse matrix, its rows in the order of the items; a stored zero
                           is an edge only if it is a length
-    anything else         delimited text: columns ``source``, ``target`` (or ``from``, ``to``) and
-                          perhaps ``length``, ``similarity`` or ``weight``, in any order; without
-                          such a header two or three columns in this order
+    anything else         a table (:func:`~metricmix.app.ingest.table_files.read_table`): columns
+                          ``source``, ``target`` (or ``from``, ``to``) and perhaps ``length``,
+                          ``similarity`` or ``weight``, in any order; without such a header two or
+                          three columns in this order
     ====================  ======================================================================
 
     Parameters
@@ -108,7 +119,10 @@ def read_edge_file(
     weight_column : str, optional
         The column, or edge attribute, of the weights, if it has another name.
     ends : two str, optional
-        The columns of the ids in delimited text, if they have other names.
+        The columns of the ids in a table, if they have other names.
+    items : collection of str, optional
+        Ids of items. A first row without any of them is a header if most other rows have one; its
+        first two columns are then the ends, unless others hold more ids.
 
     Raises
     ------
@@ -131,14 +145,14 @@ def read_edge_file(
     source = Path(path)
     if weight is not None:
         check_choice(weight, MEANINGS, name="weight")
-    kind = source.suffix.lower()
+    kind = suffix_of(source)
     if kind == ".npz":
         edges = replace(read_sparse_matrix(source, weight), directed=bool(directed))
     elif kind in (".graphml", ".gexf"):
         edges = read_networkx_file(source, weight, weight_column)
         edges = replace(edges, directed=edges.directed and directed is not False)
     else:
-        edges = read_edge_table(read_delimited(source), weight, weight_column, ends)
+        edges = read_edge_table(read_table(source), weight, weight_column, ends, items)
         edges = replace(edges, directed=bool(directed))
     if not len(edges.ends):
         raise TableFileError(f"{source}: expected edges, found none")
@@ -177,6 +191,7 @@ def read_edge_table(
     weight: str | None = None,
     weight_column: str | None = None,
     ends: tuple[str, str] | None = None,
+    items: Collection[str] = (),
 ) -> EdgeFile:
     """Return the edges of a table, one per row; the header is optional."""
     header = [cell.lower() for cell in table.rows[0]]
@@ -188,24 +203,30 @@ def read_edge_table(
             )
     usual = next((pair for pair in END_COLUMNS if set(pair) <= set(header)), None)
     end_columns = usual if ends is None else (ends[0].lower(), ends[1].lower())
+    recognised: tuple[int, ...] = ()
+    if end_columns is not None:
+        columns = [header.index(name) for name in end_columns]
+    else:
+        columns = list(recognised := _recognised_ends(table, set(items)))
     weight_name = "weight"
     unused: tuple[str, ...] = ()
-    if end_columns is not None:
+    has_header = bool(columns)
+    if has_header:
         weight_name = (weight_column or _weight_name(header, weight) or weight_name).lower()
-        columns = [header.index(name) for name in end_columns]
         columns += [header.index(weight_name)] if weight_name in header else []
         unused = tuple(name for k, name in enumerate(table.rows[0]) if k not in columns)
     elif len(header) > 3:
         raise TableFileError(
             f"{table.where(0)}: expected columns source, target and perhaps length or "
-            f"similarity, found {len(header)} columns; name them so in the first line"
+            f"similarity, found {len(header)} columns; name them so in the first line, or state "
+            f"which they are, as in {table.source.name}:from=COLUMN:to=COLUMN"
         )
     else:
         columns = list(range(len(header)))
     weights: list[float] | None = [] if len(columns) == 3 and weight != "ignore" else None
     number_of: dict[str, int] = {}
     pairs = []
-    for k in range(0 if end_columns is None else 1, len(table.rows)):
+    for k in range(int(has_header), len(table.rows)):
         cells = [table.rows[k][column] for column in columns]
         if not (cells[0] and cells[1]):
             raise TableFileError(f"{table.where(k)}: expected two ids, found an empty cell")
@@ -221,14 +242,32 @@ def read_edge_table(
         None if weights is None else np.array(weights),
         "weight" if weight_column is not None else weight_name,
         unused=unused,
+        header=tuple(table.rows[0][k] for k in recognised if table.numbers[0]),
     )
+
+
+def _recognised_ends(table: TextTable, items: set[str]) -> tuple[int, ...]:
+    """Return the two columns of ends that a header names, none if the first row is an edge.
+
+    JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do.
+    """
+    first, rest = table.rows[0], table.rows[1:]
+    width, is_named = len(first), table.numbers[0] == 0
+    if width < 2 or (not is_named and any(cell in items for cell in first)):
+        return ()
+    hits = np.array([[cell in items for cell in row] for row in rest], bool).reshape(-1, width)
+    if not is_named and not 2 * hits.any(axis=1).sum() > len(rest):
+        return ()
+    known = 2 * hits.sum(axis=0) > len(rest)
+    order = [0, 1] if known[:2].all() else np.argsort(~known, kind="stable")[:2].tolist()
+    return tuple(sorted(order))
 
 
 def read_networkx_file(
     source: Path, weight: str | None = None, weight_column: str | None = None
 ) -> EdgeFile:
     """Read GraphML or GEXF by networkx."""
-    kind = source.suffix.lower()[1:]
+    kind = suffix_of(source)[1:]
     try:
         networkx: Any = importlib.import_module("networkx")
     except ImportError:
@@ -270,9 +309,9 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
     """Read an adjacency matrix that :func:`scipy.sparse.save_npz` wrote."""
     from scipy.sparse import load_npz
 
-    with file_errors(source):
+    with file_errors(source), open_bytes(source) as file:
         try:
-            loaded: Any = load_npz(source)
+            loaded: Any = load_npz(file)
             if hasattr(loaded, "check_format"):  # indices in a file may be out of range
                 loaded.check_format(full_check=True)
             if np.iscomplexobj(loaded):

@@ -1,27 +1,27 @@
-"""The item table: ids, labels and attributes of the items, from delimited text or Parquet."""
+"""The item table: ids, labels and attributes of the items."""
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from metricmix.app.ingest.delimited_text import (
+    SPREADSHEET_ERRORS,
     TextTable,
     did_you_mean,
-    file_errors,
     is_missing,
     parse_number,
-    read_delimited,
 )
-from metricmix.exceptions import InputError, MissingPackageError, TableFileError
+from metricmix.app.ingest.table_files import read_table
+from metricmix.exceptions import InputError, TableFileError
 
-__all__ = ["ItemTable", "items_from_table", "read_items", "read_parquet", "read_table"]
+__all__ = ["BY_ROW", "ItemTable", "items_from_table", "read_items"]
 
+BY_ROW = "row"
+"""What stands for row numbers instead of a column of ids."""
 CONTINUOUS = 0.8
 """Share of distinct values above which fractions are not classes."""
 MANY, MOSTLY_DISTINCT = 20, 0.5
@@ -32,14 +32,23 @@ FEW = 5
 
 @dataclass(frozen=True)
 class ItemTable:
-    """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells."""
+    """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells.
+
+    `labels_left_out` are labels that count as unlabelled, each with the id of its item.
+    """
 
     table: TextTable
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None
     attributes: dict[str, tuple[str, ...]]
-    id_column: str = ""
+    id_column: str | None = ""
     label_column: str | None = None
+    labels_left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def named_by(self) -> str:
+        """What the ids are: a column, or (where `id_column` is None) row numbers."""
+        return "row number" if self.id_column is None else repr(self.id_column)
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -50,6 +59,17 @@ class ItemTable:
     def source(self) -> Path:
         """The file it was read from."""
         return self.table.source
+
+    def without_single_labels(self) -> ItemTable:
+        """Return the items with the labels left out that only one of them has."""
+        labels = self.labels or ()
+        sizes = Counter(labels)
+        pairs = zip(labels, self.ids, strict=False)
+        single = tuple((label, item) for label, item in pairs if label and sizes[label] == 1)
+        if not single:
+            return self
+        kept = tuple(label if sizes[label] > 1 else "" for label in labels)
+        return replace(self, labels=kept, labels_left_out=single)
 
     def where(self, item: int, column: str | None = None) -> str:
         """Return the place of an item in its file; the header is the first row."""
@@ -67,14 +87,15 @@ def read_items(
     Parameters
     ----------
     path : path
-        ``.parquet`` is Parquet; anything else is delimited text
-        (:func:`~metricmix.app.ingest.delimited_text.read_delimited`).
+        See :func:`~metricmix.app.ingest.table_files.read_table` for the formats.
     id : str, optional
         The column of ids. Default: the first one. Only the first column may have no name; if it is
-        not the column of ids, it is left out.
+        not the column of ids, it is left out. ``"row"``, unless a column is called so, numbers the
+        items instead: 1 is the first one, whatever its line.
     label : str, optional
-        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, is an
-        unlabelled item. All other columns are attributes.
+        The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, or is
+        an error of a spreadsheet such as #REF!, is an unlabelled item. All other columns are
+        attributes.
 
     Raises
     ------
@@ -84,7 +105,7 @@ def read_items(
     InputError
         If there is no such column.
     MissingPackageError
-        If it is Parquet, and pyarrow is not installed.
+        If pyarrow (for Parquet) or openpyxl (for Excel) is needed, and not installed.
 
     Examples
     --------
@@ -98,51 +119,17 @@ def read_items(
     return items_from_table(read_table(path), id=id, label=label)
 
 
-def read_table(path: str | os.PathLike[str]) -> TextTable:
-    """Return the cells of Parquet or delimited text, the header first."""
-    source = Path(path)
-    return read_parquet(source) if source.suffix.lower() == ".parquet" else read_delimited(source)
-
-
-def read_parquet(source: Path) -> TextTable:
-    """Read a Parquet file as text: null and NaN are empty, numbers read back as they were.
-
-    The index of a pandas data frame, which Parquet stores last, becomes the first column.
-    """
-    try:
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingPackageError(
-            f"{source}: Parquet needs pyarrow: pip install 'metricmix[tables]', or "
-            "save the table as csv"
-        ) from None
-    with file_errors(source):
-        try:
-            table = parquet.read_table(source)
-            names: list[str] = list(table.column_names)
-            about = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-            index = [name for name in about.get("index_columns", []) if name in names]
-            if len(index) == 1:
-                names = index + [name for name in names if name not in index]
-            columns = [
-                ["" if v is None or v != v else str(v).strip() for v in column.to_pylist()]
-                for column in map(table.column, names)
-            ]
-        except (ValueError, OverflowError) as error:  # all of pyarrow's own are ValueErrors
-            reason = str(error).splitlines()[0]
-            raise TableFileError(f"{source}: expected a Parquet file, but {reason}") from None
-    if not names:
-        raise TableFileError(f"{source}: expected a table, found no columns")
-    rows = (tuple(names), *zip(*columns, strict=True))
-    return TextTable(source, rows, tuple(range(len(rows))), unit="row")
-
-
 def items_from_table(
-    table: TextTable, *, id: str | None = None, label: str | None = None, need_labels: bool = True
+    table: TextTable,
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    need_labels: bool = True,
+    first_row: int = 1,
 ) -> ItemTable:
     """Return the items of a table; `need_labels` states that labels are required for learning.
 
-    See :func:`read_items`.
+    See :func:`read_items`. Row numbers begin with `first_row`.
     """
     header = table.rows[0]
     seen: set[str] = set()
@@ -163,27 +150,19 @@ def items_from_table(
         raise TableFileError(
             f"{table.source}: expected at least one item under its header, found none"
         )
-    id_column = header[0] if id is None else id
+    by_row = id == BY_ROW and id not in header
+    id_column = None if by_row else header[0] if id is None else id
     for argument, column in (("id", id_column), ("label", label)):
         if column is not None and column not in header:
             raise InputError(
                 argument=argument,
                 expected=f"a column of {table.source}, {did_you_mean(header, column)}",
             )
-    ids = columns.pop(id_column)
-    row_of: dict[str, int] = {}
-    for k, item in enumerate(ids, 1):
-        if not item:
-            raise TableFileError(
-                f"{table.where(k, id_column)}: expected an id, found an empty cell"
-            )
-        if item in row_of:
-            raise TableFileError(
-                f"{table.source}, {table.unit}s {table.numbers[row_of[item]]} and "
-                f"{table.numbers[k]}, column {id_column!r}: expected every id once, found "
-                f"{item!r} twice; remove one, or name another column of ids"
-            )
-        row_of[item] = k
+    if id_column is None:
+        ids = tuple(str(first_row + k) for k in range(len(table.rows) - 1))
+    else:
+        ids = columns.pop(id_column)
+        _check_ids(table, ids, id_column)
     columns.pop("", None)  # an index without a name, as pandas writes it, is no attribute
     if label is None:
         return ItemTable(table, ids, None, columns, id_column)
@@ -191,10 +170,32 @@ def items_from_table(
         raise InputError(
             argument="label", expected="another column than that of the ids", found=f"{label!r}"
         )
-    labels = tuple("" if is_missing(cell) else cell for cell in columns.pop(label))
+    labels = tuple(
+        "" if is_missing(cell) or cell in SPREADSHEET_ERRORS else cell
+        for cell in columns.pop(label)
+    )
     if need_labels:
         _check_labels(table, labels, label)
     return ItemTable(table, ids, labels, columns, id_column, label)
+
+
+def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:
+    """Raise TableFileError unless every item has an id of its own."""
+    remedy = f"pass --id {BY_ROW} to number the items 1 to {len(ids)} (edges then name numbers)"
+    row_of: dict[str, int] = {}
+    for k, item in enumerate(ids, 1):
+        if not item:
+            raise TableFileError(
+                f"{table.where(k, column)}: expected an id, found an empty cell; fill it in, name "
+                f"another column of ids, or {remedy}"
+            )
+        if item in row_of:
+            raise TableFileError(
+                f"{table.source}, {table.unit}s {table.numbers[row_of[item]]} and "
+                f"{table.numbers[k]}, column {column!r}: expected every id once, found "
+                f"{item!r} twice; remove one, name another column of ids, or {remedy}"
+            )
+        row_of[item] = k
 
 
 def _check_labels(table: TextTable, labels: Sequence[str], column: str) -> None:

@@ -15,7 +15,7 @@ from metricmix.app.ingest.column_types import Column, infer_columns
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, make_source
-from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable
 from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.source_specs import SourceSpec, default_specs
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -82,6 +82,7 @@ class SourceReport:
     weight: str | None = None
     directed: bool = False
     unused: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
     lookalikes: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> str:
@@ -107,6 +108,8 @@ class SourceReport:
 
     def remarks(self) -> Iterator[str]:
         """Yield what does not match on either side, and what may be a mistake."""
+        if self.header:
+            yield f"its first line is taken for a header: {shorten(self.header)}"
         if self.n_edges_left_out or self.n_foreign:
             edges, ids = self.n_edges_left_out, self.n_foreign
             dropped = f"{edges:,} edge{'s' * (edges != 1)} left out: " if edges else ""
@@ -143,6 +146,7 @@ def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
 class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
 
+    `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
     order of magnitude; both without the cost of learning.
     """
@@ -154,6 +158,7 @@ class JoinReport:
     directed: bool
     memory_bytes: int
     seconds: float
+    labels_left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_labelled(self) -> int:
@@ -279,7 +284,11 @@ def plan(
     if n < 2:
         raise TableFileError(f"{items.source}: expected two items at least, found one")
     columns = infer_columns(items, kinds)
-    graphs = {spec.file: read_graph(spec.file or "", specs) for spec in specs if spec.uses_graph}
+    graphs = {
+        spec.file: read_graph(spec.file or "", specs, items.ids)
+        for spec in specs
+        if spec.uses_graph
+    }
     paths = [spec for spec in specs if spec.kind == "paths"]
     directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
         graphs[spec.file].directed for spec in paths
@@ -319,11 +328,12 @@ def plan(
         directed,
         _memory_bytes(n, len(sources)),
         seconds + PER_TRAVERSED_EDGE * n * weighted,
+        items.labels_left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
 
 
-def read_graph(file: str, specs: Sequence[SourceSpec]) -> EdgeFile:
+def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> EdgeFile:
     """Read a graph once for all sources that use it; InputError if their options differ."""
     users = [spec for spec in specs if spec.file == file]
     stated = {
@@ -338,7 +348,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec]) -> EdgeFile:
             found="different options",
         )
     options: Any = {name: next(iter(values), None) for name, values in stated.items()}
-    return read_edge_file(file, **options)
+    return read_edge_file(file, items=ids, **options)
 
 
 def check_specs(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
@@ -391,10 +401,12 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
+        remedy = "is another column that of the ids?"
+        if items.id_column is None:
+            remedy = f"with --id {BY_ROW}, edges name row numbers, 1 to {len(items.ids)}"
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
-            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; is another "
-            "column that of the ids?"
+            f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"
         )
     connected = set(ends[used].ravel().tolist())
     missing = [item for k, item in enumerate(items.ids) if k not in connected]
@@ -422,6 +434,7 @@ def match_edges(
         weight=edges.weight,
         directed=edges.directed,
         unused=edges.unused,
+        header=edges.header,
         lookalikes=tuple(lookalikes[:EXAMPLES]),
     )
     return report, edges.select(used, ends, len(items.ids))

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.delimited_text import TextTable, did_you_mean
+from metricmix.app.ingest.delimited_text import TextTable, did_you_mean, stem_of
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, NewItemData, make_source
-from metricmix.app.ingest.item_table import ItemTable, items_from_table, read_table
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table
 from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
+from metricmix.app.ingest.number_formats import ORDERS, CellFormat
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec
+from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.nearest_items import UNLIKE
@@ -41,7 +43,7 @@ __all__ = [
 ]
 
 FORMAT = "metricmix-inputs"
-VERSION = 1
+VERSION = 2
 LARGEST_FILE = 1 << 30
 """Bytes of text that are decompressed at most."""
 DAMAGED = (
@@ -64,7 +66,7 @@ class FitInputs:
     items: ItemTable
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
-    id_column: str
+    id_column: str | None
     label_column: str | None
     edges_per_item: int | None = None
 
@@ -122,6 +124,8 @@ def load_inputs(path: str | os.PathLike[str]) -> FitInputs:
             raise ValueError("another format")
         if content["version"] > VERSION:
             raise ModelFileError(f"{file}: written by a newer version of metricmix; update it")
+        if content["version"] < VERSION:  # which scaled columns otherwise
+            raise ModelFileError(f"{file}: written by an older version of metricmix; fit again")
         return inputs_from_json(content)
     except OSError as error:
         raise ModelFileError(f"{file}: {error.strerror or error}") from None
@@ -143,7 +147,7 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
     numbers, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
     table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
     items = ItemTable(table, ids, None, attributes, content["id_column"], content["label_column"])
-    columns = tuple(Column(**column) for column in content["columns"])
+    columns = tuple(column_from_json(column) for column in content["columns"])
     graphs = {}
     for name, stored in content["graphs"].items():
         ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
@@ -170,6 +174,19 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
     if near is not None and not (type(near) is int and near >= 1):
         raise ValueError("edges_per_item is no number of items")
     return FitInputs(items, columns, tuple(sources), items.id_column, items.label_column, near)
+
+
+def column_from_json(stored: dict[str, Any]) -> Column:
+    """Return a column with its scale; ValueError, among others, if its values do not match."""
+    written = CellFormat(**{name: str(value) for name, value in stored["format"].items()})
+    centre, reach, spread = (float(stored[name]) for name in ("centre", "reach", "spread"))
+    if written.decimal not in (".", ",") or written.order not in ("", *ORDERS):
+        raise ValueError("cells in an unknown format")
+    if not (np.isfinite(centre) and 0 <= reach < np.inf and 0 < spread < np.inf):
+        raise ValueError("a column without a scale")
+    cells = tuple(map(str, stored["unreadable"]))
+    scale = {"centre": centre, "reach": reach, "spread": spread}
+    return Column(**{**stored, **scale, "format": written, "unreadable": cells})
 
 
 # -- the files of new items ----------------------------------------------------------------------
@@ -200,7 +217,8 @@ def read_new_items(
     ----------
     inputs : FitInputs
     table : path
-        A row per new item, with the columns of the fit; the label column is optional.
+        A row per new item, with the columns of the fit; the label column is optional. If the items
+        of the fit are numbered by rows, the first new item has the next number.
     edges : sequence of SourceSpec
         Graphs, each under the name of a source of the fit, or of its file. Edges between a new
         item and any other count; all others are left out. A graph may have several files.
@@ -216,11 +234,13 @@ def read_new_items(
     """
     cells = read_table(table)
     header = cells.rows[0]
+    column = BY_ROW if inputs.id_column is None else inputs.id_column
     items = items_from_table(
         cells,
-        id=inputs.id_column if inputs.id_column in header else None,
+        id=column if inputs.id_column is None or column in header else None,
         label=inputs.label_column if inputs.label_column in header else None,
         need_labels=False,
+        first_row=len(inputs.items.ids) + 1,
     )
     fitted = set(inputs.items.ids)
     for k, item in enumerate(items.ids):
@@ -249,7 +269,7 @@ def read_new_edges(
     """Read the edges of new items, by the file of their graph in the fit, with its options."""
     sources = [source for source in inputs.sources if isinstance(source, GraphFileSource)]
     files = {source.spec.name: source.spec.file or "" for source in sources}
-    files = {Path(file).stem: file for file in files.values()} | files  # names of sources win
+    files = {stem_of(file): file for file in files.values()} | files  # names of sources win
     graphs: dict[str, EdgeFile] = {}
     reports = []
     for spec in specs:
@@ -257,7 +277,7 @@ def read_new_edges(
             raise InputError(
                 f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
             )
-        unnamed = spec.name == Path(spec.file or "").stem and len(set(files.values())) == 1
+        unnamed = spec.name == stem_of(spec.file or "") and len(set(files.values())) == 1
         if spec.name not in files and not unnamed:
             names = did_you_mean(sorted(files), spec.name)
             raise InputError(argument="--edges", expected=f"NAME=FILE, NAME being {names}")
@@ -281,6 +301,7 @@ def read_new_edges(
             directed=directed,
             weight_column=spec.weight_column or fitted.spec.weight_column,
             ends=spec.ends or fitted.spec.ends,
+            items=(*inputs.items.ids, *items.ids),
         )
         edges, report = attach_edges(inputs.items, items, found, spec.name)
         if file in graphs:  # several files of one graph

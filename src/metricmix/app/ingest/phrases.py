@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import MOST_WORDS, Column, _cells
+from metricmix.app.ingest.column_types import MOST_WORDS, Column, numbers_of
 from metricmix.app.ingest.delimited_text import is_missing
 from metricmix.app.ingest.file_sources import FileSource, GraphFileSource
 from metricmix.app.ingest.item_table import ItemTable
@@ -247,7 +247,7 @@ class ColumnWords:
             return f"same {column.name} ({short(self.items.attributes[column.name][i])})"
         if column.kind == "date":
             return f"{column.name} {duration(apart)} apart"
-        unit = unit_of(column)
+        unit = column.format.unit
         return f"{column.name} {apart:.3g}{' ' * bool(unit)}{unit} apart"
 
 
@@ -287,12 +287,8 @@ class Words:
 
 def numbers_in(items: ItemTable, columns: Sequence[Column]) -> Floats:
     """Return the values of numeric columns, (n, C), NaN where missing."""
-    return np.asarray(_cells(items, columns), dtype=np.float64)
-
-
-def unit_of(column: Column) -> str:
-    """Return the unit that the numbers of a column are written with, "" for none."""
-    return str(getattr(getattr(column, "format", None), "unit", ""))
+    columns_of = [numbers_of(items, column) for column in columns]
+    return np.column_stack([np.empty((len(items.ids), 0)), *columns_of])
 
 
 def listed(names: Sequence[str]) -> str:

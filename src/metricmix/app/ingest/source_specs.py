@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
@@ -231,7 +231,7 @@ def _parse_file(text: str, kind: str) -> SourceSpec:
     what, options = _split_options(rest, kind)
     if not what:
         raise InputError(argument=kind, expected="a file", found=f"{text!r}")
-    return SourceSpec(name.strip() or Path(what).stem, kind, what, **options)
+    return SourceSpec(name.strip() or stem_of(what), kind, what, **options)
 
 
 def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:

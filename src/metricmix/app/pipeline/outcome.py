@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from metricmix.app.ingest.delimited_text import stem_of
 from metricmix.app.ingest.join import JoinedData
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
@@ -20,7 +20,7 @@ from metricmix.app.page import (
     page_content,
 )
 from metricmix.app.page.html import json_values
-from metricmix.app.pipeline.settings import FitSettings
+from metricmix.app.pipeline.settings import FitSettings, label_remarks
 from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -31,6 +31,9 @@ from metricmix.paths.stretch import Stretch
 from metricmix.typing import Floats, Indices
 
 __all__ = ["FitOutcome", "run_page"]
+
+REMARKS = 10
+"""Remarks on columns that the page shows."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ class FitOutcome:
             "items": report.n_items,
             "labelled": report.n_labelled,
             "classes": report.classes,
+            "labels_left_out": dict(report.labels_left_out),
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
             "storage": self.storage_record(),
@@ -195,7 +199,10 @@ def run_page(
     if title_column is None:
         by_name = {name.casefold(): name for name in items.attributes}
         title_column = by_name.get("name", by_name.get("title", ""))
-    facts = [("Table", f"{items.source}, ids in column {items.id_column!r}")]
+    facts = [("Table", f"{items.source}, items by {items.named_by}")]
+    facts += [("Read", items.table.remark)] if items.table.remark else []
+    joined = gathered.report
+    facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
     first_of_file = {source.file: source for source in reversed(sources)}
     facts += [
         (f"Source {source.name}", text)
@@ -206,6 +213,10 @@ def run_page(
     if ignored:
         more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
         facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
+    remarks = [line for column in gathered.columns for line in column.remarks()]
+    facts += [("Columns", line) for line in remarks[:REMARKS]]
+    if len(remarks) > REMARKS:
+        facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run tells all"))
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     facts += [("Not compared", why) for why in model.selection_.skipped]
@@ -213,7 +224,7 @@ def run_page(
     facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
         model,
-        title=settings.title or f"{Path(settings.table).stem}: one metric for {settings.label}",
+        title=settings.title or f"{stem_of(settings.table)}: one metric for {settings.label}",
         n_bootstrap=settings.n_bootstrap,
         accuracies=accuracies,
         confusion=confusion,

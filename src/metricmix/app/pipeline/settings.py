@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from metricmix.app.ingest.item_table import read_items
 from metricmix.app.ingest.join import Plan, plan, shorten
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
     from metricmix.app.pipeline.storage import ValueStorage
@@ -32,6 +33,9 @@ class FitSettings:
         Besides those made of the table's columns, unless `defaults` is False.
     kinds : mapping of column names to kinds
         See :func:`~metricmix.app.ingest.infer_columns`.
+    single_labels : {"drop", "keep"}
+        What becomes of a label that only one item has. Nothing can be learned or checked from it:
+        by default the item counts as unlabelled, and no item is predicted so.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
     geodesic : int, "auto" or None
@@ -60,7 +64,7 @@ class FitSettings:
     Raises
     ------
     InputError
-        If both `dense` and `edges_per_item` are given.
+        If both `dense` and `edges_per_item` are given, or `single_labels` is something else.
     """
 
     table: str
@@ -85,8 +89,10 @@ class FitSettings:
     dense: bool = False
     within: float = 60.0
     geodesic: int | str | None = None
+    single_labels: str = "drop"
 
     def __post_init__(self) -> None:
+        check_choice(self.single_labels, ("drop", "keep"), name="single_labels")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense takes the values of all pairs of items, --edges-per-item those of some",
@@ -127,6 +133,14 @@ def plan_files(settings: FitSettings) -> Plan:
             f"{where}: expected a class with two labelled items at least, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
+    if settings.single_labels == "drop":
+        items = items.without_single_labels()
+        if len(set(items.labels or ()) - {""}) < 2:
+            single = shorten([repr(label) for label, _ in items.labels_left_out], " or ")
+            raise TableFileError(
+                f"{where}: expected two classes with two labelled items at least, found one item "
+                f"labelled {single}; label a few more, or pass --single-labels keep"
+            )
     if settings.name and settings.name not in items.attributes:
         raise InputError(
             argument="name", expected=did_you_mean(list(items.attributes), settings.name)
@@ -134,18 +148,30 @@ def plan_files(settings: FitSettings) -> Plan:
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
 
 
-def label_remarks(classes: Mapping[str, int]) -> Iterator[str]:
-    """Yield remarks on labels that may be typing errors: similar ones, and those of one item."""
-    names = list(classes)
+def label_remarks(
+    classes: Mapping[str, int], left_out: Sequence[tuple[str, str]] = ()
+) -> Iterator[str]:
+    """Yield remarks on labels that may be typing errors: similar ones, and those of one item.
+
+    `left_out` are labels that count as unlabelled, and their items.
+    """
+    sizes = {**classes, **{label: 1 for label, _ in left_out}}
+    names = list(sizes)
     for k, name in enumerate(names):
         for other in names[k + 1 :]:
             ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
-            rare = min(classes[name], classes[other]) <= 2 and not name.isdigit()
+            rare = min(sizes[name], sizes[other]) <= 2 and not name.isdigit()
             if name.casefold() == other.casefold() or (ratio > 0.8 and rare and len(name) > 3):
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
         yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
+    if left_out:
+        names = [f"{label} ({item})" for label, item in left_out]
+        yield (
+            f"a single item has the label {shorten(names, ' or ')}: left out, the item counts as "
+            "unlabelled (--single-labels keep keeps such classes)"
+        )
 
 
 def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:

@@ -1,0 +1,337 @@
+"""Numbers and dates as people write them: 1,234.5 or 1.234,5, 12 kg, 30 %, 10/17/2024.
+
+A column is read in one format. A cell that does not follow it is not a number; the other cells do
+not change because of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+__all__ = ["CellFormat", "Reading", "date_reading", "number_hint", "number_reading"]
+
+LONGEST = 40
+"""Characters of a cell that may be a number or a date."""
+NEARLY_ALL = 0.9
+"""Share of cells that follow a format, from which on the others look like mistakes."""
+SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
+CURRENCY = (
+    r"(?:US\$|[€$£¥₹₩₽₺]|(?:EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN)(?![A-Za-z]))"
+)
+QUANTITY = re.compile(
+    rf"(?P<sign>[-+]?)\s?(?P<before>{CURRENCY}?)\s?"
+    r"(?P<number>[-+]?[\d.,](?:[\d.,' ]*[\d.,])?(?:[eE][-+]?\d+)?)"
+    r"(?P<space>\s?)(?P<after>[^\W\d_][^\s\d]{0,14}[23]?|[%‰°€$£¥₹µ][^\s\d]{0,8})?"
+)
+"""A number with a unit: a currency before it, or a word or sign behind it."""
+UNITS = frozenset(
+    "mm cm m km in inch ft yd mi mg g kg t lb lbs oz ml cl dl l ms s sec min h hr hrs day days yr "  # noqa: SIM905
+    "yrs w kw mw gw kwh mwh hz khz mhz ghz kb mb gb tb px pt kv ma mah pa kpa hpa mpa bar ppm mph "
+    "km/h kmh m/s m2 m² km2 km² m3 m³ cm2 cm² cm3 cm³ kg/m2 kg/m² g/l mg/l mg/dl ha kj kcal cal nm "
+    "db rpm eur usd gbp chf".split()
+)
+"""Units that may follow a number without a space; with one, any word may."""
+NUMBERS = {
+    ".": re.compile(
+        r"[-+]?(?:\d+|[1-9]\d{0,2}([,' ])\d{3}(?:\1\d{3})*)(?:\.\d*)?(?:[eE][-+]?\d+)?"
+    ),
+    ",": re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}([.' ])\d{3}(?:\1\d{3})*)(?:,\d*)?(?:[eE][-+]?\d+)?"),
+}
+"""Numbers by their decimal sign; thousands may be apart."""
+CLOCK = (
+    r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d+)?)?"
+    r"\s?(?P<half>[AaPp][Mm])?)?"
+)
+YEAR_LAST = re.compile(
+    r"(?P<a>\d{1,2})(?P<mark>[./-])(?P<b>\d{1,2})(?P=mark)(?P<year>\d{4})" + CLOCK
+)
+YEAR_FIRST = re.compile(
+    r"(?P<year>\d{4})(?P<mark>[./])(?P<a>\d{1,2})(?P=mark)(?P<b>\d{1,2})" + CLOCK
+)
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
+SECONDS_PER_DAY = 86400.0
+ORDERS = {"ymd": "year-month-day", "dmy": "day/month/year", "mdy": "month/day/year"}
+
+
+@dataclass(frozen=True)
+class CellFormat:
+    """How the numbers or dates of a column are written.
+
+    Attributes
+    ----------
+    decimal : {".", ","}
+        The decimal sign; the other one, spaces or apostrophes may keep thousands apart.
+    unit : str
+        What every number but 0 has with it, and is removed.
+    order : {"", "ymd", "dmy", "mdy"}
+        The order of year, month and day in dates; "" for numbers. Dates that begin with the year
+        are read in any order.
+    """
+
+    decimal: str = "."
+    unit: str = ""
+    order: str = ""
+
+    def __str__(self) -> str:
+        """Return what cells of this format hold."""
+        if self.order:
+            return f"a date ({ORDERS[self.order]})"
+        if self.unit:
+            return f"a number with the unit {self.unit}"
+        return "a number with a decimal comma" if self.decimal == "," else "a finite number"
+
+    def parse(self, cell: str) -> float | None:
+        """Return a cell as a number, or as days since 1970; None if it is neither.
+
+        >>> CellFormat(",", unit="kg").parse("1.740,5 kg")
+        1740.5
+        >>> CellFormat(order="mdy").parse("1/2/1970")
+        1.0
+        """
+        if len(cell) > LONGEST:
+            return None
+        if self.order:
+            return parse_date(cell, self.order)
+        if not self.unit:
+            return parse_number(cell, self.decimal)
+        number, unit = split_unit(cell)
+        value = parse_number(number, self.decimal)
+        return value if same_unit(unit) == same_unit(self.unit) or value == 0 else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A format that nearly all cells of a column follow.
+
+    `notes` say what it is, if that is not plain; `question` names the other format that all cells
+    follow as well, in the words of ``--kind``, and an example.
+    """
+
+    format: CellFormat
+    notes: tuple[str, ...] = ()
+    question: tuple[str, str] | None = None
+
+
+def is_nearly_all(read: int, total: int, least: float | None = None) -> bool:
+    """Return whether the cells that were read are all but a few: one in ten, or a single one.
+
+    With `least`, whether they are more than this share.
+    """
+    if least is not None:
+        return read > least * total
+    rest = total - read
+    return rest <= max(1, (1 - NEARLY_ALL) * total) and read >= 3 * rest and read > 0
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def number_reading(
+    cells: Mapping[str, int],
+    *,
+    commas: bool = False,
+    decimal: str | None = None,
+    least: float | None = None,
+) -> Reading | None:
+    """Return how the numbers of a column are written, None if it does not hold numbers.
+
+    Parameters
+    ----------
+    cells : mapping of the known cells to how often they occur
+    commas : bool
+        Whether a comma is the decimal sign where cells such as 1,234 leave that open, and none
+        is below a thousand without one.
+    decimal : {".", ","}, optional
+        The decimal sign, if it is known.
+    least : float, optional
+        The share of cells to read at least. Default: nearly all.
+
+    Examples
+    --------
+    >>> number_reading({"1.740,5 kg": 1, "980 kg": 1}).notes
+    ('decimal comma', 'thousands separators removed', 'unit kg removed')
+    """
+    total = sum(cells.values())
+    if not commas and decimal != "," and not any("_" in cell for cell in cells):
+        with suppress(ValueError):  # plain numbers, as they nearly always are
+            for cell in cells:
+                float(cell)
+            return Reading(CellFormat())
+    parts = {cell: split_unit(cell) for cell in cells if len(cell) <= LONGEST}
+    with_unit = Counter[str]()
+    for cell, (_, unit) in parts.items():
+        with_unit[same_unit(unit)] += cells[cell]
+    common = max((name for name in with_unit if name), key=lambda u: with_unit[u], default="")
+    unit = ""
+    if with_unit[common] > with_unit[""]:
+        spelt = Counter(
+            {cell: cells[cell] for cell in parts if same_unit(parts[cell][1]) == common}
+        )
+        unit = parts[spelt.most_common(1)[0][0]][1]
+    signs = (decimal,) if decimal else (".", ",")
+    values = {
+        sign: {
+            cell: value
+            for cell in parts
+            if (value := CellFormat(sign, unit).parse(cell)) is not None
+        }
+        for sign in signs
+    }
+    n_read = {sign: sum(cells[cell] for cell in read) for sign, read in values.items()}
+    best = max(signs, key=lambda sign: n_read[sign])
+    if not is_nearly_all(n_read[best], total, least):
+        return None
+    question = None
+    if len(signs) == 2 and n_read["."] == n_read[","]:
+        # Any cell with a sign, such as 1,234 or 1.234, is a number by both, and another one.
+        differ = [cell for cell, value in values["."].items() if values[","].get(cell) != value]
+        has_comma = any("," in cell for cell in differ)
+        whole = [value for cell, value in values["."].items() if cell not in differ]
+        # Beside 950, 1,200 is no fraction: who writes three decimals would write 950,000.
+        grouped = bool(whole) and all(abs(value) < 1000 for value in whole)
+        best = "," if has_comma and commas and not grouped else "."
+        if differ and (has_comma or commas):
+            question = ("decimal-point" if best == "," else "decimal-comma", differ[0])
+    read = values[best]
+    bodies = [parts[cell][0] for cell in read]
+    notes = []
+    if best == "," and any("," in body for body in bodies):
+        notes.append("decimal comma")
+    if any((match := NUMBERS[best].fullmatch(body)) and match[1] for body in bodies):
+        notes.append("thousands separators removed")
+    if unit:
+        notes.append("percent signs removed" if unit == "%" else f"unit {unit} removed")
+    return Reading(CellFormat(best, unit), tuple(notes), question)
+
+
+def number_hint(cells: Mapping[str, int], *, commas: bool = False) -> str:
+    """Return a remark on cells of which most are numbers, or which have different units.
+
+    >>> number_hint({"5 kg": 1, "300 g": 1})
+    '; numbers in different units: kg, g'
+    """
+    parts = [split_unit(cell) for cell in cells]
+    units = list(dict.fromkeys(unit for _, unit in parts if unit))
+    if len(units) > 1 and number_reading(Counter(number for number, _ in parts)) is not None:
+        return f"; numbers in different units: {', '.join(units[:3])}"
+    reading = number_reading(cells, commas=commas, least=0.5)
+    if reading is None:
+        return ""
+    odd = next(cell for cell in cells if reading.format.parse(cell) is None)
+    return f"; most are numbers, but not {odd!r} (--kind COLUMN=number takes that for missing)"
+
+
+def parse_number(cell: str, decimal: str = ".") -> float | None:
+    """Return a number, perhaps an infinite one; None if it is not written so.
+
+    >>> parse_number("1,234.5"), parse_number("1.234,5", ","), parse_number("1.5", ",")
+    (1234.5, 1234.5, None)
+    """
+    if "_" in cell:  # Python would read 10_000 as a number
+        return None
+    if decimal == "." or "." not in cell:
+        try:
+            return float(cell if decimal == "." else cell.replace(",", ".", 1))
+        except ValueError:
+            pass
+    cell = cell.translate(SPACES)
+    match = NUMBERS[decimal].fullmatch(cell)
+    if match is None:
+        return None
+    return float(cell.replace(match[1] or " ", "").replace(decimal, "."))
+
+
+def split_unit(cell: str) -> tuple[str, str]:
+    """Return the number in a cell and its unit; all of the cell if it has none.
+
+    >>> split_unit("12,5 kg"), split_unit("-€5"), split_unit("Q1")
+    (('12,5', 'kg'), ('-5', '€'), ('Q1', ''))
+    """
+    match = QUANTITY.fullmatch(cell.translate(SPACES))
+    if match is None:
+        return cell, ""
+    sign, before, number, space, after = match.group("sign", "before", "number", "space", "after")
+    after = after or ""
+    attached = after and not space and after[0].isalpha() and after.casefold() not in UNITS
+    if attached or (before and after) or not (before or after):
+        return cell, ""
+    return sign + number, before or after
+
+
+def same_unit(unit: str) -> str:
+    """Return a unit as it is compared: days and day are one.
+
+    >>> same_unit("Days") == same_unit("day")
+    True
+    """
+    folded = unit.casefold().rstrip(".")
+    return folded.removesuffix("s") if len(folded) > 3 else folded
+
+
+# -- dates ---------------------------------------------------------------------------------------
+
+
+def date_reading(
+    cells: Mapping[str, int], *, order: str | None = None, least: float | None = None
+) -> Reading | None:
+    """Return how the dates of a column are written, None if it does not hold dates.
+
+    Where 3/4/2024 could be read either way in all cells, it is month/day/year; with points or
+    hyphens, day/month/year. The arguments are those of :func:`number_reading`.
+
+    Examples
+    --------
+    >>> date_reading({"10/17/2024": 1, "1/2/2024": 1}).notes
+    ('month/day/year',)
+    """
+    total = sum(cells.values())
+    orders = (order,) if order else ("ymd", "dmy", "mdy")
+    values = {
+        one: {cell: v for cell in cells if (v := CellFormat(order=one).parse(cell)) is not None}
+        for one in orders
+    }
+    n_read = {one: sum(cells[cell] for cell in read) for one, read in values.items()}
+    best = max(orders, key=lambda one: n_read[one])
+    if not is_nearly_all(n_read[best], total, least):
+        return None
+    question = None
+    if best == "dmy" and n_read.get("mdy") == n_read["dmy"]:
+        differ = [cell for cell, day in values["dmy"].items() if values["mdy"].get(cell) != day]
+        if any("/" in cell for cell in differ):
+            best, question = "mdy", (ORDERS["dmy"], differ[0])
+    notes = () if best == "ymd" else (ORDERS[best],)
+    return Reading(CellFormat(order=best), notes, question)
+
+
+def parse_date(cell: str, order: str = "ymd") -> float | None:
+    """Return the days since 1970 of a date, with the time if it has one; None if it is no date.
+
+    >>> parse_date("1970-01-02 12:00"), parse_date("2.1.1970", "dmy"), parse_date("2.1.1970")
+    (1.5, 1.0, None)
+    """
+    try:
+        if ISO_DATE.fullmatch(cell):
+            moment = datetime.fromisoformat(cell)
+        else:
+            match = YEAR_FIRST.fullmatch(cell)
+            month_first = match is not None or order == "mdy"
+            if match is None and order != "ymd":
+                match = YEAR_LAST.fullmatch(cell)
+            if match is None:
+                return None
+            month, day = match.group("a", "b") if month_first else match.group("b", "a")
+            hour = int(match["hour"] or 0)
+            if match["half"]:
+                hour = hour % 12 + 12 * (match["half"].lower() == "pm")
+            moment = datetime(
+                *(int(match["year"]), int(month), int(day), hour),
+                *(int(match["minute"] or 0), int(match["second"] or 0)),
+            )
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / SECONDS_PER_DAY

@@ -1,0 +1,211 @@
+"""``metricmix fit`` and ``predict`` on files as people have them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from metricmix.app.cli import main
+
+QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
+KINDS = ("x", "x", "x", "", "y", "y", "", "y")
+SIZES = ("1", "1.5", "2", "1.2", "8", "9", "8.5", "7")
+COLOURS = ("red", "red", "blü", "red", "green", "green", "blü", "green")
+IDS = ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")
+ROWS = list(zip(IDS, KINDS, SIZES, COLOURS, strict=True))
+HEADER = ("id", "kind", "size", "colour")
+PAIRS = [(0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7), (3, 7)]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def as_csv(rows, header=HEADER, mark: str = ",") -> str:
+    file = io.StringIO()
+    csv.writer(file, delimiter=mark).writerows([header, *rows])
+    return file.getvalue()
+
+
+def labels(folder: str) -> dict[str, str]:
+    with Path(folder, "predictions.csv").open(newline="", encoding="utf-8") as file:
+        return {row["id"]: row["label"] for row in csv.DictReader(file)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("links.csv").write_text(as_csv([(IDS[u], IDS[v]) for u, v in PAIRS], ("from", "to")))
+    return tmp_path
+
+
+# -- formats -------------------------------------------------------------------------------------
+
+RECORDS = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
+FORMATS = {
+    "t.csv.gz": gzip.compress(as_csv(ROWS).encode()),
+    "windows.csv": as_csv(ROWS).encode("cp1252"),
+    "t.txt": as_csv(ROWS, mark="\t").encode("utf-16"),
+    "t.json": json.dumps(RECORDS).encode(),
+    "t.ndjson": "\n".join(map(json.dumps, RECORDS)).encode(),
+}
+
+
+def test_every_format_gives_the_same_run() -> None:
+    Path("t.csv").write_text(as_csv(ROWS), encoding="utf-8")
+    edges = [{"person_a": IDS[u], "person_b": IDS[v]} for u, v in PAIRS]
+    Path("edges.json").write_text(json.dumps(edges))
+    options = ("--label", "kind", *QUICK)
+    assert run("fit", "t.csv", *options, "--edges", "links.csv", "-o", "one").exit_code == 0
+    expected = Path("one/predictions.csv").read_bytes()
+    for name, content in FORMATS.items():
+        Path(name).write_bytes(content)
+        result = run("fit", name, *options, "--edges", "links=edges.json", "-o", "two", "--force")
+        assert result.exit_code == 0, result.output
+        assert Path("two/predictions.csv").read_bytes() == expected
+        assert ("read as Windows-1252" in result.output) is (name == "windows.csv")
+
+
+def test_names_without_both_endings() -> None:
+    Path("t.csv.gz").write_bytes(FORMATS["t.csv.gz"])
+    Path("links.csv.gz").write_bytes(gzip.compress(Path("links.csv").read_bytes()))
+    result = run("fit", "t.csv.gz", "--label", "kind", "--edges", "links.csv.gz", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "links           path lengths in links.csv.gz" in result.output
+    assert Path("t-metric/model.mm").exists()
+
+
+def test_a_header_that_was_recognised_is_told() -> None:
+    Path("t.csv").write_text(as_csv(ROWS), encoding="utf-8")
+    edges = [(IDS[u], IDS[v], u) for u, v in PAIRS]
+    Path("e.csv").write_text(as_csv(edges, ("person_a", "person_b", "minutes")))
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "its first line is taken for a header: person_a, person_b" in result.output
+    assert "path lengths in e.csv, 7 edges" in result.output
+    assert "not in the table" not in result.output
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv:length=minutes", "--dry-run")
+    assert "7 edges with lengths" in result.output
+
+
+# -- row numbers ---------------------------------------------------------------------------------
+
+
+def test_row_numbers() -> None:
+    Path("t.csv").write_text(as_csv([row[1:] for row in ROWS], HEADER[1:]), encoding="utf-8")
+    edges = [(str(u + 1), str(v + 1)) for u, v in PAIRS]
+    Path("web.csv").write_text(as_csv(edges, ("from", "to")))
+    options = ("--label", "kind", *QUICK)
+    assert "or pass --id row to number the items 1 to 8" in run("fit", "t.csv", *options[:2]).stderr
+    result = run("fit", "t.csv", *options, "--id", "row", "--edges", "web.csv", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("t.csv: 8 items by row number, 6 with a label")
+    assert labels("out") == dict(zip("12345678", "xxxxyyyy", strict=True))
+    result = run("fit", "t.csv", *options, "--id", "row", "--edges", "links.csv", "-o", "no")
+    assert result.exit_code == 2
+    assert "with --id row, edges name row numbers, 1 to 8" in result.stderr
+
+    Path("new.csv").write_text("kind,size,colour\n,1.1,red\n,9,green\n")
+    Path("new-edges.csv").write_text("from,to\n9,1\n10,5\n")
+    result = run("predict", "out", "new.csv", "--edges", "new-edges.csv")
+    assert result.exit_code == 0, result.output
+    found = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(row["id"], row["label"]) for row in found] == [("9", "x"), ("10", "y")]
+
+
+# -- dirty cells ---------------------------------------------------------------------------------
+
+
+def test_dirty_cells_are_told_in_fit_and_predict() -> None:
+    price = ("1.200,50 €", "980 €", "12 kg", "1.000 €", "15,5 €", "9 €", "#REF!", "7 €")
+    when = ("10/17/2024", "1/2/2024", "3/4/2024", "5/6/2024", "7/8/2024", "", "12/31/2024", "-")
+    rows = [(*row[:3], p, w) for row, p, w in zip(ROWS, price, when, strict=True)]
+    rows[5] = (*rows[5][:2], "300", *rows[5][3:])
+    text = as_csv(rows, ("id", "kind", "size", "price", "when"), ";")
+    Path("t.csv").write_text(text, encoding="utf-8")
+    arguments = ("fit", "t.csv", "--label", "kind")
+    told = run(*arguments, "--dry-run").output
+    assert "column 'price': number (numbers in 6 of 7 cells that are known; decimal comma; " in told
+    assert "unit € removed, 2 missing)" in told
+    assert "t.csv, line 4, column 'price': '12 kg' is not a number with the unit €; treated" in told
+    assert "t.csv, line 8, column 'price': '#REF!' is not a number" in told
+    assert "column 'size': heavy tail: 1 of 8 values lie more than 3 spreads from" in told
+    assert "column 'when': date (dates in all cells that are known; month/day/year, 2" in told
+    result = run(*arguments, *QUICK, "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert "line 4, column 'price': '12 kg' is not" in result.output
+    assert "heavy tail" not in result.output
+    record = json.loads(run(*arguments, "--dry-run", "--json").output)
+    price_column = next(c for c in record["columns"] if c["name"] == "price")
+    assert price_column["format"] == {"decimal": ",", "unit": "€", "order": ""}
+    assert price_column["n_unreadable"] == 2
+
+    new = as_csv(
+        [("n1", "1", "1.000,50 €", "2/2/2024"), ("n2", "8", "a lot", "31/12/2024")],
+        ("id", "size", "price", "when"),
+        ";",
+    )
+    Path("new.csv").write_text(new, encoding="utf-8")
+    result = run("predict", "out", "new.csv")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        "new.csv, line 3, column 'price': 'a lot' is not a number with the unit €; "
+        "treated as missing",
+        "new.csv, line 3, column 'when': '31/12/2024' is not a date (month/day/year); "
+        "treated as missing",
+    ]
+
+
+def test_kinds_decide_what_is_open() -> None:
+    rows = [(*row[:2], f"{k + 1},500", f"{k + 1}/2/2024") for k, row in enumerate(ROWS)]
+    Path("t.csv").write_text(as_csv(rows, ("id", "kind", "x", "when")))
+    arguments = ("fit", "t.csv", "--label", "kind", "--dry-run")
+    told = run(*arguments).output
+    assert "thousands separators removed; if '1,500' is meant otherwise, --kind x=decimal" in told
+    assert "month/day/year; if '1/2/2024' is meant otherwise, --kind when=day/month/year" in told
+    told = run(*arguments, "--kind", "x=decimal-comma", "--kind", "when=day/month/year").output
+    assert "column 'x': number (as stated; decimal comma)" in told
+    assert "column 'when': date (as stated; day/month/year)" in told
+
+
+# -- labels of one item --------------------------------------------------------------------------
+
+
+def test_single_labels_are_left_out_by_default() -> None:
+    rows = list(ROWS)
+    rows[3] = ("a4", "odd", *ROWS[3][2:])
+    Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
+    arguments = ("fit", "t.csv", "--label", "kind", *QUICK[:-1])
+    result = run(*arguments, "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert "6 with a label (x 3, y 3)" in result.output
+    assert "a single item has the label odd (a4): left out, the item counts as" in result.output
+    assert set(labels("out").values()) == {"x", "y"}
+    assert labels("out")["a4"] == "x"
+    found = json.loads(Path("out/run.json").read_text())["found"]
+    assert found["labels_left_out"] == {"odd": "a4"}
+    assert "a single item has the label odd (a4): left out" in Path("out/report.html").read_text()
+
+    result = run(*arguments, "--no-report", "-o", "kept", "--single-labels", "keep")
+    assert result.exit_code == 0, result.output
+    assert "a single item has the label odd: too few to learn from" in result.output
+    assert labels("kept")["a4"] == "odd"
+    assert json.loads(Path("kept/run.json").read_text())["found"]["labels_left_out"] == {}
+
+
+def test_one_class_and_a_single_label() -> None:
+    rows = [(item, "x" if kind == "x" else "", *rest) for item, kind, *rest in ROWS]
+    rows[4] = ("b1", "y", *rows[4][2:])
+    Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
+    result = run("fit", "t.csv", "--label", "kind", *QUICK)
+    assert result.exit_code == 2
+    assert "found one item labelled 'y'; label a few more, or pass --single-labels keep" in (
+        result.stderr
+    )
+    assert run("fit", "t.csv", "--label", "kind", *QUICK, "--single-labels", "keep").exit_code == 0
