@@ -118,3 +118,18 @@ def test_numbers_are_told_with_their_unit(tmp_path: Path) -> None:
     found = join(read_items(file))
     phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
     assert phrases.sentence(0, 1) == "weight 0.5 kg apart"
+
+
+def test_one_way_links_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text("town,people\nAa,300\nBo,41\nCu,7\n")
+    (tmp_path / "roads.csv").write_text("source,target\nAa,Bo\nBo,Cu\nCu,Aa\n")
+    roads = parse_edges(f"{tmp_path / 'roads.csv'}:directed")
+    found = join(read_items(tmp_path / "towns.csv"), [roads])
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    told = [
+        {r.source: r.phrase for r in phrases.reasons(*pair)}["roads"] for pair in ((0, 1), (1, 0))
+    ]
+    assert told == [
+        "linked in roads; both linked to Cu in roads",
+        "linked the other way only in roads; both linked to Cu in roads",
+    ]

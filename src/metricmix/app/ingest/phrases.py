@@ -176,6 +176,7 @@ class LinkWords:
     def __init__(self, source: GraphFileSource) -> None:
         self.ids, self.name = source.items.ids, Path(source.spec.file or source.spec.name).stem
         ends = source.edges.ends
+        self.one_way = {(i, j) for i, j in ends.tolist()} if source.edges.directed else None
         both = np.concatenate([ends, ends[:, ::-1]])
         order = np.lexsort((both[:, 1], both[:, 0]))
         both = both[order]
@@ -185,9 +186,15 @@ class LinkWords:
     def __call__(self, i: int, j: int) -> list[str]:
         """Return that items i and j are linked, and whom both are linked to."""
         linked = j in self.neighbours[i]
+        how = ""
+        if linked and self.one_way is not None and (i, j) not in self.one_way:
+            how = " the other way only"
+        how = ""
+        if linked and self.one_way is not None and (i, j) not in self.one_way:
+            how = " the other way only"
         shared: Indices = np.intersect1d(self.neighbours[i], self.neighbours[j])
         order = sorted(shared.tolist(), key=lambda k: (len(self.neighbours[k]), k))
-        phrases = [f"linked in {self.name}"] if linked else []
+        phrases = [f"linked{how} in {self.name}"] if linked else []
         if order:
             names = listed([self.ids[k] for k in order])
             phrases.append(f"both linked to {names} in {self.name}")
