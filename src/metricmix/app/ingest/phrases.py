@@ -189,9 +189,6 @@ class LinkWords:
         how = ""
         if linked and self.one_way is not None and (i, j) not in self.one_way:
             how = " the other way only"
-        how = ""
-        if linked and self.one_way is not None and (i, j) not in self.one_way:
-            how = " the other way only"
         shared: Indices = np.intersect1d(self.neighbours[i], self.neighbours[j])
         order = sorted(shared.tolist(), key=lambda k: (len(self.neighbours[k]), k))
         phrases = [f"linked{how} in {self.name}"] if linked else []
