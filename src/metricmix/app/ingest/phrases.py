@@ -42,7 +42,7 @@ from metricmix.app.ingest.item_table import ItemTable
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.typing import Floats, Indices
+from metricmix.typing import Floats
 
 __all__ = ["EdgePhrases", "Reason"]
 
@@ -146,9 +146,9 @@ class EdgePhrases:
         share = f"at {value / float(self._means[r]):.0%} of the mean distance"
         if isinstance(file, GraphFileSource):
             found = self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
-            hops = file.spec.kind == "paths" and file.edges.weights is None
-            graph = Path(file.spec.file or name).stem
-            return found or [f"{value:.0f} links apart in {graph}" if hops else f"{name} {share}"]
+            if not found and file.spec.kind == "paths" and file.edges.weights is None:
+                return [f"{value:.0f} links apart in {Path(file.spec.file or name).stem}"]
+            return found or [f"{name} {share}"]
         if file is not None and file.spec.kind == "knn":
             return []  # its columns are told by other sources
         if file is not None and hasattr(file, "columns"):
@@ -181,7 +181,7 @@ class LinkWords:
         order = np.lexsort((both[:, 1], both[:, 0]))
         both = both[order]
         bounds = np.searchsorted(both[:, 0], np.arange(len(self.ids) + 1))
-        self.neighbours = [np.unique(both[a:b, 1]) for a, b in pairwise(bounds.tolist())]
+        self.neighbours = [set(both[a:b, 1].tolist()) for a, b in pairwise(bounds.tolist())]
 
     def __call__(self, i: int, j: int) -> list[str]:
         """Return that items i and j are linked, and whom both are linked to."""
@@ -189,8 +189,8 @@ class LinkWords:
         how = ""
         if linked and self.one_way is not None and (i, j) not in self.one_way:
             how = " the other way only"
-        shared: Indices = np.intersect1d(self.neighbours[i], self.neighbours[j])
-        order = sorted(shared.tolist(), key=lambda k: (len(self.neighbours[k]), k))
+        shared = self.neighbours[i] & self.neighbours[j]
+        order = sorted(shared, key=lambda k: (len(self.neighbours[k]), k))
         phrases = [f"linked{how} in {self.name}"] if linked else []
         if order:
             names = listed([self.ids[k] for k in order])
