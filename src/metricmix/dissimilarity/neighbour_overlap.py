@@ -95,8 +95,29 @@ class SharedNeighbours(Source):
             from scipy.sparse import eye_array
 
             adjacency = (adjacency + eye_array(self.n)).tocsr()
-        adjacency.sort_indices()
-        self.adjacency, self.degrees = adjacency, np.diff(adjacency.indptr)
+        self._hold(adjacency)
+
+    @classmethod
+    def of(cls, table: Any, name: str | None = "jaccard") -> SharedNeighbours:
+        """Return the Jaccard distances of the rows of a CSR array of ones, of any width."""
+        source = cls.__new__(cls)
+        source.n, source.name, source.facts = table.shape[0], name, facts("jaccard")
+        source._hold(table)
+        return source
+
+    def _hold(self, table: Any) -> None:
+        table.sort_indices()
+        self.adjacency, self.degrees = table, np.diff(table.indptr)
+
+    def cross(self, table: Any, n_others: Any = 0) -> Floats:
+        """Return the distances from the rows of another CSR array of ones, (m, n).
+
+        `n_others` is how many neighbours each of them has beside these, which nobody shares.
+        """
+        common: Floats = (table @ self.adjacency.T).toarray()
+        union = (np.diff(table.indptr) + n_others)[:, None] + self.degrees - common
+        np.divide(common, union, out=common, where=union > 0)
+        return 1.0 - common
 
     def rows(self, indices: Indices) -> Floats:
         """Return ``M[indices, :]``."""

@@ -45,6 +45,7 @@ from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
+    FittedClassifier,
     LabelPropagation,
     Predictor,
     regularisation_path,
@@ -188,15 +189,23 @@ class OutOfBagForest(Predictor):
     Parameters
     ----------
     X : (n, d) array
+    new_items : bool
+        Whether to keep the forest, for rows that are not in the table.
     """
 
-    def __init__(self, X: Floats) -> None:
-        self.X, self.n = X, len(X)
+    def __init__(self, X: Floats, *, new_items: bool = False) -> None:
+        self.X, self.n, self.new_items = X, len(X), new_items
 
     def probabilities(
         self, codes: Indices, n_classes: int, item_weights: Floats | None = None
     ) -> Floats:
         """Return the probabilities (n, C) of all items."""
+        return self.fit(codes, n_classes, item_weights)[0]
+
+    def fit(
+        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
+    ) -> tuple[Floats, FittedClassifier | None]:
+        """Return the probabilities, and the forest if `new_items`."""
         from sklearn.ensemble import RandomForestClassifier
 
         labelled = np.flatnonzero(codes >= 0)
@@ -217,7 +226,8 @@ class OutOfBagForest(Predictor):
         nothing_known = (own.sum(axis=1) == 0) | (np.bincount(y, minlength=n_classes)[y] == 1)
         own[nothing_known] = 1.0 / n_classes
         p[labelled] = own
-        return p
+        kept = FittedClassifier(forest, known.astype(np.int64), n_classes)
+        return p, kept if self.new_items else None
 
 
 def joint_columns(table: EncodedTable, n_topics: int | None = None) -> Floats:

@@ -73,7 +73,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
-    assert "5 sources" in lines
+    assert "11 sources" in lines
     assert "1 edge left out: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
@@ -92,9 +92,38 @@ def test_dry_run_writes_nothing(folder) -> None:
     told = json.loads(run(*arguments, "--json").output)
     assert told["n_items"] == 8
     assert told["classes"] == {"x": 3, "y": 3}
-    assert told["sources"][3]["foreign"] == ["q"]
+    links = next(source for source in told["sources"] if source["name"] == "links")
+    assert links["foreign"] == ["q"]
     assert told["seconds"] > 0
     assert sorted(os.listdir(folder)) == ["links.csv", "things.csv"]
+
+
+def test_memberships_from_files_to_new_items(folder) -> None:
+    """Women and the events they went to: nothing but labels and memberships."""
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.davis_southern_women_graph()
+    women = [node for node, data in graph.nodes(data=True) if data["bipartite"] == 0]
+    group = {name: "first" if k < 9 else "second" for k, name in enumerate(women)}
+    new = [women[2], women[12]]
+    old = [name for name in women if name not in new]
+    shown = [name for k, name in enumerate(old) if k % 2 == 0]
+    rows = [f"{name},{group[name] if name in shown else ''}" for name in old]
+    Path("women.csv").write_text("\n".join(["name,group", *rows]) + "\n")
+    Path("new.csv").write_text("\n".join(["name,group", *(f"{n},{group[n]}" for n in new)]) + "\n")
+    for file, names in (("events.csv", old), ("new-events.csv", new)):
+        lines = [f"{name},{event}" for name in names for event in graph[name]]
+        Path(file).write_text("\n".join(["source,target", *lines]) + "\n")
+    result = run("fit", "women.csv", "--label", "group", "--edges", "events.csv", *QUICK, "-o", "w")
+    assert result.exit_code == 0, result.output
+    count = sum(len(graph[name]) for name in old)
+    assert f"read as memberships: {count} edges join an item with a thing" in result.output
+    sources = ["events", "events angle", "events walks", "events learned", "events spread"]
+    assert [row["source"] for row in table(Path("w/weights.csv"))] == sources
+    right = [row["label"] == group[row["id"]] for row in table(Path("w/predictions.csv"))]
+    assert sum(right) >= 14
+    result = run("predict", "w", "new.csv", "--edges", "new-events.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 labels in new.csv are the ones predicted" in result.stderr
 
 
 def test_quiet_and_json(folder) -> None:
@@ -106,7 +135,7 @@ def test_quiet_and_json(folder) -> None:
     assert told["out"] == "two"
     assert told["items"] == 8
     assert {part["source"] for part in told["weights"]} == {
-        *("numbers", "categories", "note", "neighbours"),
+        *("numbers", "colour", "note", "gower", "neighbours", "learned"),
     }
     assert told["accuracy"]["methods"][0]["kind"] == "learned"
     assert "model.mm" in told["files"]
@@ -317,7 +346,7 @@ BAD = {
     "source of no kind": (
         ["things.csv", "--label", "kind", "--source", "x=nearness:size"],
         {},
-        "source 'x': expected knn, paths,",
+        "source 'x': expected knn, gower,",
     ),
     "kind of no column": (
         ["things.csv", "--label", "kind", "--kind", "sise=number"],

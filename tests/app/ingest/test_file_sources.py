@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from metricmix.app.ingest import parse_source, plan, read_items
-from metricmix.app.ingest.file_sources import FAR_APART, FileSource
+from metricmix.app.ingest.file_sources import FileSource
+from metricmix.app.ingest.graph_file_sources import FAR_APART
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
 
 N = 40
@@ -23,6 +24,8 @@ def files(tmp_path_factory) -> Path:
     pairs = {(u, v) for u, v in rng.integers(0, N - 3, size=(50, 2)).tolist() if u != v}
     links = [f"t{u},t{v},{rng.uniform(0.1, 3):.3f}" for u, v in sorted(pairs)]
     (folder / "links.csv").write_text("\n".join(["source,target,length", *links]) + "\n")
+    things = [f"t{k},event{t}" for k, t in rng.integers(0, [N - 2, 9], size=(80, 2)).tolist()]
+    (folder / "things.csv").write_text("\n".join(["source,target", *things]) + "\n")
     place = rng.normal(size=(N, 2))
     np.save(folder / "far.npy", np.linalg.norm(place[:, None] - place, axis=2))
     return folder
@@ -38,7 +41,12 @@ KINDS = {
     "both": "s=paths:{}/links.csv:length:directed",
     "smoothed": "s=smoothed:{}/links.csv:ignore",
     "pagerank": "s=pagerank:{}/links.csv:ignore",
-    "jaccard": "s=jaccard:{}/links.csv",
+    "jaccard": "s=jaccard:{}/links.csv:ignore",
+    "jaccard out": "s=jaccard:{}/links.csv:ignore:directed:out",
+    "jaccard in": "s=jaccard:{}/links.csv:ignore:directed:in",
+    "gower": "s=gower:x,y,z",
+    "things": "s=jaccard:{}/things.csv",
+    "membership": "s=membership:{}/things.csv",
     "matrix": "s=matrix:{}/far.npy",
 }
 
@@ -97,7 +105,7 @@ def test_short_paths_keep_links_of_length_zero() -> None:
     np.testing.assert_array_equal(found.pairs(first, second), [0, 2, 4, 4, 3, 0])
 
 
-@pytest.mark.parametrize("kind", ["metric", "angle", "matrix", "smoothed"])
+@pytest.mark.parametrize("kind", ["metric", "angle", "matrix", "smoothed", "membership"])
 def test_the_nearest_items(files, kind) -> None:
     made = source(files, kind)
     near, matrix = made.nearest(3), made.matrix().copy()
@@ -114,8 +122,8 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.app.ingest.file_sources.WIDE_FROM", 10)
-    monkeypatch.setattr("metricmix.app.ingest.file_sources.DIRECTIONS", 2)
+    monkeypatch.setattr("metricmix.app.ingest.graph_file_sources.WIDE_FROM", 10)
+    monkeypatch.setattr("metricmix.app.ingest.graph_file_sources.DIRECTIONS", 2)
     assert narrow.smoothed.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
     cells = narrow.encoding.transform(narrow.items)

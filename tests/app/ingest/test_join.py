@@ -35,7 +35,10 @@ def test_everything_together(write, items) -> None:
     found = join(items, [links(edges), far(write("far.csv", MATRIX))])
     assert found.items.ids == ("a", "b", "c")
     assert found.items.labels == ("x", "", "y")
-    assert found.stack.names == ("numbers", "links", "far", "links smoothed")
+    assert found.stack.names == (
+        *("numbers", "links", "far"),
+        *("links shared", "links walks", "links smoothed"),
+    )
     assert found.stack.items.tolist() == ["a", "b", "c"]
     size = np.array([1.0, 2.0, 4.0]) / np.std([1, 2, 4])
     np.testing.assert_allclose(found.stack.source("numbers"), abs(size - size[:, None]), rtol=1e-6)
@@ -86,7 +89,8 @@ def test_the_report(write, items) -> None:
 
 def test_labels_and_edges_are_enough(write) -> None:
     items = read_items(write("items.csv", "id,kind\na,x\nb,y\n"), label="kind")
-    assert join(items, [links(write("edges.csv", "a,b\n"))]).stack.names == ("links",)
+    names = join(items, [links(write("edges.csv", "a,b\n"))]).stack.names
+    assert names == ("links", "links shared", "links walks")
 
 
 def test_nothing_to_learn_from(write) -> None:
@@ -99,7 +103,13 @@ def test_a_directed_graph_makes_the_stack_directed(write, items) -> None:
     edges = write("edges.csv", "a,b\nb,c\n")
     stack = join(items, [links(edges, directed=True)]).stack
     assert stack.directed
-    assert stack.names == ("numbers", "links")  # walks need both ways
+    assert stack.names == (
+        *("numbers", "links", "links shared", "links shared out", "links shared in"),
+        *("links walks", "links walks out", "links walks in", "links smoothed"),
+    )
+    symmetric = [name for name in stack.names if name != "links"]
+    assert all(np.array_equal(stack.source(s), stack.source(s).T) for s in symmetric)
+    np.testing.assert_array_equal(stack.source("links shared out")[0], [0, 1, 1])
     np.testing.assert_array_equal(stack.source("links"), [[0, 1, 2], [3, 0, 1], [3, 3, 0]])
 
 
@@ -176,7 +186,7 @@ def test_a_graph_is_read_in_one_way(write, items) -> None:
 
 def test_edges_of_length_zero_conduct_nothing(write, items) -> None:
     edges = write("edges.csv", "source,target,length\na,b,0\nb,c,1\n")
-    assert join(items, [links(edges)]).stack.names == ("numbers", "links")
+    assert join(items, [links(edges)]).stack.names == ("numbers", "links", "links shared")
 
 
 def test_one_item_alone(write) -> None:
@@ -218,7 +228,7 @@ def test_how_a_graph_was_read_is_told(write, items) -> None:
 def test_a_similarity_of_zero_does_not_stop_walks(write, items) -> None:
     text = "source,target,similarity\na,b,0\nb,c,1\na,c,2\n"
     names = join(items, [links(write("edges.csv", text))]).stack.names
-    assert names == ("numbers", "links", "links smoothed")
+    assert names == ("numbers", "links", "links shared", "links walks", "links smoothed")
 
 
 def test_ids_that_look_alike_are_told(write) -> None:

@@ -67,7 +67,7 @@ def attach(folder, **options):
     """Save the inputs of a fit, load them, and return the rows of the new items by source."""
     joined = join(
         read_items(folder / "items.csv", label="class"),
-        specs(folder, "near=knn:size,note:k=4"),
+        specs(folder, "near=knn:size,note:k=4", "said=learned:size,note"),
     )
     save_inputs(folder / "inputs.json.gz", joined)
     inputs = load_inputs(folder / "inputs.json.gz")
@@ -75,7 +75,9 @@ def attach(folder, **options):
     options.setdefault("matrices", [parse_matrix(f"far={folder}/new-far.npy")])
     new, reports = read_new_items(inputs, folder / "new.csv", **options)
     stack = joined.stack
-    rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in inputs.sources}
+    codes = np.array(["xyz".index(label) for label in joined.items.labels])
+    sources = [source.relabelled(codes, 3) for source in inputs.sources]
+    rows = {s.spec.name: s.cross(new, stack.source(s.spec.name)) for s in sources}
     return joined, new, reports, rows
 
 
@@ -115,7 +117,7 @@ def test_an_old_item_that_comes_again_has_its_old_distances(world, tmp_path, wri
         "\n".join([header, rows[6].replace("i6,", "twin,"), rows[7].replace("i7,", "t,")]),
     )
     joined, _, _, rows_of = attach(tmp_path, edges=[], matrices=[_twin_rows(tmp_path)])
-    for name in ("numbers", "categories", "note", "near"):
+    for name in ("numbers", "colour", "note", "near", "gower", "said"):
         np.testing.assert_allclose(
             rows_of[name], joined.stack.source(name)[[6, 7]], rtol=1e-5, atol=1e-6
         )
@@ -139,20 +141,66 @@ def test_smoothed_attributes_of_a_twin(world, tmp_path, write) -> None:
         edges=[parse_edges(f"links={tmp_path}/twin-links.csv")],
         matrices=[parse_matrix(f"far={tmp_path}/twin.npy")],
     )
-    assert found["links smoothed"].argmin() == 6
-    assert found["links smoothed"][0, 6] < 0.02
+    for name in ("links smoothed", "links shared", "links walks"):
+        assert found[name].argmin() == 6
+    assert found["links smoothed"][0, 6] < 0.06
+    assert found["links shared"][0, 6] == 0.0
 
 
-def test_sources_that_new_items_cannot_have(world, tmp_path) -> None:
-    items = read_items(tmp_path / "items.csv", label="class")
-    file = str(tmp_path / "links.csv")
-    for kind in ("jaccard", "pagerank"):
-        joined = join(items, [SourceSpec("around", kind, file)], defaults=False)
+def test_walks_of_new_items_go_on_from_their_neighbours(world, tmp_path) -> None:
+    """Beside a slow solution: only the rows of new items in the operator change."""
+    every, _ = world
+    for direction in ("both", "out", "in"):
+        items = read_items(tmp_path / "items.csv", label="class")
+        spec = SourceSpec(
+            "links", "pagerank", str(tmp_path / "links.csv"), directed=True, direction=direction
+        )
+        joined = join(items, [spec], defaults=False)
         save_inputs(tmp_path / "inputs.json.gz", joined)
         inputs = load_inputs(tmp_path / "inputs.json.gz")
-        new, _ = read_new_items(inputs, tmp_path / "new.csv")
-        with pytest.raises(InputError, match=r"'around': .* put them into the table"):
-            inputs.sources[0].cross(new, joined.stack.source("around"))
+        edges = [parse_edges(f"links={tmp_path}/new-links.csv")]
+        new, _ = read_new_items(inputs, tmp_path / "new.csv", edges=edges)
+        found = inputs.sources[0].cross(new, None)
+        A = np.zeros((N + M, N + M))
+        for (u, v), length in every.items():
+            ways = {"out": [(u, v)], "in": [(v, u)], "both": [(u, v), (v, u)]}[direction]
+            for i, j in ways:
+                A[i, j] = max(A[i, j], 1 / length)
+        A[:N, N:] = 0.0  # attached: walks of old items stay as they are
+        A += np.eye(N + M)
+        degree = A.sum(axis=1)
+        scale = degree**-0.5 if direction == "both" else 1 / degree
+        B = scale[:, None] * A * (scale if direction == "both" else 1.0)
+        S = 0.1 * np.linalg.inv(np.eye(N + M) - 0.9 * B)
+        root = np.sqrt(S)
+        root /= np.linalg.norm(root, axis=1, keepdims=True)
+        expected = np.arccos(np.clip(root[N:] @ root[:N].T, -1, 1)) / np.pi
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_neighbours_of_new_items(world, tmp_path) -> None:
+    every, _ = world
+    items = read_items(tmp_path / "items.csv", label="class")
+    for direction in ("both", "out", "in"):
+        file = str(tmp_path / "links.csv")
+        spec = SourceSpec("links", "jaccard", file, directed=True, direction=direction)
+        joined = join(items, [spec], defaults=False)
+        save_inputs(tmp_path / "inputs.json.gz", joined)
+        inputs = load_inputs(tmp_path / "inputs.json.gz")
+        edges = [parse_edges(f"links={tmp_path}/new-links.csv")]
+        new, _ = read_new_items(inputs, tmp_path / "new.csv", edges=edges)
+        around = {k: set() for k in range(N + M)}
+        for u, v in every:
+            new_edge = max(u, v) >= N
+            if direction in ("out", "both") and (u >= N or not new_edge):
+                around[u].add(v)
+            if direction in ("in", "both") and (v >= N or not new_edge):
+                around[v].add(u)
+        expected = [
+            [1 - len(around[x] & around[j]) / (len(around[x] | around[j]) or 1) for j in range(N)]
+            for x in range(N, N + M)
+        ]
+        np.testing.assert_allclose(inputs.sources[0].cross(new, None), expected)
 
 
 def test_rows_with_names(world, tmp_path, write) -> None:

@@ -39,18 +39,21 @@ def phrases_of(folder: Path, weights: Any = None, **options: Any) -> tuple[EdgeP
 
 def test_words_come_from_the_cells_and_links(tmp_path: Path) -> None:
     phrases, _ = phrases_of(tmp_path)
-    told = {reason.source: reason.phrase for reason in phrases.reasons(0, 1)}
-    assert told["title"] == "title shares 'accretion', 'disk'"
-    assert told["categories"] == "same journal (ApJ)"
-    assert told["numbers"] == "year 3 apart; printed 10 days apart; same pages (12)"
-    assert told["cites"] == "linked in cites; both linked to p3, p4 in cites"
-    assert "cites smoothed" not in told  # it has nothing to add
-    far = {reason.source: reason.phrase for reason in phrases.reasons(2, 4)}
-    assert far["categories"] == "journal MNRAS and ApJ"
-    assert far["numbers"] == "year 5 apart; printed 5 years apart"  # pages are unknown
-    assert far["title"] == "title shares no word that is rare"
-    assert "both linked to p4 in cites" in far.values()  # told once, by the nearer of two sources
-    assert phrases.reasons(1, 4)[0].phrase
+    told = phrases.sentence(0, 1).split("; ")
+    assert len(set(told)) == len(told)  # each thing once, whichever source says it
+    assert set(told) == {
+        "title shares 'accretion', 'disk'",
+        "same journal (ApJ)",
+        "year 3 apart",
+        "printed 10 days apart",
+        "same pages (12)",
+        "linked in cites",
+        "both linked to p3, p4 in cites",
+    }
+    far = phrases.sentence(2, 4).split("; ")
+    assert {"journal MNRAS and ApJ", "year 5 apart", "printed 5 years apart"} < set(far)
+    assert {"title shares no word that is rare", "both linked to p4 in cites"} < set(far)
+    assert not any("pages" in phrase for phrase in far)  # unknown of one
 
 
 def test_reasons_are_ordered_by_what_they_bring_nearer(tmp_path: Path) -> None:
@@ -125,11 +128,21 @@ def test_one_way_links_are_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "roads.csv").write_text("source,target\nAa,Bo\nBo,Cu\nCu,Aa\n")
     roads = parse_edges(f"{tmp_path / 'roads.csv'}:directed")
     found = join(read_items(tmp_path / "towns.csv"), [roads])
-    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
-    told = [
-        {r.source: r.phrase for r in phrases.reasons(*pair)}["roads"] for pair in ((0, 1), (1, 0))
-    ]
-    assert told == [
-        "linked in roads; both linked to Cu in roads",
-        "linked the other way only in roads; both linked to Cu in roads",
-    ]
+    weights = [float(name == "roads") for name in found.stack.names]
+    phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
+    assert phrases.sentence(0, 1) == "linked in roads; both linked to Cu in roads"
+    back = "linked the other way only in roads; both linked to Cu in roads"
+    assert phrases.sentence(1, 0) == back
+
+
+def test_memberships_name_what_is_shared(tmp_path: Path) -> None:
+    (tmp_path / "women.csv").write_text("name,age\nAda,30\nBea,41\nCia,37\nDot,25\n")
+    (tmp_path / "events.csv").write_text(
+        "name,event\nAda,tea\nBea,tea\nCia,tea\nAda,ball\nBea,ball\nCia,walk\nDot,walk\n"
+    )
+    events = parse_edges(str(tmp_path / "events.csv"))
+    found = join(read_items(tmp_path / "women.csv"), [events])
+    assert found.stack.links is None
+    weights = [float(name.startswith("events")) for name in found.stack.names]
+    phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
+    assert phrases.sentence(0, 1) == "both with ball, tea in events"

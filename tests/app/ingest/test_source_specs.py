@@ -7,7 +7,6 @@ import pytest
 from metricmix import InputError
 from metricmix.app.ingest import (
     SourceSpec,
-    default_specs,
     infer_columns,
     parse_edges,
     parse_matrix,
@@ -30,6 +29,16 @@ from metricmix.app.ingest import (
         ),
         ("g=smoothed:g.csv:restart=0.3", SourceSpec("g", "smoothed", "g.csv", restart=0.3)),
         ("g=jaccard:g:v2.csv", SourceSpec("g", "jaccard", "g:v2.csv")),
+        ("g=jaccard:g.csv:in", SourceSpec("g", "jaccard", "g.csv", direction="in")),
+        (
+            "g=pagerank:g.csv:restart=0.123456789",
+            SourceSpec("g", "pagerank", "g.csv", restart=0.123456789),
+        ),
+        ("g=gower:a,b", SourceSpec("g", "gower", columns=("a", "b"))),
+        ("g=learned:*", SourceSpec("g", "learned")),
+        ("g=spread:g.csv:graph", SourceSpec("g", "spread", "g.csv", membership=False)),
+        ("g=membership:g.csv", SourceSpec("g", "membership", "g.csv", membership=True)),
+        ("g=jaccard:g.csv:membership", SourceSpec("g", "jaccard", "g.csv", membership=True)),
         ("m=matrix:m.npy:directed", SourceSpec("m", "matrix", "m.npy", directed=True)),
     ],
 )
@@ -73,25 +82,6 @@ c,3,1,blue,not a thing,C3
 @pytest.fixture
 def columns(write):
     return infer_columns(read_items(write("items.csv", TABLE)))
-
-
-def test_defaults(columns) -> None:
-    found = default_specs(columns, [parse_edges("g.csv"), parse_edges("h.csv:directed")])
-    assert [(spec.name, spec.kind, spec.metric, spec.columns) for spec in found] == [
-        ("numbers", "metric", "euclidean", ("size", "weight")),
-        ("categories", "metric", "euclidean", ("colour",)),
-        ("note", "metric", "cosine", ("note",)),
-        ("g smoothed", "smoothed", "euclidean", ()),
-    ]
-    assert default_specs((), [parse_edges("g.csv")]) == []
-    assert default_specs((), [], alone=True) == []
-
-
-def test_a_table_alone_has_neighbours(write) -> None:
-    mixed = infer_columns(read_items(write("items.csv", TABLE)))
-    assert default_specs(mixed, [], alone=True)[-1] == SourceSpec("neighbours", "knn")
-    words = [column for column in mixed if column.name in ("note", "code")]
-    assert default_specs(words, [], alone=True)[-1].metric == "cosine"
 
 
 def test_columns_by_name_and_pattern(columns) -> None:

@@ -68,7 +68,8 @@ def test_the_model_is_a_classifier_of_texts(fitted) -> None:
     folder, outcome, _ = fitted
     model = mm.load(folder / "model.mm")
     assert model.stack_.names == (
-        *("numbers", "categories", "text", "together", "taste", "together smoothed"),
+        *("numbers", "shelf", "text", "gower", "together", "taste"),
+        *("together shared", "together walks", "together smoothed"),
     )
     assert model.classes_.tolist() == ["cloth", "fruit", "tool"]
     np.testing.assert_array_equal(model.weights_, outcome.model.weights_)
@@ -212,6 +213,33 @@ def test_new_items_get_labels(fitted, shop) -> None:
     assert all(one.nearest in given and one.distance > 0 for one in labels)
 
 
+def test_classifiers_are_fitted_again_for_new_items(shop, tmp_path) -> None:
+    """A folder holds no classifier: what it says of the items of the fit is in the model."""
+    graph = (parse_edges(str(shop / "together.csv")),)
+    plain = {"n_bootstrap": 0, "n_splits": 0, "report": False, "keep_metric": False}
+    asked = replace(settings(shop), sources=graph, **plain)
+    fit_files(plan_files(asked), asked, tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    inputs, stack = run.inputs(), run.model.stack_
+    assert stack.supervised == ("learned", "together learned", "together spread")
+    edges = [parse_edges(f"together={shop / 'new-together.csv'}")]
+    new, _ = read_new_items(inputs, shop / "new.csv", edges=edges)
+    names = [source.spec.name for source in inputs.sources]
+    for name in stack.supervised:
+        held = stack._sources[names.index(name)]
+        assert held.classifier is None
+        again = inputs.sources[names.index(name)].relabelled(run.model._codes, 3)
+        np.testing.assert_allclose(again.supervised.probabilities, held.probabilities, atol=1e-9)
+        p = again.new_probabilities(new)
+        assert p.shape == (6, 3)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    labels = [one.label for one in predict_files(run.model, inputs, new)]
+    assert (
+        np.mean([label == given for label, given in zip(labels, new.items.labels, strict=True)])
+        > 0.6
+    )
+
+
 def test_what_is_no_run(fitted, tmp_path) -> None:
     folder, _outcome, _ = fitted
     with pytest.raises(ModelFileError, match="no such file"):
@@ -235,7 +263,7 @@ def test_too_large_for_memory(shop, tmp_path, monkeypatch) -> None:
     asked = settings(shop)
     ready = plan_files(asked)
     monkeypatch.setattr("metricmix.memory.available_bytes", lambda: 1000)
-    with pytest.raises(InputError, match=r"items.csv: joining 6 sources needs about"):
+    with pytest.raises(InputError, match=r"items.csv: joining 9 sources needs about"):
         fit_files(ready, asked, tmp_path / "result")
     assert list(tmp_path.iterdir()) == []
 

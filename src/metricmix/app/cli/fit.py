@@ -54,7 +54,8 @@ STEPS = {
     epilog="""\b
 Examples:
   metricmix fit papers.csv --label topic --edges cites.csv -o papers
-  metricmix fit papers.csv --label topic --edges cites.csv --dry-run
+  metricmix fit papers.csv --label topic --edges cites.csv --dry-run --write-config papers.toml
+  metricmix fit --config papers.toml -o papers
   metricmix fit towns.csv --label region --edges roads.csv:directed:length
   metricmix fit songs.csv --label genre --matrix heard=distances.npy --tune
   metricmix fit papers.csv --label topic --source words=cosine:title,abstract \\
@@ -67,12 +68,15 @@ What can be a source (--source NAME=KIND:WHAT):
   paths                               path lengths in a graph: roads=paths:roads.csv:directed
   smoothed                            attributes, averaged along a graph: said=smoothed:cites.csv
   pagerank, jaccard                   what a graph alone says of two items
+  membership                          things they belong to: met=membership:events.csv
+  gower, learned, forest              all kinds of columns; classifiers: said=learned:title,year
+  learned_graph, spread               classifiers along a graph: topic=spread:cites.csv
   matrix                              a ready matrix: heard=matrix:distances.npy
 
 No data at hand? metricmix example citations""",
 )
-@click.argument("table", type=FILE)
-@click.option("--label", required=True, help="The column of labels; empty cells are unlabelled.")
+@click.argument("table", type=FILE, required=False)
+@click.option("--label", help="The column of labels; empty cells are unlabelled.")
 @click.option(
     "--id",
     "id_column",
@@ -91,15 +95,16 @@ No data at hand? metricmix example citations""",
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
     help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, perhaps "
-    "length or similarity), GraphML, GEXF, npz. Options: directed, undirected, length, "
-    "similarity, ignore.",
+    "length or similarity), GraphML, GEXF, npz; or items and the things they belong to. Options: "
+    "directed, undirected, length, similarity, ignore, membership, graph.",
 )
 @click.option(
-    "--matrix",
+    *("--matrix", "--tree", "matrix"),
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:directed]",
-    help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP.",
+    help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP, NEXUS; or a Newick tree, "
+    "which gives the path distances between its leaves.",
 )
 @click.option(
     "--source",
@@ -120,6 +125,19 @@ No data at hand? metricmix example citations""",
     help="The folder to write.  [default: the table's name and -metric]",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be joined, and what it would take.")
+@click.option(
+    "--write-config",
+    type=FILE,
+    metavar="FILE",
+    help="Write what would be fitted, sources and settings with their reasons, as TOML to edit.",
+)
+@click.option(
+    "--config",
+    type=FILE,
+    metavar="FILE",
+    help="Read table, columns, sources and settings from such a file; options that are given here, "
+    "too, win.",
+)
 @click.option(
     "--rule",
     type=click.Choice(["class-mean", "nearest", "k-nearest", "logistic", "spreading"]),
@@ -196,9 +214,11 @@ No data at hand? metricmix example citations""",
 def fit(
     context: click.Context,
     /,
-    table: Path,
+    table: Path | None,
     out: Path | None,
     dry_run: bool,
+    write_config: Path | None,
+    config: Path | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -207,9 +227,9 @@ def fit(
     """Learn one metric from a TABLE of items, graphs over them, and ready matrices.
 
     TABLE is CSV, TSV, JSON, Excel or Parquet, perhaps compressed by gzip: a row per item, a column
-    of ids, one of labels, and attributes. Everything is joined by id. Numbers, categories and texts
-    of the table, each graph, and the attributes smoothed along each undirected graph are the
-    sources that are mixed.
+    of ids, one of labels, and attributes. Everything is joined by id. Groups of columns, what each
+    graph or list of memberships says, and classifiers fitted to the labels are the sources that are
+    mixed, 20 at most; --dry-run says which, and why.
 
     The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
     run.json and inputs.json.gz, which predict needs. They are there whole or not at all.
@@ -223,25 +243,42 @@ def fit(
         from metricmix.app.pipeline.progress import storage_of
         from metricmix.app.pipeline.settings import plan_record
 
-        out = out or Path(f"{stem_of(table)}-metric")
-        settings = fit_settings(table, stated)
+        if config is not None:
+            settings = settings_of_file(context, config, table, stated)
+        else:
+            if table is None:
+                raise click.UsageError("Missing argument 'TABLE'.")
+            if stated["label"] is None:
+                raise click.UsageError("Missing option '--label'.")
+            settings = fit_settings(table, stated)
+        out = out or Path(f"{stem_of(settings.table)}-metric")
+        if write_config is not None and write_config.exists() and not force:
+            raise CommandError(f"{write_config}: there already; pass --force to overwrite it")
         if not dry_run:
             confirm_folder(out, force)
         with report_errors():
             plan = plan_files(settings)
             storage = storage_of(plan, settings, measure=dry_run)
+        if write_config is not None:
+            from metricmix.app.pipeline import config as files
+
+            with report_errors(write_config):
+                files.write_config(write_config, plan, settings)
         if dry_run:
             if as_json:
                 print_json(plan_record(plan, storage))
-            else:
+            elif not quiet:
                 print_plan(plan, storage)
+                file = write_config or f"{stem_of(settings.table)}.toml"
+                also = "" if write_config else f"add --write-config {file} to "
+                click.echo(f"{also}edit this choice: metricmix fit --config {file}")
             return
         if not (quiet or as_json):
             print_plan(plan)
             if storage.kind != "matrices":
                 click.echo("\n".join(storage.lines()))
         with report_errors(out), progress_bar(STEPS, quiet=quiet) as on_progress:
-            command = command_line(context, leave_out=("quiet", "as_json", "force"))
+            command = command_line(context, leave_out=("quiet", "as_json", "force", "write_config"))
             outcome = fit_files(
                 plan, settings, out, storage=storage, command=command, on_progress=on_progress
             )
@@ -250,6 +287,28 @@ def fit(
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
         print_outcome(outcome, out, time.perf_counter() - began)
+
+
+def settings_of_file(
+    context: click.Context, config: Path, table: Path | None, stated: dict[str, Any]
+) -> FitSettings:
+    """Return the settings of a TOML file; options that were given win, but not those of sources."""
+    from metricmix.app.pipeline.config import read_config
+
+    given = {
+        name
+        for name in (*stated, "table")
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    for name in ("edges", "matrix", "source", "kind"):
+        if name in given:
+            raise CommandError(
+                f"--{name}: {config} has all sources and kinds of columns; add a line to it instead"
+            )
+    renamed = {"id_column": "id", "bootstrap": "n_bootstrap", "folds": "n_splits"}
+    values = {**stated, "table": str(table)}
+    with report_errors(config):
+        return read_config(config, {renamed.get(name, name): values[name] for name in given})
 
 
 def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
@@ -362,10 +421,15 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     seen: set[str] = set()
     for source in report.sources:
         click.echo(f"  {source.name:<{width}}  {source.describe()}")
+        if storage is not None and source.why:
+            click.echo(f"  {'':<{width}}  why: {source.why}")
         if source.file not in seen:
             for line in source.remarks():
                 click.echo(f"  {'':<{width}}  {line}")
         seen.add(source.file)
+    for why in dict.fromkeys(report.left_out.values()):
+        names = [name for name in report.left_out if report.left_out[name] == why]
+        click.echo(f"no default source here: {', '.join(names)} ({why})")
     if report.directed:
         click.echo("the metric is directed: the way back may be longer")
     if storage is not None:

@@ -66,7 +66,8 @@ Examples:
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE",
-    help="For a source that is a matrix: a row per new item, a column per item of the fit.",
+    help="For a source that is a matrix: a row per new item, a column per item of the fit; or a "
+    "tree with all of them.",
 )
 @click.option(*("-o", "--out"), type=FILE, help="A CSV file to write.  [default: print it]")
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")

@@ -15,7 +15,6 @@ from metricmix.app.ingest.new_items import (
 )
 from metricmix.app.ingest.source_specs import (
     SourceSpec,
-    default_specs,
     parse_edges,
     parse_matrix,
     parse_source,
@@ -36,7 +35,6 @@ __all__ = [
     "Plan",
     "SourceReport",
     "SourceSpec",
-    "default_specs",
     "encode",
     "infer_columns",
     "join",

@@ -4,12 +4,10 @@ New items are *attached*: what was computed for the n items of the fit stays as 
 dissimilarities of a new item x follow from its own data.
 
 - *Columns*: the distance of its encoded cells, by the medians, categories and words of the fit.
-- *Paths*: :math:`\min_u \ell(x, u) + M[u, j]` over its edges; other new items may lie between.
-  Without a path, it is the largest distance plus the longest edge, as in the fit.
-- *Smoothed*: with :math:`B = D^{-1/2} (A + I) D^{-1/2}`, of which only the rows of new items are
-  computed, and the restart probability r, their smoothed attributes solve
-  :math:`Z = r F + (1 - r)(B_{new} Z + B_{old} Z_{old})`.
 - *Matrix*: its row is given.
+- *Graphs* and *memberships*: see :mod:`metricmix.app.ingest.graph_file_sources`.
+- *Supervised*: what the classifiers of the fit say of it; see
+  :mod:`metricmix.app.ingest.supervised_file_sources`.
 
 A source is also known by its rows and by the values of pairs (:meth:`FileSource.by_pairs`), so that
 neither needs the matrix of all items.
@@ -18,37 +16,30 @@ neither needs the matrix of all items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, Encoding, encode
+from metricmix.app.ingest.column_types import Column, Encoding, encode, is_known, numbers_of
 from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.memberships import Memberships
 from metricmix.app.ingest.source_specs import SourceSpec
-from metricmix.dissimilarity.breadth_first import breadth_first
-from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
-from metricmix.dissimilarity.diffusion import (
-    diffusion,
-    pagerank_smoothed,
-    smoothing_operator,
-    strengths_of,
-)
 from metricmix.dissimilarity.features import features
-from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items, one_blas_thread
-from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths, jaccard
-from metricmix.dissimilarity.path_length import knn_path_length, path_length
-from metricmix.dissimilarity.sources import DenseSource, FeatureSource, GraphSource, Source
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
+from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
+from metricmix.dissimilarity.path_length import knn_path_length
+from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
+from metricmix.exceptions import InputError, TableFileError
 from metricmix.typing import Floats, Indices
 
-__all__ = ["FileSource", "GraphFileSource", "NewItemData", "graph_from_edges", "make_source"]
+if TYPE_CHECKING:
+    from metricmix.app.ingest.graph_file_sources import GraphFileSource
 
-FAR_APART = 4
-"""Links from which on two items are equally far apart, where only values of pairs are computed."""
+__all__ = ["ColumnSource", "FileSource", "GowerSource", "NewItemData", "make_source"]
+
 ANGLES = ("cosine", "angular", "correlation")
 """Metrics by which the nearest items are those at the smallest angle."""
 
@@ -58,11 +49,13 @@ class NewItemData:
     """New items: their table, their edges by graph file, their rows by the name of the source.
 
     Edges go between new items, numbered from n on, and items of the fit, numbered up to n - 1.
+    `memberships` are those in the things of the fit, (m, T), by file.
     """
 
     items: ItemTable
     edges: dict[str, EdgeFile]
     rows: dict[str, Floats]
+    memberships: dict[str, Any] = field(default_factory=dict)
 
 
 class FileSource(ABC):
@@ -74,7 +67,21 @@ class FileSource(ABC):
 
     @abstractmethod
     def matrix(self) -> Floats:
-        """Return the dissimilarities of all items, (n, n)."""
+        """Return the dissimilarities of all items, (n, n), with their facts if known."""
+
+    def relabelled(self, codes: Indices, n_classes: int) -> FileSource:
+        """Return the source for the labels of a fit: itself, unless it is supervised."""
+        return self
+
+    @property
+    def links(self) -> GraphFileSource | None:
+        """The graph that it is computed from, if there is one."""
+        return None
+
+    @property
+    def supervised(self) -> Source | None:
+        """What a stack takes in place of the matrix, if it is computed from labels."""
+        return None
 
     def by_pairs(self) -> Source | None:
         """Return the source by rows and by values of pairs, at a cost that does not grow with n.
@@ -138,9 +145,10 @@ class ColumnSource(FileSource):
             recipe = features(metric=self.spec.metric)
         return recipe.apply(self.encoding.features)
 
-    def matrix(self) -> Floats:
+    def matrix(self) -> DissimilarityMatrix:
         """Return the distances of the columns."""
-        return np.asarray(self.applied.matrix)
+        matrix: DissimilarityMatrix = self.applied.matrix
+        return matrix
 
     def by_pairs(self) -> Source | None:
         """Return the distances of the columns; None for paths over nearest neighbours."""
@@ -158,210 +166,104 @@ class ColumnSource(FileSource):
         how = "cosine" if self.spec.metric in ANGLES else "euclidean"
         return nearest_items(self.table, k, how)
 
+    def new_rows(self, new: NewItemData) -> Any:
+        """Return the encoded columns of new items."""
+        return self.encoding.transform(new.items)
+
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items."""
-        return np.asarray(self.applied.cross(self.encoding.transform(new.items)))
+        return np.asarray(self.applied.cross(self.new_rows(new)))
 
 
-class GraphFileSource(FileSource):
-    """A source computed from a graph: `edges` between items, numbered as in the table."""
+class GowerSource(FileSource):
+    r"""Gower's distance: the mean, over d columns, of how far two items differ.
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, edges: EdgeFile) -> None:
+    .. math:: M[i, j] = \tfrac{1}{d} \sum_c \delta_c(i, j)
+
+    Categories differ by 0 or 1, numbers and dates by their distance over the range of the column,
+    between its 1 % and 99 % quantiles, at most 1. A missing cell is 1/2 from every known one and 0
+    from a missing one. So every column, and their mean, is a pseudo-metric in [0, 1].
+    """
+
+    def __init__(self, spec: SourceSpec, items: ItemTable, columns: tuple[Column, ...]) -> None:
         super().__init__(spec, items)
-        self.edges = edges
-
-    @cached_property
-    def graph(self) -> Graph:
-        """The graph over the items; directed only if the kind is ``paths``."""
-        return graph_from_edges(self.edges, self.n, directed=self.spec.kind == "paths")
-
-    def new_graph(self, new: NewItemData) -> Graph:
-        """Return the edges of the new items, over n + m nodes."""
-        n, m = self.n, len(new.items.ids)
-        edges = new.edges.get(self.spec.file or "")
-        if edges is None:
-            return as_graph(np.empty((0, 2), np.int64), nodes=n + m)
-        return graph_from_edges(edges, n + m, directed=self.spec.kind == "paths")
-
-
-class PathSource(GraphFileSource):
-    """Path lengths; pairs without a path get the largest one plus the longest edge."""
-
-    def matrix(self) -> Floats:
-        """Return all path lengths."""
-        return np.asarray(
-            path_length(self.graph, directed=self.graph.directed, unreachable="bridge")
-        )
-
-    def by_pairs(self) -> Source:
-        """Return the lengths of paths of at most four links, or of two that have lengths."""
-        return self._bounded(self.graph)
-
-    def _bounded(self, graph: Graph) -> Source:
-        directed, name = graph.directed, self.spec.name
-        if graph.weighted:
-            return ShortPaths(graph, directed=directed, name=name)
-        return GraphSource(graph, unreachable=FAR_APART, clipped=True, directed=directed, name=name)
-
-    def new_pairs(self, new: NewItemData, x: Indices, j: Indices) -> Floats:
-        """Return the same in the graph with the new items; other new items may lie between."""
-        edges = new.edges.get(self.spec.file or "")
-        if edges is None:
-            return np.full(len(x), self._farthest)
-        weights = None
-        if self.edges.weights is not None and edges.weights is not None:
-            weights = np.concatenate([self.edges.weights, edges.weights])
-        ends = np.concatenate([self.edges.ends, edges.ends])
-        joined = replace(self.edges, ends=ends, weights=weights)
-        total = self.n + len(new.items.ids)
-        graph = graph_from_edges(joined, total, directed=True)
-        return np.minimum(self._bounded(graph).pairs(self.n + x, j), self._farthest)
-
-    @property
-    def _farthest(self) -> float:
-        """The largest bounded path length."""
-        longest = float(self.graph.adjacency.data.max())
-        return 2.0 * longest if self.graph.weighted else float(FAR_APART)
-
-    def by_rows(self) -> Source:
-        """Return all path lengths, by a search for each row."""
-        return GraphRows(self.graph, self.spec.name)
-
-    def cross(self, new: NewItemData, known: Any) -> Floats:
-        """Return the lengths of the paths that begin at new items."""
-        n, m = self.n, len(new.items.ids)
-        edges = self.new_graph(new).adjacency.tocoo()
-        longest = float(self.graph.adjacency.data.max())
-        farthest = float(known.max())
-        # The largest entry is that of pairs without a path, unless the graph is connected.
-        lengths = known if self._connected else np.where(known < farthest, known, np.inf)
-        rows = np.full((m, n), np.inf)
-        among = []
-        for x, u, length in zip(
-            edges.row.tolist(), edges.col.tolist(), edges.data.tolist(), strict=True
-        ):
-            if x >= n > u:
-                np.minimum(rows[x - n], length + lengths[u], out=rows[x - n])
-            elif x >= n:
-                among.append((x - n, u - n, length))
-        for _ in range(m):  # a path goes through m new items at most
-            before = rows.copy()
-            for x, y, length in among:
-                np.minimum(rows[x], length + rows[y], out=rows[x])
-            if np.array_equal(before, rows):
-                break
-        reached = np.isfinite(rows)
-        own = rows.max(axis=1, keepdims=True, where=reached, initial=farthest)
-        return np.asarray(np.where(reached, rows, own + (longest if self._connected else 0.0)))
-
-    @property
-    def _connected(self) -> bool:
-        """Whether there is a path between any two items."""
-        from scipy.sparse.csgraph import connected_components
-
-        parts, _ = connected_components(
-            self.graph.adjacency, directed=self.graph.directed, connection="strong"
-        )
-        return bool(parts == 1)
-
-
-class SmoothedSource(GraphFileSource):
-    """Cosine distances of attributes, averaged over random walks in the graph."""
-
-    def __init__(
-        self, spec: SourceSpec, items: ItemTable, edges: EdgeFile, columns: tuple[Column, ...]
-    ) -> None:
-        super().__init__(spec, items, edges)
         self.columns = columns
+        self.is_category = np.array([column.kind == "category" for column in columns])
 
     @cached_property
-    def encoding(self) -> Encoding:
-        """All attributes as features."""
-        return encode(self.items, self.columns)
+    def cells(self) -> Floats:
+        """All cells, (n, d): numbers over their range, codes of categories, NaN where missing."""
+        return self._scaled(self.items)
 
     @cached_property
-    def directions(self) -> Any:
-        """The 256 leading directions of attributes too wide to be smoothed, (d, 256); else None."""
-        features = self.encoding.features
-        if features.shape[1] <= DIRECTIONS or float(np.prod(features.shape)) <= WIDE_FROM:
-            return None
-        from sklearn.decomposition import TruncatedSVD
+    def _ranges(self) -> tuple[Floats, list[dict[str, int]]]:
+        spreads = np.ones(len(self.columns))
+        codes: list[dict[str, int]] = []
+        for c, column in enumerate(self.columns):
+            codes.append({})
+            if column.kind == "category":
+                values = sorted(set(known_cells(self.items, column.name)) - {""})
+                codes[c] = {value: k for k, value in enumerate(values)}
+                continue
+            known = numbers_of(self.items, column)
+            known = known[~np.isnan(known)]
+            low, high = np.quantile(known, [0.01, 0.99])
+            spreads[c] = high - low or np.ptp(known) or 1.0
+        return spreads, codes
 
-        with one_blas_thread():
-            svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(_unit_rows(features))
-        return svd.components_.T
+    def _scaled(self, items: ItemTable) -> Floats:
+        spreads, codes = self._ranges
+        cells = np.empty((len(items.ids), len(self.columns)))
+        for c, column in enumerate(self.columns):
+            if self.is_category[c]:
+                unseen = len(codes[c])  # differs from all
+                texts = known_cells(items, column.name)
+                cells[:, c] = [codes[c].get(text, unseen) if text else np.nan for text in texts]
+            else:
+                cells[:, c] = numbers_of(items, column) / spreads[c]
+        return cells
 
-    def _narrow(self, features: Any) -> Any:
-        """Return features with each row at norm 1, in the leading directions if there are some."""
-        rows = _unit_rows(features)
-        return rows if self.directions is None else np.asarray(rows @ self.directions)
+    def _between(self, left: Floats, right: Floats) -> Floats:
+        """Return the distances of rows of cells that broadcast against each other."""
+        total = np.zeros(np.broadcast_shapes(left.shape[:-1], right.shape[:-1]))
+        for c in range(left.shape[-1]):
+            apart = np.abs(left[..., c] - right[..., c])
+            apart = np.minimum(np.ceil(apart) if self.is_category[c] else apart, 1.0)
+            neither = np.isnan(left[..., c]) & np.isnan(right[..., c])
+            total += np.where(np.isnan(apart), np.where(neither, 0.0, 0.5), apart)
+        return np.asarray(total / left.shape[-1])
 
-    @cached_property
-    def smoothed(self) -> Floats:
-        """The attributes, each row of norm 1, smoothed along the graph: (n, d)."""
-        operator = smoothing_operator(self.graph)
-        return pagerank_smoothed(operator, self._narrow(self.encoding.features), self.spec.restart)
-
-    @cached_property
-    def applied(self) -> Any:
-        """The cosine distances of the smoothed attributes."""
-        return features(metric="cosine").apply(self.smoothed)
+    def rows(self, indices: Indices) -> Floats:
+        """Return ``M[indices, :]``."""
+        values = self._between(self.cells[indices][:, None], self.cells[None])
+        values[np.arange(len(indices)), indices] = 0.0
+        return values
 
     def matrix(self) -> Floats:
-        """Return the cosine distances of all items."""
-        return np.asarray(self.applied.matrix)
-
-    def by_pairs(self) -> Source:
-        """Return the cosine distances of the smoothed attributes."""
-        return FeatureSource(self.smoothed, "cosine", name=self.spec.name)
-
-    @property
-    def table(self) -> Any:
-        """The smoothed attributes."""
-        return self.smoothed
-
-    def nearest(self, k: int) -> NearestItems:
-        """Return the items whose smoothed attributes are at the smallest angle."""
-        return nearest_items(self.table, k, "cosine")
-
-    def cross(self, new: NewItemData, known: Any) -> Floats:
-        """Return the cosine distances from new items, smoothed along their edges."""
-        from scipy.sparse import eye_array
-        from scipy.sparse.linalg import spsolve
-
-        n, m, restart = self.n, len(new.items.ids), self.spec.restart
-        strengths = strengths_of(self.new_graph(new))[n:]
-        own = 1.0 + np.asarray(strengths.sum(axis=1)).ravel()
-        old = 1.0 + np.asarray(strengths_of(self.graph).sum(axis=1)).ravel()
-        across = strengths[:, :n].multiply(1.0 / np.sqrt(own)[:, None] / np.sqrt(old)[None, :])
-        among = (strengths[:, n:] + eye_array(m)).multiply(
-            1.0 / np.sqrt(own)[:, None] / np.sqrt(own)[None, :]
-        )
-        attributes = self._narrow(self.encoding.transform(new.items))
-        right = restart * attributes + (1.0 - restart) * (across @ self.smoothed)
-        left = (eye_array(m) - (1.0 - restart) * among).tocsc()
-        smoothed = np.asarray(spsolve(left, right)).reshape(m, -1)
-        return np.asarray(self.applied.cross(smoothed))
-
-
-class PageRankSource(GraphFileSource):
-    """Distances of personalised PageRank vectors."""
-
-    def matrix(self) -> Floats:
-        """Return the distances of the PageRank vectors."""
-        return np.asarray(diffusion(self.graph, restart=self.spec.restart))
-
-
-class JaccardSource(GraphFileSource):
-    """Jaccard distances of neighbourhoods."""
-
-    def matrix(self) -> Floats:
-        """Return one minus the Jaccard index of the neighbourhoods."""
-        return np.asarray(jaccard(self.graph))
+        """Return the distances of all items."""
+        blocks = [self.rows(np.arange(k, min(self.n, k + 256))) for k in range(0, self.n, 256)]
+        known = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n d)")
+        return as_dissimilarity(np.concatenate(blocks), self.spec.name, facts=known)
 
     def by_pairs(self) -> Source:
         """Return the same for single pairs."""
-        return SharedNeighbours(self.graph, name=self.spec.name)
+
+        def pairs(i: Indices, j: Indices) -> Floats:
+            return np.where(i == j, 0.0, self._between(self.cells[i], self.cells[j]))
+
+        rows = self.rows
+        return ComputedSource(self.n, rows, columns=rows, pairs=pairs, name=self.spec.name)
+
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return the distances from the cells of new items, over the ranges of the fit."""
+        return self._between(self._scaled(new.items)[:, None], self.cells[None])
+
+
+def known_cells(items: ItemTable, name: str) -> list[str]:
+    """Return the cells of a column, "" where they are missing."""
+    if name not in items.attributes:
+        raise TableFileError(f"{items.source}: expected a column {name!r}, found none")
+    return [cell if is_known(cell) else "" for cell in items.attributes[name]]
 
 
 class MatrixSource(FileSource):
@@ -405,80 +307,47 @@ class MatrixSource(FileSource):
         return new.rows[self.spec.name]
 
 
-class GraphRows(Source):
-    """All path lengths of a graph, a search for each row; without a path as :class:`PathSource`."""
-
-    def __init__(self, graph: Graph, name: str) -> None:
-        self.n, self.name, self.directed = graph.n, name, graph.directed
-        self._graph = graph
-        self._back = graph.adjacency.T.tocsr() if graph.directed else graph.adjacency
-
-    @cached_property
-    def unreachable(self) -> float:
-        """The largest path length plus the longest edge: a search from every item, once."""
-        largest = 0.0
-        for start in range(0, self.n, 256):
-            rows = self._search(self._graph.adjacency, np.arange(start, min(self.n, start + 256)))
-            largest = max(largest, float(rows.max(where=np.isfinite(rows), initial=0.0)))
-        return largest + float(self._graph.adjacency.data.max())
-
-    def _search(self, adjacency: Any, items: Indices) -> Floats:
-        if not self._graph.weighted:
-            hops = breadth_first(adjacency.indptr, adjacency.indices, items)
-            return np.where(hops < 0, np.inf, hops)
-        from scipy.sparse.csgraph import dijkstra
-
-        return np.asarray(dijkstra(adjacency, indices=items))
-
-    def rows(self, indices: Indices) -> Floats:
-        """Return ``M[indices, :]``."""
-        rows = self._search(self._graph.adjacency, np.asarray(indices))
-        return np.where(np.isinf(rows), self.unreachable, rows)
-
-    def columns(self, indices: Indices) -> Floats:
-        """Return ``M[:, indices].T``."""
-        rows = self._search(self._back, np.asarray(indices))
-        return np.where(np.isinf(rows), self.unreachable, rows)
-
-
 def make_source(
     spec: SourceSpec,
     items: ItemTable,
     columns: tuple[Column, ...],
-    edges: EdgeFile | None = None,
+    edges: EdgeFile | Memberships | None = None,
     values: Floats | None = None,
 ) -> FileSource:
     """Return the source that a specification describes.
 
-    `edges` are those of its graph between items; `values` are the entries of its matrix, None
-    where only dissimilarities of new items are needed.
+    `edges` are those of its graph between items, or their memberships; `values` are the entries of
+    its matrix, None where only dissimilarities of new items are needed.
     """
     if spec.kind == "matrix":
         return MatrixSource(spec, items, values)
+    from metricmix.app.ingest import graph_file_sources as graphs
+    from metricmix.app.ingest import supervised_file_sources as supervised
+
+    if spec.kind in ("learned", "forest"):
+        base = ColumnSource(spec, items, spec.select_columns(columns))
+        return supervised.LearnedSource(spec, items, base)
+    if spec.kind == "gower":
+        return GowerSource(spec, items, spec.select_columns(columns))
     if spec.uses_columns:
         return ColumnSource(spec, items, spec.select_columns(columns))
     assert edges is not None
+    if spec.kind == "spread":
+        return supervised.SpreadSource(spec, items, graphs.PageRankSource(spec, items, edges))
     if spec.kind == "smoothed":
-        return SmoothedSource(spec, items, edges, spec.select_columns(columns))
-    kinds: dict[str, type[PathSource | PageRankSource | JaccardSource]] = {
-        "paths": PathSource,
-        "pagerank": PageRankSource,
-        "jaccard": JaccardSource,
+        return graphs.SmoothedSource(spec, items, edges, spec.select_columns(columns))
+    if spec.kind == "learned_graph":
+        if isinstance(edges, Memberships):
+            return supervised.LearnedSource(
+                spec, items, graphs.MembershipSource(spec, items, edges)
+            )
+        smoothed = graphs.SmoothedSource(spec, items, edges, spec.select_columns(columns))
+        return supervised.LearnedSource(spec, items, smoothed)
+    kinds: dict[str, Any] = {
+        "paths": graphs.PathSource,
+        "pagerank": graphs.PageRankSource,
+        "jaccard": graphs.JaccardSource,
+        "membership": graphs.MembershipSource,
     }
-    return kinds[spec.kind](spec, items, edges)
-
-
-def graph_from_edges(edges: EdgeFile, n: int, *, directed: bool) -> Graph:
-    """Return edges between numbered items as a graph over n of them."""
-    from scipy.sparse import coo_array
-
-    weights = np.ones(len(edges.ends)) if edges.weights is None else edges.weights
-    matrix = coo_array((weights, (edges.ends[:, 0], edges.ends[:, 1])), shape=(n, n))
-    return as_graph(matrix, nodes=n, weight=edges.weight, directed=directed and edges.directed)
-
-
-def _unit_rows(table: Any) -> Any:
-    """Return the rows scaled to norm 1; zero rows stay zero."""
-    from sklearn.preprocessing import normalize
-
-    return normalize(table)
+    source: FileSource = kinds[spec.kind](spec, items, edges)
+    return source

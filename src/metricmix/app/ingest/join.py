@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, infer_columns
+from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs, within_limit
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
-from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, make_source
+from metricmix.app.ingest.file_sources import FileSource, make_source
 from metricmix.app.ingest.item_table import BY_ROW, ItemTable
-from metricmix.app.ingest.matrices import read_matrix
-from metricmix.app.ingest.source_specs import SourceSpec, default_specs
+from metricmix.app.ingest.matrices import places_of, read_matrix
+from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
+from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.memory import check_fits
@@ -40,17 +43,50 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
+NEEDS_METRICS = "computed from labels, which is slow where other sources may be no metrics"
+LABELS_A_CLASS = 3
+"""From which on, on average, there are supervised sources by default."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
 PER_PAIR = {
     "metric": 1e-7,
     "knn": 5e-7,
+    "gower": 1e-7,
+    "learned": 1e-7,
+    "forest": 1e-7,
     "paths": 1e-8,
     "smoothed": 5e-7,
     "pagerank": 1e-6,
     "jaccard": 1e-7,
+    "membership": 1e-7,
+    "learned_graph": 5e-7,
+    "spread": 1e-7,
     "matrix": 1e-8,
 }
 """Seconds per pair of items, as measured once on two cores: the right order of magnitude."""
+OF_COLUMNS = {
+    "metric": "distance",
+    "knn": "paths over nearest neighbours",
+    "gower": "Gower distance",
+    "learned": "logistic regression",
+    "forest": "random forest",
+}
+OF_GRAPHS = {
+    "paths": "path lengths",
+    "smoothed": "attributes smoothed along the graph",
+    "pagerank": "walks",
+    "jaccard": "shared neighbours",
+    "learned_graph": "logistic regression on attributes smoothed along the graph",
+    "spread": "labels spread over the graph",
+}
+OF_THINGS = {
+    "jaccard": "shared things",
+    "membership": "angle between memberships",
+    "pagerank": "walks over shared things",
+    "smoothed": "attributes smoothed over shared things",
+    "learned_graph": "logistic regression on memberships",
+    "spread": "labels spread over shared things",
+}
+"""What a source of each kind is, in words."""
 PER_TRAVERSED_EDGE = 1e-8
 """Seconds per weighted edge in a search from one item."""
 
@@ -84,32 +120,44 @@ class SourceReport:
     unused: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     lookalikes: tuple[tuple[str, str], ...] = ()
+    how_read: tuple[str, ...] = ()
+    direction: str | None = None
+    n_things: int = 0
+    things: tuple[str, ...] = ()
+    n_between: int = 0
+    n_across: int = 0
+    why: str = ""
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
         if self.kind == "matrix":
             return f"matrix of {self.file}{' (by order)' * self.by_order}"
         if self.columns:
-            what = "distance" if self.kind == "metric" else "paths over nearest neighbours"
+            what = OF_COLUMNS[self.kind]
             plural = "s" * (len(self.columns) > 1)
             return f"{what} of {len(self.columns):,} column{plural}: {shorten(self.columns)}"
-        kind = {
-            "paths": "path lengths",
-            "smoothed": "attributes smoothed along the graph",
-            "pagerank": "walks",
-            "jaccard": "shared neighbours",
-        }[self.kind]
+        if self.n_things:
+            return (
+                f"{OF_THINGS[self.kind]} in {self.file}, {self.n_edges:,} memberships in "
+                f"{self.n_things:,} things"
+            )
         weights = {"length": "with lengths", "similarity": "with similarities"}
         direction = "directed " if self.directed and self.kind == "paths" else ""
+        way = {"out": " along the edges", "in": " against the edges"}.get(self.direction or "", "")
         return (
-            f"{kind} in {self.file}, {self.n_edges:,} {direction}edges "
+            f"{OF_GRAPHS[self.kind]}{way} in {self.file}, {self.n_edges:,} {direction}edges "
             f"{weights.get(self.weight or '', 'each counting 1')}"
         )
 
     def remarks(self) -> Iterator[str]:
-        """Yield what does not match on either side, and what may be a mistake."""
+        """Yield how a file was read, what does not match, and what may be a mistake."""
+        yield from self.how_read
         if self.header:
             yield f"its first line is taken for a header: {shorten(self.header)}"
+        name = Path(self.file).name
+        if self.n_things:
+            yield from self._about_memberships(name)
+            return
         if self.n_edges_left_out or self.n_foreign:
             edges, ids = self.n_edges_left_out, self.n_foreign
             dropped = f"{edges:,} edge{'s' * (edges != 1)} left out: " if edges else ""
@@ -117,6 +165,8 @@ class SourceReport:
                 f"{dropped}{ids:,} id{'s are' if ids != 1 else ' is'} not in the table"
                 + (f", such as {shorten(self.foreign)}" if self.foreign else "")
             )
+        if 10 * self.n_across > self.n_edges:
+            yield f"{name}:membership would compare items by the other ids, too"
         for theirs, ours in self.lookalikes[:1]:
             yield f"{theirs!r} there looks like {ours!r} in the table; write ids alike"
         if self.n_missing:
@@ -129,8 +179,22 @@ class SourceReport:
         if self.unused:
             yield (
                 f"not used: {shorten(self.unused)}; if one is how far, say "
-                f"{Path(self.file).name}:length={self.unused[0]}"
+                f"{name}:length={self.unused[0]}"
             )
+
+    def _about_memberships(self, name: str) -> Iterator[str]:
+        """Yield how edges between items and things were read."""
+        yield (
+            f"read as memberships: {self.n_across:,} edges join an item with a thing that is not "
+            f"in the table, such as {shorten(self.things)}; {name}:graph would leave them out"
+        )
+        if self.n_between:
+            yield f"{self.n_between:,} edges join two items: each is a thing of the other"
+        if self.n_edges_left_out:
+            yield f"{self.n_edges_left_out:,} edges left out: neither end is in the table"
+        if self.n_missing:
+            have = "items belong" if self.n_missing != 1 else "item belongs"
+            yield f"{self.n_missing:,} {have} to nothing in it, such as {shorten(self.missing)}"
 
 
 def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
@@ -148,7 +212,8 @@ class JoinReport:
 
     `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
-    order of magnitude; both without the cost of learning.
+    order of magnitude; both without the cost of learning. `left_out` are sources that are not made
+    by default here, and why.
     """
 
     n_items: int
@@ -159,6 +224,7 @@ class JoinReport:
     memory_bytes: int
     seconds: float
     labels_left_out: tuple[tuple[str, str], ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_labelled(self) -> int:
@@ -202,24 +268,33 @@ class Plan:
             instead="take fewer items or sources",
             argument=str(self.items.source),
         )
-        block = np.empty((R, n, n), np.float32)
-        for k, source in enumerate(self.sources):
+        given = [source for source in self.sources if source.spec.kind not in SUPERVISED_KINDS]
+        block = np.empty((len(given), n, n), np.float32)
+        held: dict[str, Any] = {source.spec.name: None for source in self.sources}
+        for k, source in enumerate(given):
             matrix = source.matrix()
             block[k] = matrix if directed else symmetrized(matrix)
+            part = DenseSource(block[k], directed=directed)
+            part.facts = getattr(matrix, "facts", None)
+            held[source.spec.name] = part
             if on_source is not None:
                 on_source(k + 1, R)
-        names = [source.spec.name for source in self.sources]
-        stack = DissimilarityStack.from_block(block, names, directed, items=self.items.ids)
+        if len(given) == R:
+            stack = DissimilarityStack.from_block(block, list(held), directed, items=self.items.ids)
+        else:
+            for source in self.sources:
+                held[source.spec.name] = held[source.spec.name] or source.supervised
+            stack = DissimilarityStack(held, None, directed, items=self.items.ids, validate=False)
         linked = with_links(stack, self.sources)
         return JoinedData(self.items, self.report.columns, self.sources, linked, self.report)
 
 
 def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> DissimilarityStack:
-    """Return a stack that knows the links of all graphs that its sources are made of."""
+    """Return a stack that knows the links of all graphs over items that its sources are made of."""
     graphs = {
-        source.spec.file: source.edges.ends
+        source.spec.file: source.links.edges.ends
         for source in sources
-        if isinstance(source, GraphFileSource)
+        if source.links is not None and source.links.memberships is None
     }
     return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
 
@@ -256,8 +331,9 @@ def plan(
     kinds : mapping of column names to kinds, optional
         See :func:`~metricmix.app.ingest.infer_columns`.
     defaults : bool
-        Whether to add the sources of :func:`~metricmix.app.ingest.default_specs`: the columns of
-        the table, and their attributes smoothed along the graphs.
+        Whether to add the sources of :mod:`metricmix.app.ingest.default_specs`: groups of columns,
+        what graphs and memberships tell beside paths, and, where items have labels, supervised
+        ones.
 
     Raises
     ------
@@ -276,7 +352,7 @@ def plan(
     >>> roads = parse_edges(str(folder / "roads.csv"))
     >>> found = join(read_items(folder / "towns.csv"), [roads])
     >>> found.stack.names
-    ('numbers', 'roads', 'roads smoothed')
+    ('numbers', 'roads', 'roads shared', 'roads walks', 'roads smoothed')
     >>> found.report.sources[1].foreign, found.report.sources[1].missing
     (('Xi',), ('Cu',))
     """
@@ -289,34 +365,41 @@ def plan(
         for spec in specs
         if spec.uses_graph
     }
-    paths = [spec for spec in specs if spec.kind == "paths"]
+    two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
+    specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
     directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
-        graphs[spec.file].directed for spec in paths
+        graphs[spec.file].directed for spec in specs if spec.kind == "paths"
     )
-    all_specs = list(specs)
+    all_specs, why = list(specs), dict.fromkeys((spec.name for spec in specs), "as stated")
+    left_out: dict[str, str] = {}
     if defaults:
-        # Random walks need edges in both directions, and no edge of length 0.
-        smoothable = [
-            spec
-            for spec in paths
-            for graph in [graphs[spec.file]]
-            if not graph.directed and (graph.weight != "length" or np.all(graph.weights))
-        ]
-        added = default_specs(columns, smoothable, alone=not specs)
-        all_specs = [spec for spec in added if spec.uses_columns] + all_specs
-        all_specs += [spec for spec in added if not spec.uses_columns]
+        stated = [(spec, graphs[spec.file]) for spec in specs if spec.uses_graph]
+        added = default_specs(columns, stated, alone=not specs, supervised=can_cross_fit(items))
+        if directed or any(spec.kind == "matrix" for spec in specs):
+            slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
+            left_out = {one.spec.name: NEEDS_METRICS for one in slow}
+            added = [one for one in added if one not in slow]
+        added, beyond = within_limit(added, MOST_SOURCES - len(specs))
+        left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
+        why |= {one.spec.name: one.why for one in added}
+        new = [one.spec for one in added]
+        all_specs = [spec for spec in new if spec.uses_columns] + all_specs
+        all_specs += [spec for spec in new if not spec.uses_columns]
     check_specs(items, all_specs)
     reports, sources = [], []
     for spec in all_specs:
-        edges, values = None, None
+        edges: EdgeFile | Memberships | None = None
+        values = None
         if spec.kind == "matrix":
             report, values = match_matrix(items, spec, directed=directed)
+        elif spec.membership:
+            report, edges = match_memberships(items, spec, graphs[spec.file])
         elif spec.uses_graph:
             report, edges = match_edges(items, spec, graphs[spec.file])
         else:
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)
-        reports.append(report)
+        reports.append(replace(report, why=why[spec.name]))
         sources.append(make_source(spec, items, columns, edges, values))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
     seconds = n * n * sum(PER_PAIR[spec.kind] for spec in all_specs)
@@ -329,8 +412,15 @@ def plan(
         _memory_bytes(n, len(sources)),
         seconds + PER_TRAVERSED_EDGE * n * weighted,
         items.labels_left_out,
+        left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
+
+
+def can_cross_fit(items: ItemTable) -> bool:
+    """Return whether there are three labels a class on average: some to fit to, one to judge."""
+    classes = Counter(label for label in items.labels or () if label)
+    return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
 
 
 def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> EdgeFile:
@@ -338,7 +428,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) 
     users = [spec for spec in specs if spec.file == file]
     stated = {
         name: {getattr(spec, name) for spec in users} - {None}
-        for name in ("weight", "directed", "weight_column", "ends")
+        for name in ("weight", "directed", "weight_column", "ends", "membership")
     }
     if any(len(values) > 1 for values in stated.values()):
         names = ", ".join(repr(spec.name) for spec in users)
@@ -347,8 +437,43 @@ def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) 
             expected=f"{file} to be read in one way",
             found="different options",
         )
+    del stated["membership"]
     options: Any = {name: next(iter(values), None) for name, values in stated.items()}
     return read_edge_file(file, items=ids, **options)
+
+
+def holds_memberships(
+    items: ItemTable, file: str | None, edges: EdgeFile, specs: Sequence[SourceSpec]
+) -> bool:
+    """Return whether an edge list joins items with things, as was stated or as it looks.
+
+    Not where most of these things may be items whose ids are written otherwise.
+    """
+    stated = {spec.membership for spec in specs if spec.file == file} - {None}
+    if stated:
+        return bool(stated.pop())
+    number = edges.numbers_in(items.ids)
+    if not are_memberships(edges, number):
+        return False
+    assert edges.ids is not None
+    foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
+    return 2 * len(similar_ids(items.ids, foreign)) < len(foreign)
+
+
+def as_membership(spec: SourceSpec) -> SourceSpec:
+    """Return a source of a file of memberships; in place of path lengths, shared things."""
+    kind = "jaccard" if spec.kind == "paths" else spec.kind
+    return replace(spec, kind=kind, membership=True)
+
+
+def similar_ids(ids: Sequence[str], foreign: Sequence[str]) -> list[tuple[str, str]]:
+    """Return pairs of a foreign id and the id of an item that it may stand for."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"\.0+$", "", name).lstrip("0").casefold().replace(" ", "")
+
+    id_of = {plain(item): item for item in ids}
+    return [(name, id_of[plain(name)]) for name in foreign if plain(name) in id_of]
 
 
 def check_specs(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
@@ -412,12 +537,7 @@ def match_edges(
     missing = [item for k, item in enumerate(items.ids) if k not in connected]
     foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(number < 0)]
     pairs = ends[inside] if edges.directed else np.sort(ends[inside], axis=1)
-
-    def plain(name: str) -> str:
-        return re.sub(r"\.0+$", "", name).lstrip("0").casefold().replace(" ", "")
-
-    id_of = {plain(item): item for item in items.ids}
-    lookalikes = [(name, id_of[plain(name)]) for name in foreign if plain(name) in id_of]
+    lookalikes = similar_ids(items.ids, foreign)
     report = SourceReport(
         spec.name,
         spec.kind,
@@ -436,8 +556,52 @@ def match_edges(
         unused=edges.unused,
         header=edges.header,
         lookalikes=tuple(lookalikes[:EXAMPLES]),
+        direction=spec.direction,
+        n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
     )
     return report, edges.select(used, ends, len(items.ids))
+
+
+def match_memberships(
+    items: ItemTable, spec: SourceSpec, edges: EdgeFile
+) -> tuple[SourceReport, Memberships]:
+    """Match one end of each edge with the items; the other ends are things they belong to.
+
+    TableFileError if no item belongs to anything, or no two share a thing.
+    """
+    if edges.ids is None:
+        raise TableFileError(
+            f"{edges.source}: expected ids of items and things, found numbers only"
+        )
+    number = edges.numbers_in(items.ids)
+    known = number[edges.ends] >= 0
+    found = memberships_of(edges, number, len(items.ids))
+    if not found.things or found.members.max() < 2:
+        raise TableFileError(
+            f"{edges.source}: expected things that two items of {items.source} share, found "
+            f"{'none' if found.things else 'no item'} among {edges.n_nodes} nodes, such as "
+            f"{quoted(edges.ids)}"
+        )
+    missing = [items.ids[k] for k in np.flatnonzero(np.diff(found.table.indptr) == 0)]
+    across = known[:, 0] != known[:, 1]
+    in_table = set(items.ids)
+    things = [name for name in found.things if name not in in_table]
+    report = SourceReport(
+        spec.name,
+        spec.kind,
+        str(edges.source),
+        n_missing=len(missing),
+        missing=tuple(missing[:EXAMPLES]),
+        n_edges=int(found.table.nnz),
+        n_edges_left_out=int((~known.any(axis=1)).sum()),
+        weight=edges.weight,
+        unused=edges.unused,
+        n_things=len(found.things),
+        things=tuple(things[:EXAMPLES]),
+        n_between=int(known.all(axis=1).sum()),
+        n_across=int(across.sum()),
+    )
+    return report, found
 
 
 def match_matrix(
@@ -457,15 +621,7 @@ def match_matrix(
             f"{len(matrix.values)}; a matrix without ids is in the order of the table"
         )
     names = ids if matrix.items is None else matrix.items
-    row_of = {name: k for k, name in enumerate(names)}
-    missing = [item for item in ids if item not in row_of]
-    if missing:
-        raise MatrixFileError(
-            f"{file}: expected all {n} items of {items.source}, found {len(missing)} missing, such "
-            f"as {quoted(missing)}, and ids such as {quoted(names)}; add them, or take them out of "
-            "the table"
-        )
-    rows = np.array([row_of[item] for item in ids], dtype=np.int64)
+    rows = np.arange(n) if matrix.items is None else places_of(file, matrix, ids, items.source)
     values = matrix.values[np.ix_(rows, rows)]
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):
@@ -480,8 +636,8 @@ def match_matrix(
         if error.expected.startswith("symmetric"):
             error = error.replace(remedy=ASYMMETRY_REMEDY)
         raise MatrixFileError(str(error)) from None
-    in_table = set(ids)
-    foreign = [name for name in names if name not in in_table]
+    used = set(rows.tolist())
+    foreign = [name for k, name in enumerate(names) if k not in used]
     report = SourceReport(
         spec.name,
         "matrix",
@@ -489,5 +645,6 @@ def match_matrix(
         by_order=matrix.items is None,
         n_foreign=len(foreign),
         foreign=tuple(foreign[:EXAMPLES]),
+        how_read=matrix.remarks,
     )
     return report, values

@@ -9,6 +9,12 @@
 ``.phy``,             PHYLIP: the number of items, then a name and its distances for each; square or
 ``.phylip``,          a triangle; names up to the first blank, or of ten characters with blanks in
 ``.dist``             them and no separator behind; with or without replicate counts
+``.nwk``,             Newick: path distances between the leaves of the first tree
+``.newick``,          (:mod:`metricmix.app.ingest.trees`)
+``.tree``, ``.tre``
+``.nex``,             NEXUS: the block of DISTANCES, or else path distances in the first tree
+``.nexus``,
+``.nxs``, ``.trees``
 ====================  ==========================================================================
 
 Where all entries on one side of the diagonal are missing, the other side counts for both; a
@@ -52,9 +58,16 @@ from metricmix.exceptions import (
     array_file_errors,
 )
 from metricmix.memory import check_room
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["MatrixFile", "check_target", "read_cross_matrix", "read_matrix", "write_matrix"]
+__all__ = [
+    "MatrixFile",
+    "check_target",
+    "places_of",
+    "read_cross_matrix",
+    "read_matrix",
+    "write_matrix",
+]
 
 
 @dataclass(frozen=True)
@@ -62,12 +75,13 @@ class MatrixFile:
     """A square matrix, NaN where entries are missing, and the names of its items, if any.
 
     `rounding` is the relative rounding error of the numbers in the file, times a small factor: more
-    than that of float64 if it holds float32.
+    than that of float64 if it holds float32. `remarks` say how a tree was read.
     """
 
     values: Floats
     items: tuple[str, ...] | None = None
     rounding: float = 0.0
+    remarks: tuple[str, ...] = ()
 
     def name(self, i: int) -> str:
         """Return the name of item i, or its number, from 0 on."""
@@ -99,7 +113,7 @@ def read_matrix(path: str | os.PathLike[str]) -> MatrixFile:
     >>> _ = file.write_text("town,Aa,Bo\nAa,0,5\nBo,5,0\n")
     >>> read_matrix(file)
     MatrixFile(values=array([[0., 5.],
-           [5., 0.]]), items=('Aa', 'Bo'), rounding=0.0)
+           [5., 0.]]), items=('Aa', 'Bo'), rounding=0.0, remarks=())
     """
     source = Path(path)
     read = _format_of(source).read
@@ -145,8 +159,10 @@ def write_matrix(
     target = Path(path)
     check_target(target, items)
     try:
+        write = _format_of(target).write
+        assert write is not None
         with replacing(target) as file:
-            _format_of(target).write(file, np.asarray(values, np.float64), items)
+            write(file, np.asarray(values, np.float64), items)
     except OSError as error:
         raise MatrixFileError(f"{target}: {error.strerror or error}") from None
 
@@ -157,6 +173,8 @@ def check_target(path: str | os.PathLike[str], items: Sequence[str] | None = Non
     Call it before a long computation.
     """
     target = Path(path)
+    if _format_of(target).write is None:
+        raise MatrixFileError(f"{target}: a tree cannot be written; write csv or phy")
     if _format_of(target).write is write_phylip:
         check_phylip_names(target, items)
     if target.is_dir():
@@ -173,10 +191,16 @@ def read_cross_matrix(
     """Read the dissimilarities from m items to n other items, (m, n), from ``.npy`` or text.
 
     `rows` and `columns` are their ids. A text has them in its first column and its first row, in
-    any order; an array is in their order. Other rows and columns of a text are left out.
+    any order; an array is in their order. Other rows and columns of a text are left out. A tree has
+    all of them among its leaves.
     """
     file, shape = Path(path), (len(rows), len(columns))
-    if file.suffix.lower() == ".npy":
+    if FORMATS.get(file.suffix.lower()) is TREE:
+        matrix = read_matrix(file)
+        values = matrix.values[
+            np.ix_(places_of(file, matrix, rows), places_of(file, matrix, columns))
+        ]
+    elif file.suffix.lower() == ".npy":
         with file_errors(file):
             try:
                 values = np.load(file, allow_pickle=False).astype(np.float64)
@@ -217,6 +241,28 @@ def read_cross_matrix(
             f"{columns[j]!r}"
         )
     return np.asarray(values)
+
+
+def places_of(
+    file: Path, matrix: MatrixFile, ids: Sequence[str], table: Path | None = None
+) -> Indices:
+    """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
+
+    Names of trees may have underscores for blanks, as Newick and NEXUS allow.
+    """
+    names = matrix.items or ()
+    row_of = {name: k for k, name in enumerate(names)}
+    if FORMATS.get(file.suffix.lower()) is TREE:
+        for k, name in enumerate(names):
+            row_of.setdefault(name.replace("_", " "), k)
+    missing = [item for item in ids if item not in row_of]
+    if missing:
+        raise MatrixFileError(
+            f"{file}: expected all {len(ids)} items{f' of {table}' if table else ''}, found "
+            f"{len(missing)} missing, such as {quoted(missing)}, and ids such as {quoted(names)}; "
+            "add them, or take them out of the table"
+        )
+    return np.array([row_of[item] for item in ids], dtype=np.int64)
 
 
 # -- numpy ---------------------------------------------------------------------------------------
@@ -312,10 +358,10 @@ def _write_npz(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> N
 
 @dataclass(frozen=True)
 class Format:
-    """How files with a suffix are read and written."""
+    """How files with a suffix are read and written, if they are."""
 
     read: Callable[[Path], MatrixFile]
-    write: Callable[[BinaryIO, Floats, Sequence[str] | None], None]
+    write: Callable[[BinaryIO, Floats, Sequence[str] | None], None] | None
 
 
 def _read_text(source: Path) -> MatrixFile:
@@ -325,7 +371,16 @@ def _read_text(source: Path) -> MatrixFile:
     return MatrixFile(*(read_phylip(source) if is_phylip else read_delimited_matrix(source)))
 
 
+def _read_tree(source: Path) -> MatrixFile:
+    from metricmix.app.ingest import trees
+
+    read = trees.read_nexus if source.suffix.lower() in trees.NEXUS else trees.read_newick
+    values, items, remarks = read(source)
+    return MatrixFile(values, items, remarks=remarks)
+
+
 PHYLIP = Format(_read_text, write_phylip)
+TREE = Format(_read_tree, None)
 FORMATS = {
     ".npy": Format(_read_npy, lambda file, values, items: np.save(file, values)),
     ".npz": Format(_read_npz, _write_npz),
@@ -335,6 +390,8 @@ FORMATS = {
     ".phy": PHYLIP,
     ".phylip": PHYLIP,
     ".dist": PHYLIP,
+    **dict.fromkeys((".nwk", ".newick", ".tree", ".tre"), TREE),
+    **dict.fromkeys((".nex", ".nexus", ".nxs", ".trees"), TREE),
 }
 
 

@@ -16,10 +16,11 @@ import numpy as np
 from metricmix.app.ingest.column_types import Column
 from metricmix.app.ingest.delimited_text import TextTable, did_you_mean, stem_of
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
-from metricmix.app.ingest.file_sources import FileSource, GraphFileSource, NewItemData, make_source
+from metricmix.app.ingest.file_sources import ANGLES, FileSource, NewItemData, make_source
 from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table
 from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
+from metricmix.app.ingest.memberships import Memberships, memberships_of
 from metricmix.app.ingest.number_formats import ORDERS, CellFormat
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec
 from metricmix.app.ingest.table_files import read_table
@@ -77,13 +78,13 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
     used = {
         column.name
         for source in joined.sources
-        if source.spec.uses_columns or source.spec.kind == "smoothed"
+        if source.spec.needs_columns
         for column in source.spec.select_columns(joined.columns)
     }
     graphs = {
-        source.spec.file: source.edges
+        source.spec.file: source.links.memberships or source.links.edges
         for source in joined.sources
-        if isinstance(source, GraphFileSource)
+        if source.links is not None
     }
     content = {
         "format": FORMAT,
@@ -97,18 +98,49 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
         "columns": [asdict(column) for column in joined.columns if column.name in used],
         "sources": [asdict(source.spec) for source in joined.sources],
-        "graphs": {
-            str(file): {
-                "ends": edges.ends.ravel().tolist(),
-                "weights": None if edges.weights is None else edges.weights.tolist(),
-                "weight": edges.weight,
-                "directed": edges.directed,
-            }
-            for file, edges in graphs.items()
-        },
+        "graphs": {str(file): stored_edges(edges) for file, edges in graphs.items()},
     }
     with replacing(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
         compressed.write(json.dumps(content, ensure_ascii=False).encode())
+
+
+def stored_edges(edges: EdgeFile | Memberships) -> dict[str, Any]:
+    """Return the edges between items, or their memberships, in terms of JSON."""
+    if isinstance(edges, Memberships):
+        entries = edges.table.tocoo()
+        ends = np.column_stack([entries.row, entries.col])
+        weights = None if np.all(entries.data == 1) else entries.data.tolist()
+        return {"things": edges.things, "ends": ends.ravel().tolist(), "weights": weights}
+    return {
+        "ends": edges.ends.ravel().tolist(),
+        "weights": None if edges.weights is None else edges.weights.tolist(),
+        "weight": edges.weight,
+        "directed": edges.directed,
+    }
+
+
+def restored_edges(name: str, stored: dict[str, Any], n: int) -> EdgeFile | Memberships:
+    """Return what :func:`stored_edges` stored; ValueError if its values do not match."""
+    ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
+    given = stored["weights"]
+    weights = None if given is None else np.array(given, dtype=np.float64)
+    if weights is not None and (weights.shape != (len(ends),) or not np.all(weights >= 0)):
+        raise ValueError("weights of unknown edges")
+    if not len(ends) or ends.min() < 0 or ends[:, 0].max() >= n:
+        raise ValueError("edges of unknown items")
+    if "things" in stored:
+        from scipy.sparse import csr_array
+
+        things = tuple(str(thing) for thing in stored["things"])
+        if ends[:, 1].max() >= len(things):
+            raise ValueError("memberships in unknown things")
+        strengths = np.ones(len(ends)) if weights is None else weights
+        table = csr_array((strengths, (ends[:, 0], ends[:, 1])), shape=(n, len(things)))
+        return Memberships(Path(name), things, table)
+    if ends.max() >= n:
+        raise ValueError("edges of unknown items")
+    directed = bool(stored["directed"])
+    return EdgeFile(Path(name), n, None, ends, weights, stored["weight"], directed)
 
 
 def load_inputs(path: str | os.PathLike[str]) -> FitInputs:
@@ -148,19 +180,9 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
     table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
     items = ItemTable(table, ids, None, attributes, content["id_column"], content["label_column"])
     columns = tuple(column_from_json(column) for column in content["columns"])
-    graphs = {}
-    for name, stored in content["graphs"].items():
-        ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
-        given = stored["weights"]
-        weights = None if given is None else np.array(given, dtype=np.float64)
-        if not len(ends) or ends.min() < 0 or ends.max() >= len(ids):
-            raise ValueError("edges of unknown items")
-        if weights is not None and (weights.shape != (len(ends),) or not np.all(weights >= 0)):
-            raise ValueError("weights of unknown edges")
-        directed = bool(stored["directed"])
-        graphs[name] = EdgeFile(
-            Path(name), len(ids), None, ends, weights, stored["weight"], directed
-        )
+    graphs = {
+        name: restored_edges(name, stored, len(ids)) for name, stored in content["graphs"].items()
+    }
     sources = []
     for stored in content["sources"]:
         if stored["kind"] not in KINDS:
@@ -249,7 +271,7 @@ def read_new_items(
                 f"{items.where(k, items.id_column)}: expected new items, found {item!r}, which was "
                 "in the fit; predictions.csv has its label"
             )
-    graphs, reports = read_new_edges(inputs, items, edges)
+    graphs, memberships, reports = read_new_edges(inputs, items, edges)
     known = [source.spec.name for source in inputs.sources if source.spec.kind == "matrix"]
     rows = {}
     for spec in matrices:
@@ -260,17 +282,21 @@ def read_new_items(
                 found=f"{spec.name!r}",
             )
         rows[spec.name] = read_cross_matrix(spec.file or "", items.ids, inputs.items.ids)
-    return NewItemData(items, graphs, rows), reports
+    return NewItemData(items, graphs, rows, memberships), reports
 
 
 def read_new_edges(
     inputs: FitInputs, items: ItemTable, specs: Sequence[SourceSpec]
-) -> tuple[dict[str, EdgeFile], tuple[NewEdgesReport, ...]]:
-    """Read the edges of new items, by the file of their graph in the fit, with its options."""
-    sources = [source for source in inputs.sources if isinstance(source, GraphFileSource)]
+) -> tuple[dict[str, EdgeFile], dict[str, Any], tuple[NewEdgesReport, ...]]:
+    """Read the edges of new items, by the file of their graph in the fit, with its options.
+
+    Of memberships there are edges to the items that share a thing of the fit, and the rows (m, T).
+    """
+    sources = [source.links for source in inputs.sources if source.links is not None]
     files = {source.spec.name: source.spec.file or "" for source in sources}
     files = {stem_of(file): file for file in files.values()} | files  # names of sources win
     graphs: dict[str, EdgeFile] = {}
+    memberships: dict[str, Any] = {}
     reports = []
     for spec in specs:
         if not files:
@@ -283,7 +309,10 @@ def read_new_edges(
             raise InputError(argument="--edges", expected=f"NAME=FILE, NAME being {names}")
         file = files.get(spec.name) or next(iter(files.values()))
         fitted = next(source for source in sources if source.spec.file == file)
-        weight, directed = fitted.edges.weight or "ignore", fitted.edges.directed
+        weight: str | None = fitted.edges.weight or "ignore"
+        directed = fitted.edges.directed
+        if fitted.memberships is not None:  # these edges are those of the projection
+            weight, directed = fitted.spec.weight, bool(fitted.spec.directed)
         if spec.weight not in (None, weight) or spec.directed not in (None, directed):
             direction = "directed" if directed else "undirected"
             raise InputError(
@@ -303,6 +332,12 @@ def read_new_edges(
             ends=spec.ends or fitted.spec.ends,
             items=(*inputs.items.ids, *items.ids),
         )
+        if fitted.memberships is not None:
+            more, report = attach_memberships(fitted.memberships, items, found, spec.name)
+            memberships[file] = memberships[file] + more if file in memberships else more
+            graphs[file] = fitted.memberships.projected(memberships[file])
+            reports.append(report)
+            continue
         edges, report = attach_edges(inputs.items, items, found, spec.name)
         if file in graphs:  # several files of one graph
             one, weights = graphs[file], None
@@ -316,7 +351,31 @@ def read_new_edges(
         for file in dict.fromkeys(files.values())
         if file not in graphs
     ]
-    return graphs, tuple(reports)
+    return graphs, memberships, tuple(reports)
+
+
+def attach_memberships(
+    fitted: Memberships, new: ItemTable, edges: EdgeFile, name: str
+) -> tuple[Any, NewEdgesReport]:
+    """Return the memberships of new items in the things of the fit, CSR (m, T)."""
+    if edges.ids is None:
+        raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
+    number = edges.numbers_in(new.ids)
+    found = memberships_of(edges, number, len(new.ids), fitted.things)
+    things = set(fitted.things)
+    known = np.array([item in things for item in edges.ids], dtype=bool)
+    mine, other = number >= 0, edges.ends[:, ::-1]
+    used = (mine[edges.ends] & known[other]).any(axis=1)
+    foreign = [edges.ids[k] for k in np.flatnonzero(~mine & ~known)]
+    report = NewEdgesReport(
+        name,
+        int(used.sum()),
+        int((~used).sum()),
+        len(foreign),
+        tuple(foreign[:EXAMPLES]),
+        int((np.diff(found.table.indptr) == 0).sum()),
+    )
+    return found.table, report
 
 
 def attach_edges(
@@ -365,7 +424,7 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
     chosen = np.zeros((m, n), dtype=bool)
     rows: dict[str, Floats] = {}
     for source in inputs.sources:
-        if isinstance(source, GraphFileSource) and source.spec.file in new.edges:
+        if source.links is not None and source.spec.file in new.edges:
             ends = np.sort(new.edges[source.spec.file].ends, axis=1)
             across = ends[(ends[:, 0] < n) & (ends[:, 1] >= n)]
             chosen[across[:, 1] - n, across[:, 0]] = True
@@ -373,8 +432,12 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
             continue
         values = rows[source.spec.name] = source.cross(new, None)
         near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
-        angle = source.spec.kind == "smoothed" or source.spec.metric == "cosine"
-        close = np.take_along_axis(values, near, axis=1) < (UNLIKE if angle else np.inf)
+        unlike = np.inf
+        if source.spec.kind in ("smoothed", "membership") or source.spec.metric == "angular":
+            unlike = 0.5 * UNLIKE
+        elif source.spec.metric in ANGLES:
+            unlike = UNLIKE
+        close = np.take_along_axis(values, near, axis=1) < unlike
         chosen[np.nonzero(close)[0], near[close]] = True
     alone = np.flatnonzero(~chosen.any(axis=1))
     if len(alone) and rows:

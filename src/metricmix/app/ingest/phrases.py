@@ -37,7 +37,8 @@ import numpy as np
 
 from metricmix.app.ingest.column_types import MOST_WORDS, Column, numbers_of
 from metricmix.app.ingest.delimited_text import is_missing
-from metricmix.app.ingest.file_sources import FileSource, GraphFileSource
+from metricmix.app.ingest.file_sources import FileSource
+from metricmix.app.ingest.graph_file_sources import GraphFileSource
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
@@ -94,7 +95,7 @@ class EdgePhrases:
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
     >>> _ = file.write_text("town,people,land\nAa,300,hill\nBo,41,hill\nCu,7,coast\n")
     >>> joined = join(read_items(file))
-    >>> lengths = edge_lengths(joined.stack, np.ones(3))
+    >>> lengths = edge_lengths(joined.stack, np.ones(joined.stack.n_sources))
     >>> EdgePhrases(lengths, joined.sources).sentence(0, 1)
     'same land (hill); people 259 apart'
     """
@@ -142,7 +143,8 @@ class EdgePhrases:
         name, whole = stack.names[r], stack.origin if isinstance(stack, EdgeStack) else stack
         file, source = self._files.get(name), None if whole is None else whole._sources[r]
         if isinstance(source, ProbabilitySource):
-            return [self._predicted(source, i, j)]
+            what = name if file is None else self._learned_from(file)
+            return [self._predicted(source, what, i, j)]
         share = f"at {value / float(self._means[r]):.0%} of the mean distance"
         if isinstance(file, GraphFileSource):
             found = self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
@@ -161,13 +163,20 @@ class EdgePhrases:
             self._words[key] = make()
         return self._words[key]
 
-    def _predicted(self, source: ProbabilitySource, i: int, j: int) -> str:
+    def _learned_from(self, file: FileSource) -> str:
+        """Return what a source that is a classifier is, and what it looks at."""
+        how = {"learned": "logistic regression", "learned_graph": "logistic regression"}
+        names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
+        graph = Path(file.spec.file).stem if file.spec.file else ""
+        return f"{how.get(file.spec.kind, file.spec.kind)} on {graph or listed(names) or 'columns'}"
+
+    def _predicted(self, source: ProbabilitySource, what: str, i: int, j: int) -> str:
         a, b = source.probabilities[[i, j]].argmax(axis=1).tolist()
         known = len(self.classes) == source.probabilities.shape[1]
         first, second = (self.classes[c] if known else f"class {c}" for c in (a, b))
         if a == b:
-            return f"both predicted {first} ({source.name})"
-        return f"predicted {first} and {second} ({source.name})"
+            return f"both predicted {first} ({what})"
+        return f"predicted {first} and {second} ({what})"
 
 
 class LinkWords:
@@ -175,6 +184,7 @@ class LinkWords:
 
     def __init__(self, source: GraphFileSource) -> None:
         self.ids, self.name = source.items.ids, Path(source.spec.file or source.spec.name).stem
+        self.memberships = source.memberships
         ends = source.edges.ends
         self.one_way = {(i, j) for i, j in ends.tolist()} if source.edges.directed else None
         both = np.concatenate([ends, ends[:, ::-1]])
@@ -185,6 +195,8 @@ class LinkWords:
 
     def __call__(self, i: int, j: int) -> list[str]:
         """Return that items i and j are linked, and whom both are linked to."""
+        if self.memberships is not None:
+            return self._shared_things(i, j)
         linked = j in self.neighbours[i]
         how = ""
         if linked and self.one_way is not None and (i, j) not in self.one_way:
@@ -196,6 +208,21 @@ class LinkWords:
             names = listed([self.ids[k] for k in order])
             phrases.append(f"both linked to {names} in {self.name}")
         return phrases
+
+    def _shared_things(self, i: int, j: int) -> list[str]:
+        assert self.memberships is not None
+        table, things = self.memberships.table, self.memberships.things
+        one, other = (set(table.indices[table.indptr[k] : table.indptr[k + 1]]) for k in (i, j))
+        having = self._having
+        order = sorted(one & other, key=lambda t: (having[t], t))
+        return [f"both with {listed([things[t] for t in order])} in {self.name}"] if order else []
+
+    @cached_property
+    def _having(self) -> list[int]:
+        """How many items belong to each thing."""
+        assert self.memberships is not None
+        table = self.memberships.table
+        return [int(count) for count in np.bincount(table.indices, minlength=table.shape[1])]
 
 
 class ColumnWords:

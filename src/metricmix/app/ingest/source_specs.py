@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,34 @@ from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
-__all__ = ["SourceSpec", "default_specs", "parse_edges", "parse_matrix", "parse_source"]
+__all__ = ["SourceSpec", "parse_edges", "parse_matrix", "parse_source"]
 
-COLUMN_KINDS = ("metric", "knn")
-GRAPH_KINDS = ("paths", "smoothed", "pagerank", "jaccard")
+COLUMN_KINDS = ("metric", "knn", "gower", "learned", "forest")
+GRAPH_KINDS = (
+    *("paths", "smoothed", "pagerank", "jaccard", "membership"),
+    *("learned_graph", "spread"),
+)
+SUPERVISED_KINDS = ("learned", "forest", "learned_graph", "spread")
 KINDS = (*COLUMN_KINDS, *GRAPH_KINDS, "matrix")
 WEIGHTS = ("length", "similarity", "ignore")
 ENDS = ("from", "to")
+TWO_MODE = ("membership", "graph")
+WAYS = ("directed", "undirected")
+DIRECTIONS = ("in", "out", "both")
+FILE_OPTIONS = (*WAYS, *WEIGHTS, *ENDS, *TWO_MODE)
 OPTIONS = {
     "metric": (),
     "knn": ("k", "metric"),
-    "paths": ("directed", "undirected", *WEIGHTS, *ENDS),
-    "smoothed": ("restart", *WEIGHTS, *ENDS),
-    "pagerank": ("restart", *WEIGHTS, *ENDS),
-    "jaccard": ENDS,
+    "gower": (),
+    "learned": (),
+    "forest": (),
+    "paths": FILE_OPTIONS,
+    "smoothed": ("restart", *FILE_OPTIONS),
+    "pagerank": ("restart", *DIRECTIONS, *FILE_OPTIONS),
+    "jaccard": (*DIRECTIONS, *FILE_OPTIONS),
+    "membership": FILE_OPTIONS,
+    "learned_graph": ("restart", *FILE_OPTIONS),
+    "spread": ("restart", *FILE_OPTIONS),
     "matrix": ("directed",),
 }
 WITH_VALUE = {"k": int, "restart": float, "metric": str}
@@ -48,10 +62,24 @@ class SourceSpec:
     ``pagerank``  the distance of their personalised PageRank vectors in the graph of `file`
     ``jaccard``   the Jaccard distance of their neighbourhoods in the graph of `file`
     ``matrix``    their entry in the matrix of `file`
+    ``gower``     Gower's distance of their `columns`
     ============  ===============================================================================
 
+    and of memberships (:mod:`metricmix.app.ingest.memberships`) and labels
+    (:mod:`metricmix.app.ingest.supervised_file_sources`)
+
+    =================  ==========================================================================
+    ``membership``     the cosine distance of their memberships in `file`
+    ``learned``        what a logistic regression on `columns` says of them
+    ``forest``         what a random forest on `columns` says of them
+    ``learned_graph``  what a logistic regression on smoothed attributes or memberships says
+    ``spread``         which labels reach them over the graph of `file`
+    =================  ==========================================================================
+
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
-    are those of :func:`~metricmix.app.ingest.read_edge_file`.
+    are those of :func:`~metricmix.app.ingest.read_edge_file`. `direction` says which edges of a
+    directed graph are neighbours: those that lead "in", "out", or "both". `membership` says whether
+    `file` holds memberships; None: decided by its content.
     """
 
     name: str
@@ -65,8 +93,12 @@ class SourceSpec:
     directed: bool | None = None
     weight_column: str | None = None
     ends: tuple[str, str] | None = None
+    direction: str | None = None
+    membership: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.kind == "membership" and not self.membership:
+            object.__setattr__(self, "membership", True)
         if self.k < 1 or not 0 < self.restart < 1:
             raise InputError(
                 argument=f"source {self.name!r}",
@@ -80,9 +112,10 @@ class SourceSpec:
         words = [kind, self.file if self.file is not None else ",".join(self.columns) or "*"]
         if self.kind == "knn":
             words += [f"k={self.k}", f"metric={self.metric}"]
-        if self.kind in ("smoothed", "pagerank"):
-            words.append(f"restart={self.restart:g}")
-        if self.weight:
+        if "restart" in OPTIONS[self.kind]:
+            words.append(f"restart={self.restart!r}")
+        words += [self.direction] if self.direction else []
+        if self.weight and self.kind != "matrix":
             of = f"={self.weight_column}" if self.weight_column else ""
             words.append(f"{self.weight}{of}")
         if self.ends:
@@ -90,6 +123,8 @@ class SourceSpec:
         words += (
             ["directed" if self.directed else "undirected"] if self.directed is not None else []
         )
+        if self.membership is not None and self.kind != "membership":
+            words.append("membership" if self.membership else "graph")
         return f"{self.name}={':'.join(words)}"
 
     @property
@@ -101,6 +136,12 @@ class SourceSpec:
     def uses_columns(self) -> bool:
         """Whether it is computed from columns of the table alone."""
         return self.kind in COLUMN_KINDS
+
+    @property
+    def needs_columns(self) -> bool:
+        """Whether columns of the table are part of it."""
+        along = self.kind == "smoothed" or (self.kind == "learned_graph" and not self.membership)
+        return self.uses_columns or along
 
     def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return the columns it is computed from; InputError if one is unknown or ignored."""
@@ -132,11 +173,13 @@ class SourceSpec:
 def parse_source(text: str) -> SourceSpec:
     """Read ``NAME=KIND:WHAT[:OPTION...]``.
 
-    KIND is ``knn`` or a distance such as ``euclidean`` or ``cosine``, and WHAT columns with commas
-    between (``*`` for all, ``p*`` for those that begin with p); or KIND is ``paths``,
-    ``smoothed``, ``pagerank``, ``jaccard`` or ``matrix``, and WHAT a file. Options: ``directed``,
-    ``length``, ``similarity``, ``ignore``, ``k=10``, ``metric=cosine``, ``restart=0.1``; for lists
-    of edges whose columns have other names, ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
+    KIND is ``knn``, ``gower``, ``learned``, ``forest`` or a distance such as ``euclidean`` or
+    ``cosine``, and WHAT columns with commas between (``*`` for all, ``p*`` for those that begin
+    with p); or KIND is ``paths``, ``smoothed``, ``pagerank``, ``jaccard``, ``membership``,
+    ``learned_graph``, ``spread`` or ``matrix``, and WHAT a file. Options: ``directed``, ``length``,
+    ``similarity``, ``ignore``, ``membership``, ``graph``, ``in``, ``out``, ``k=10``,
+    ``metric=cosine``, ``restart=0.1``; for lists of edges whose columns have other names,
+    ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
 
     >>> words = parse_source("words=cosine:title,abstract")
     >>> words.name, words.kind, words.columns, words.metric
@@ -186,43 +229,6 @@ def parse_matrix(text: str) -> SourceSpec:
     return _parse_file(text, "matrix")
 
 
-def default_specs(
-    columns: Sequence[Column], graphs: Sequence[SourceSpec], *, alone: bool = False
-) -> list[SourceSpec]:
-    """Return the sources that a table and graphs have by default.
-
-    - *numbers*, *counts*, *categories*: one source for all columns of a kind (counts by cosine
-      distance, the others by Euclidean distance), so that each kind has its own weight;
-    - every column of text by itself, by the cosine distance of its words;
-    - for every undirected graph, the attributes smoothed along it;
-    - where the table is `alone`, path lengths over nearest neighbours by all of its columns.
-    """
-    by_kind: dict[str, list[str]] = {}
-    for column in columns:
-        group = "number" if column.kind in ("plain", "date") else column.kind
-        by_kind.setdefault(group, []).append(column.name)
-    plural = {"number": "numbers", "count": "counts", "category": "categories"}
-    specs = [
-        SourceSpec(plural[kind], "metric", columns=tuple(by_kind[kind]), metric=how)
-        for kind, how in (("number", "euclidean"), ("count", "cosine"), ("category", "euclidean"))
-        if kind in by_kind
-    ]
-    specs += [
-        SourceSpec(name, "metric", columns=(name,), metric="cosine")
-        for name in by_kind.get("text", [])
-    ]
-    if specs and alone:
-        metric = "cosine" if by_kind.keys() <= {"text", "count", "ignore"} else "euclidean"
-        specs.append(SourceSpec("neighbours", "knn", metric=metric))
-    if specs:
-        specs += [
-            replace(graph, name=f"{graph.name} smoothed", kind="smoothed", directed=None)
-            for graph in graphs
-            if not graph.directed
-        ]
-    return specs
-
-
 def _parse_file(text: str, kind: str) -> SourceSpec:
     name, equals, rest = text.partition("=")
     whole, _ = _split_options(text, kind)
@@ -260,8 +266,12 @@ def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     for key, value in found:
         if key in WEIGHTS:
             pairs += [("weight", key), *([("weight_column", value)] if value else [])]
-        elif key in ("directed", "undirected"):
+        elif key in WAYS:
             pairs.append(("directed", key == "directed"))
+        elif key in TWO_MODE:
+            pairs.append(("membership", key == "membership"))
+        elif key in DIRECTIONS:
+            pairs.append(("direction", key))
         elif key in ENDS:
             pairs.append((key, value))
         else:

@@ -27,7 +27,7 @@ from metricmix.app.pipeline.run_folder import (
     weight_rows,
     write_csv,
 )
-from metricmix.app.pipeline.settings import FitSettings
+from metricmix.app.pipeline.settings import FitSettings, resolved
 from metricmix.app.pipeline.storage import (
     SEARCHED_UP_TO,
     ValueStorage,
@@ -102,8 +102,9 @@ def fit_files(
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
             if settings.keep_metric:
                 write_metric(folder / names.METRIC, outcome)
+        asked = resolved(settings, plan)
         record = run_record(
-            command, asdict(settings), settings.files, progress.seconds, outcome.to_record()
+            command, asdict(asked), asked.files, progress.seconds, outcome.to_record()
         )
         text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")
@@ -227,6 +228,9 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     if settings.constraint == "signed":
         stated["constraint"] = None
     labels = np.array(gathered.items.labels)
+    X: Any = gathered.stack
+    if gathered.stack.supervised:  # every fold computes these from its own labels
+        stated["sources"], X = gathered.stack, gathered.stack.items
     if settings.tune:
-        return MetricMixtureClassifierCV(**stated).fit(gathered.stack, labels).best_estimator_
-    return MetricMixtureClassifier(**stated).fit(gathered.stack, labels)
+        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels)

@@ -22,7 +22,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -215,6 +215,9 @@ def predict_files(
     they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
     stack, n = model._input.stack, model.stack_.n_items
+    codes, n_classes = np.asarray(model._codes), len(model.classes_)
+    sources = tuple(source.relabelled(codes, n_classes) for source in kept.sources)
+    kept = replace(kept, sources=sources)
     if stack.edges is not None:
         yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
         return
@@ -242,8 +245,9 @@ def labelled_new_items(
 ) -> Iterator[NewLabel]:
     """Yield labels of new items, given their dissimilarities or their edges."""
     labelled = model._codes >= 0
-    probabilities = model.predict_proba(rows)
-    distances, nearest = model._join_rows(rows).nearest(labelled, 1)
+    joined = model._join_rows(rows)
+    probabilities = model._rule.new_probabilities(joined)
+    distances, nearest = joined.nearest(labelled, 1)
     for k, p in enumerate(probabilities):
         yield NewLabel(
             ids[k],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
@@ -18,7 +19,7 @@ from metricmix.validation import check_choice
 if TYPE_CHECKING:
     from metricmix.app.pipeline.storage import ValueStorage
 
-__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record"]
+__all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record", "resolved"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,22 @@ def plan_files(settings: FitSettings) -> Plan:
             argument="name", expected=did_you_mean(list(items.attributes), settings.name)
         )
     return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
+
+
+def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
+    """Return the settings with all that was chosen filled in: ids, kinds of columns, sources."""
+    kinds = {column.name: column.kind for column in plan.report.columns}
+    for pattern, kind in settings.kinds.items():  # how cells are written is part of what was stated
+        for name in kinds:
+            if (name == pattern or fnmatchcase(name, pattern)) and kinds[name] != "ignore":
+                kinds[name] = kind
+    return replace(
+        settings,
+        id=settings.id or plan.items.id_column,
+        sources=tuple(source.spec for source in plan.sources),
+        defaults=False,
+        kinds=kinds,
+    )
 
 
 def label_remarks(

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from metricmix import memory
-from metricmix.app.ingest.file_sources import GraphFileSource
 from metricmix.app.ingest.join import PER_TRAVERSED_EDGE, JoinedData, Plan, with_links
 from metricmix.app.page.content import MAX_SAMPLE
 from metricmix.dissimilarity.edge_building import edge_union
@@ -202,10 +201,11 @@ def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
             nearest_items(part[:50], k)
             taken = timed(nearest_items, part, k)
             searching += taken * max(1.0, min(n * n, COMPARISONS) / len(some) ** 2)
-        if isinstance(source, GraphFileSource):
-            graphs[source.spec.file] = len(source.edges.ends)
-            if source.edges.weights is not None:
-                per_row += PER_TRAVERSED_EDGE * len(source.edges.ends)
+        if source.links is not None:
+            links = source.links.edges
+            graphs[source.spec.file] = len(links.ends)
+            if links.weights is not None and source.spec.kind == "paths":
+                per_row += PER_TRAVERSED_EDGE * len(links.ends)
         if source.table is not None or source.spec.kind == "matrix":
             n_edges += n * min(k, n - 1)
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
@@ -317,8 +317,8 @@ def on_edges(
         near = source.nearest(k)
         if near is not None:
             ends[source.spec.name], recall[source.spec.name] = near.ends(), near.recall
-        if isinstance(source, GraphFileSource):
-            ends[f"links of {source.spec.file}"] = source.edges.ends.T
+        if source.links is not None:
+            ends[f"links of {source.spec.file}"] = source.links.edges.ends.T
         on_source(done + 1, total)
     table = next((source.table for source in plan.sources if source.table is not None), None)
     if table is not None and not isinstance(table, np.ndarray):

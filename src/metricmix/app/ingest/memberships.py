@@ -1,0 +1,148 @@
+r"""Two-mode edge lists: items and the things they belong to, such as women and events.
+
+With :math:`H_{it} > 0` where item i belongs to thing t, and :math:`d_t` the number of members of t:
+
+- items are compared by their rows of H: by the share of things that they do not share (Jaccard), or
+  by the angle between rows in which things count :math:`1 + \log((1 + n) / (1 + d_t))`;
+- for walks, H is *projected* on the items: two of them are joined with the strength
+  :math:`\sum_t H_{it} H_{jt} / d_t`, so that a walk goes from an item to one of its things, and
+  from there to one of its members.
+
+A file is taken for memberships if most of its edges join an item with something that is no item,
+and two items share such a thing. An edge between two items then makes each of them a thing of the
+other (only the second one of the first, if edges are directed). A file that has mostly edges
+between items is a graph, and its other edges are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricmix.app.ingest.edge_list import EdgeFile
+from metricmix.typing import Floats, Indices
+
+__all__ = ["Memberships", "are_memberships", "memberships_of"]
+
+MOST_PAIRS = 20_000_000
+"""Pairs of members that are joined for walks; the things with most members are left out beyond."""
+
+
+@dataclass(frozen=True)
+class Memberships:
+    """Which of n items belong to which things.
+
+    Attributes
+    ----------
+    source : Path
+    things : tuple of str
+        Names of the T things.
+    table : CSR array (n, T)
+        Strengths of the memberships, 1 where none were given.
+    """
+
+    source: Path
+    things: tuple[str, ...]
+    table: Any
+
+    @property
+    def presence(self) -> Any:
+        """The memberships without their strengths: a CSR array (n, T) of ones."""
+        ones = self.table.copy()
+        ones.data = np.ones_like(ones.data)
+        return ones
+
+    @property
+    def members(self) -> Floats:
+        """The number of members of each thing, (T,)."""
+        return np.bincount(self.table.indices, minlength=len(self.things)).astype(np.float64)
+
+    @cached_property
+    def projection(self) -> EdgeFile:
+        """The edges between items that share a thing."""
+        return self.projected()
+
+    def weighted(self, rows: Any) -> Any:
+        """Return rows of memberships in which things with few members count more."""
+        rarity = 1.0 + np.log((1.0 + self.table.shape[0]) / (1.0 + self.members))
+        return rows.multiply(rarity[None, :]).tocsr()
+
+    def projected(self, new: Any = None) -> EdgeFile:
+        """Return the strengths between items as edges; those of `new` rows (m, T), if given.
+
+        New items are numbered from n on.
+        """
+        from scipy.sparse import triu
+
+        members = self.members
+        order = np.argsort(-members, kind="stable")
+        pairs = np.cumsum(members[order][::-1] ** 2)[::-1]  # without those before
+        share = 1.0 / np.maximum(members, 1.0)
+        share[order[pairs > MOST_PAIRS]] = 0.0
+        n = self.table.shape[0]
+        left: Any = self.table if new is None else new
+        strengths = (left.multiply(share[None, :]).tocsr() @ self.table.T).tocoo()
+        if new is None:
+            strengths = triu(strengths, k=1, format="coo")
+        kept = strengths.data > 0
+        first = strengths.row[kept] + (0 if new is None else n)
+        ends = np.column_stack([first, strengths.col[kept]]).astype(np.int64)
+        total = n if new is None else n + new.shape[0]
+        return EdgeFile(self.source, total, None, ends, strengths.data[kept], "similarity")
+
+
+def are_memberships(edges: EdgeFile, number: Indices) -> bool:
+    """Return whether most edges join an item with a thing, and a thing has two members.
+
+    `number` are the positions of the nodes among the items, -1 for things.
+    """
+    if edges.ids is None:
+        return False
+    known = number[edges.ends] >= 0
+    across = known[:, 0] != known[:, 1]
+    if 2 * across.sum() <= len(edges.ends):
+        return False
+    things = np.where(known[across, 0], edges.ends[across, 1], edges.ends[across, 0])
+    items = np.where(known[across, 0], edges.ends[across, 0], edges.ends[across, 1])
+    pairs = np.unique(np.column_stack([things, items]), axis=0)
+    return bool((np.unique(pairs[:, 0], return_counts=True)[1] > 1).any())
+
+
+def memberships_of(
+    edges: EdgeFile, number: Indices, n: int, things: tuple[str, ...] | None = None
+) -> Memberships:
+    """Return the memberships of n items in an edge list.
+
+    `number` are the positions of its nodes among the items, -1 for others. With `things`, those of
+    a fit, memberships in others are left out; items of the fit may be things, too.
+    """
+    from scipy.sparse import coo_array
+
+    assert edges.ids is not None
+    forward = edges.ends
+    both = forward if edges.directed else np.concatenate([forward, forward[:, ::-1]])
+    weights = np.ones(len(forward)) if edges.weights is None else edges.weights
+    if edges.weight == "length":
+        weights = 1.0 / np.maximum(weights, np.finfo(float).tiny)
+    if not edges.directed:
+        weights = np.concatenate([weights, weights])
+    elif not (number[forward[:, 0]] >= 0).any():  # things first: they have members
+        both = forward[:, ::-1]
+    used = (number[both[:, 0]] >= 0) & (weights > 0) & (both[:, 0] != both[:, 1])
+    if things is None:
+        kept = np.unique(both[used, 1])
+        names = tuple(edges.ids[k] for k in kept.tolist())
+        place = np.full(len(edges.ids), -1)
+        place[kept] = np.arange(len(kept))
+    else:
+        names, known = things, {name: k for k, name in enumerate(things)}
+        place = np.array([known.get(name, -1) for name in edges.ids], dtype=np.int64)
+        used &= place[both[:, 1]] >= 0
+    ends = number[both[used, 0]], place[both[used, 1]]
+    table = coo_array((weights[used], ends), shape=(n, len(names))).tocsr()
+    table.sort_indices()
+    return Memberships(edges.source, names, table)

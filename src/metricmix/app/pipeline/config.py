@@ -1,0 +1,247 @@
+"""The settings of a fit as a TOML file: ``metricmix fit --write-config`` and ``--config``.
+
+====================  ============================================================================
+``table``, ``label``  the table of items, and its column of labels
+``id``                the column of ids
+``[kinds]``           a line per column: what it is
+``[sources]``         a line per source, as ``--source`` takes it; these are all sources of the fit
+``[settings]``        everything else, named as on the command line
+====================  ============================================================================
+
+Files are relative to the folder of the TOML file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from metricmix.app.ingest.delimited_text import did_you_mean
+from metricmix.app.ingest.join import Plan
+from metricmix.app.ingest.source_specs import KINDS, SourceSpec, parse_source
+from metricmix.app.pipeline.settings import FitSettings, resolved
+from metricmix.atomic import replacing
+from metricmix.exceptions import InputError
+
+__all__ = ["config_text", "read_config", "write_config"]
+
+FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds")
+ON_THE_COMMAND_LINE = {"n_splits": "folds", "n_bootstrap": "bootstrap", "keep_metric": "metric"}
+"""What settings are called there, if not as in :class:`FitSettings`."""
+TOP = ("table", "label", "id", "kinds", "sources", "settings")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def setting_names() -> dict[str, str]:
+    """Return the names in the file of all settings beside files and columns."""
+    names = [field.name for field in fields(FitSettings) if field.name not in FILES_AND_COLUMNS]
+    return {ON_THE_COMMAND_LINE.get(name, name): name for name in names}
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def write_config(path: str | os.PathLike[str], plan: Plan, settings: FitSettings) -> None:
+    """Write the settings of a fit, all defaults filled in, whole or not at all."""
+    text = config_text(plan, settings, Path(path).parent)
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "a name is no valid text, and cannot be written as TOML", argument=path
+        ) from None
+    with replacing(path) as file:
+        file.write(content)
+
+
+def config_text(plan: Plan, settings: FitSettings, folder: Path) -> str:
+    """Return the settings of a fit as TOML, with the reasons of what was chosen in comments."""
+    whole, report = resolved(settings, plan), plan.report
+    lines = [
+        f"# {report.n_items:,} items, {report.n_labelled:,} with a label. Edit, and run: metricmix "
+        "fit --config FILE",
+        f"table = {quote(relative(whole.table, folder))}",
+        f"label = {quote(whole.label)}",
+        f"id = {quote(str(whole.id))}",
+        "",
+        "[kinds]  # number, plain, date, count, category, text or ignore",
+    ]
+    lines += commented(
+        [(f"{key(c.name)} = {quote(whole.kinds[c.name])}", c.why) for c in report.columns]
+    )
+    lines += ["", "[sources]  # remove lines, or add some as --source takes them: KIND:WHAT"]
+    lines += commented(
+        [
+            (f"{key(source.spec.name)} = {source_value(source.spec, folder)}", told.why)
+            for source, told in zip(plan.sources, report.sources, strict=True)
+        ]
+    )
+    lines += [
+        f"# no default here: {one_line(name)} ({why})" for name, why in report.left_out.items()
+    ]
+    lines += ["", "[settings]  # as on the command line"]
+    for name, field in setting_names().items():
+        value = getattr(whole, field)
+        if value is None:
+            lines.append(f"# {name} =")
+        else:
+            shown = quote(value) if isinstance(value, str) else json.dumps(value)
+            lines.append(f"{name} = {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def commented(lines: list[tuple[str, str]]) -> list[str]:
+    """Return lines with comments behind them, these below each other where lines are short."""
+    width = max((len(line) for line, _ in lines if len(line) <= 60), default=0)
+    return [f"{line:<{width}}  # {one_line(why)}" for line, why in lines]
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and control characters, for a comment."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def quote(text: str) -> str:
+    """Return a basic string of TOML, whose escapes are those of JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def key(name: str) -> str:
+    """Return a key, in quotes if it has to be."""
+    return name if BARE.fullmatch(name) else quote(name)
+
+
+def relative(file: str, folder: Path) -> str:
+    """Return the path of a file, seen from a folder; absolute ones stay."""
+    return file if os.path.isabs(file) else os.path.relpath(file, folder)
+
+
+def source_value(spec: SourceSpec, folder: Path) -> str:
+    """Return a source as ``--source`` takes it; as a table where names would be misread."""
+    if spec.file is not None:
+        spec = replace(spec, file=relative(spec.file, folder))
+    text = str(replace(spec, name="x")).removeprefix("x=")
+    try:
+        same = replace(parse_source(f"x={text}"), name=spec.name) == spec
+    except InputError:
+        same = False
+    if same:
+        return quote(text)
+    usual = asdict(SourceSpec("", spec.kind))
+    stated = {name: value for name, value in asdict(spec).items() if value != usual[name]}
+    stated = {"kind": spec.kind, **{k: v for k, v in stated.items() if k != "name"}}
+    parts = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in stated.items()]
+    return f"{{ {', '.join(parts)} }}".replace("\x7f", "\\u007f")
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def read_config(
+    path: str | os.PathLike[str], stated: Mapping[str, Any] | None = None
+) -> FitSettings:
+    """Return the settings of a file; those `stated`, by name of :class:`FitSettings`, win.
+
+    Raises
+    ------
+    InputError
+        If it is no TOML, or has keys or values that are not known; the message names them.
+    """
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InputError("expected text in UTF-8", argument=file) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"expected TOML, but: {error}", argument=file) from None
+    check_keys(file, content, TOP)
+    for name in ("table", "label"):
+        if name not in content:
+            raise InputError(argument=file, expected=f'a line {name} = "...", found none')
+    found: dict[str, Any] = {
+        name: text_of(file, name, content[name])
+        for name in ("table", "label", "id")
+        if name in content
+    }
+    found["table"] = from_here(found["table"], file.parent)
+    kinds = section(file, content, "kinds")
+    found["kinds"] = {name: text_of(file, f"kinds.{name}", kind) for name, kind in kinds.items()}
+    if "sources" in content:
+        listed = section(file, content, "sources")
+        found["sources"] = tuple(source_of(file, name, value) for name, value in listed.items())
+        found["defaults"] = False
+    names, types = setting_names(), get_type_hints(FitSettings)
+    given = section(file, content, "settings")
+    check_keys(file, given, tuple(names), "settings.")
+    for name, value in given.items():
+        kinds_of = getattr(types[names[name]], "__args__", (types[names[name]],))
+        value = float(value) if type(value) is int and int not in kinds_of else value
+        if type(value) not in kinds_of:
+            expected = " or ".join(NAMED[kind] for kind in kinds_of if kind in NAMED)
+            raise InputError(
+                argument=f"{file}, settings.{name}", expected=expected, found=f"{value!r}"
+            )
+        found[names[name]] = value
+    return FitSettings(**{**found, **(stated or {})})
+
+
+NAMED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def section(file: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a section, empty if there is none."""
+    found = content.get(name, {})
+    if not isinstance(found, dict):
+        raise InputError(argument=file, expected=f"a section [{name}]", found=f"{found!r}")
+    return found
+
+
+def check_keys(
+    file: Path, content: Mapping[str, Any], names: tuple[str, ...], within: str = ""
+) -> None:
+    """Raise at the first key that is unknown, and name the one that may be meant."""
+    for name in content:
+        if name not in names:
+            where = f"{file}, {within[:-1]}" if within else str(file)
+            raise InputError(argument=where, expected=did_you_mean(names, name, len(names)))
+
+
+def text_of(file: Path, name: str, value: Any) -> str:
+    """Return a value that has to be a text."""
+    if not isinstance(value, str):
+        raise InputError(argument=f"{file}, {name}", expected="a text", found=f"{value!r}")
+    return value
+
+
+def from_here(name: str, folder: Path) -> str:
+    """Return the path of a file that is given as seen from a folder; absolute ones stay."""
+    return name if os.path.isabs(name) else os.path.relpath(folder / name)
+
+
+def source_of(file: Path, name: str, value: Any) -> SourceSpec:
+    """Return a source, given as ``--source`` takes it or as a table."""
+    where = f"{file}, sources.{name}"
+    try:
+        if isinstance(value, dict):
+            allowed = tuple(field.name for field in fields(SourceSpec) if field.name != "name")
+            check_keys(file, value, allowed, f"sources.{name}.")
+            if value.get("kind") not in KINDS:
+                raise InputError(
+                    argument="kind", expected=f"one of {', '.join(KINDS)}", found=value.get("kind")
+                )
+            lists = {key: tuple(part) for key, part in value.items() if isinstance(part, list)}
+            spec = SourceSpec(name, **{**value, **lists})
+        else:
+            spec = replace(parse_source(f"x={text_of(file, f'sources.{name}', value)}"), name=name)
+    except InputError as error:
+        message = str(error).replace("source 'x': ", "").replace("'x=", "'")
+        raise InputError(message, argument=where) from None
+    except TypeError as error:
+        raise InputError(str(error), argument=where) from None
+    return spec if spec.file is None else replace(spec, file=from_here(spec.file, file.parent))

@@ -1,0 +1,149 @@
+"""The sources that are made by default."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metricmix.app.ingest import (
+    infer_columns,
+    join,
+    parse_edges,
+    parse_matrix,
+    parse_source,
+    plan,
+    read_items,
+)
+from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs
+from metricmix.app.ingest.edge_list import read_edge_file
+from metricmix.app.ingest.join import NEEDS_METRICS
+
+TABLE = """id,size,weight,colour,note,code,born
+a,1,2,red,a small red thing,A1,2024-01-01
+b,2,3,red,a large thing indeed,B2,2024-02-01
+c,3,1,blue,not a thing,C3,2024-03-01
+"""
+
+
+@pytest.fixture
+def columns(write):
+    return infer_columns(read_items(write("items.csv", TABLE)))
+
+
+def names(found) -> list[str]:
+    return [one.spec.name for one in found]
+
+
+def test_groups_of_columns(columns) -> None:
+    found = default_specs(columns, [])
+    assert [(s.name, s.kind, s.metric, s.columns) for s in (one.spec for one in found)] == [
+        ("numbers", "metric", "euclidean", ("size", "weight")),
+        ("dates", "metric", "euclidean", ("born",)),
+        ("colour", "metric", "euclidean", ("colour",)),
+        ("note", "metric", "angular", ("note",)),
+        ("gower", "gower", "euclidean", ("size", "weight", "born", "colour")),
+    ]
+    assert all(one.why for one in found)
+    assert default_specs((), []) == []
+    assert default_specs((), [], alone=True) == []
+
+
+def test_a_table_alone_has_neighbours(columns) -> None:
+    assert default_specs(columns, [], alone=True)[-1].spec.kind == "knn"
+    words = [column for column in columns if column.name in ("note", "code")]
+    assert default_specs(words, [], alone=True)[-1].spec.metric == "cosine"
+
+
+def test_many_categories_are_one_source(write) -> None:
+    header = ",".join(["id", *(f"c{k}" for k in range(7))])
+    rows = [",".join([f"i{k}", *"xy"[k % 2] * 7]) for k in range(4)]
+    found = infer_columns(read_items(write("many.csv", "\n".join([header, *rows]))))
+    assert names(default_specs(found, [])) == ["categories"]
+
+
+def test_graphs(columns, write) -> None:
+    file = str(write("g.csv", "a,b\nb,c\n"))
+    there = [(spec := parse_edges(file), read_edge_file(file))]
+    assert names(default_specs((), there)) == ["g shared", "g walks"]
+    assert names(default_specs((), there, supervised=True))[-1:] == ["g spread"]
+    with_columns = names(default_specs(columns, there, supervised=True))
+    assert with_columns[-5:] == ["g shared", "g walks", "g smoothed", "g learned", "g spread"]
+    directed = [(spec, read_edge_file(file, directed=True))]
+    assert names(default_specs((), directed)) == [
+        *("g shared", "g shared out", "g shared in"),
+        *("g walks", "g walks out", "g walks in"),
+    ]
+
+
+def test_at_most_twenty_weights(write) -> None:
+    """The directions of graphs go first, and are reported."""
+    items = read_items(write("items.csv", TABLE))
+    edges = [parse_edges(f"{write(f'g{k}.csv', TEXT)}:directed") for k in range(3)]
+    found = plan(items, edges)
+    assert len(found.sources) == MOST_SOURCES
+    assert set(found.report.left_out) <= {
+        f"g{k} {what} {way}"
+        for k in range(3)
+        for what in ("shared", "walks")
+        for way in ("in", "out")
+    }
+    assert len(found.report.left_out) == 9
+    assert set(found.report.left_out.values()) == {"beyond 20 sources"}
+
+
+TEXT = "source,target\na,b\nb,c\n"
+
+
+def test_reasons_are_reported(write) -> None:
+    items = read_items(write("items.csv", TABLE))
+    found = plan(items, [parse_edges(str(write("g.csv", TEXT)))])
+    why = {source.name: source.why for source in found.report.sources}
+    assert why["g"] == "as stated"
+    assert why["gower"] == "columns of different kinds, each counting the same"
+    assert "" not in why.values()
+
+
+def test_supervised_sources_need_labels(write, tmp_path) -> None:
+    """With three labels a class on average; they are computed from the labels of each fold."""
+    lines = [f"i{k},{k % 2}.{k},{'ab'[k % 2] if k < LABELLED else ''}" for k in range(12)]
+    items = read_items(write("items.csv", "\n".join(["id,x,y", *lines])), label="y")
+    found = join(items)
+    assert found.stack.supervised == ("learned",)
+    codes = np.array([k % 2 if k < LABELLED else -1 for k in range(12)])
+    turned = np.where(codes >= 0, 1 - codes, -1)
+    assert found.stack.relabelled(codes, 2) is found.stack
+    other = found.stack.relabelled(np.where(np.arange(12) < 4, turned, codes), 2)
+    assert not np.array_equal(other.source("learned"), found.stack.source("learned"))
+    np.save(tmp_path / "far.npy", 1.0 - np.eye(12))
+    beside = plan(items, [parse_matrix(str(tmp_path / "far.npy"))])  # it may be no metric
+    assert beside.report.left_out == {"learned": NEEDS_METRICS}
+    assert [source.spec.name for source in beside.sources] == ["numbers", "far"]
+    fewer = read_items(write("items.csv", "\n".join(["id,x,y", *lines[:1], *lines[5:]])), label="y")
+    assert not join(fewer).stack.supervised
+
+
+LABELLED = 6
+
+
+def test_gower(write) -> None:
+    """Beside the definition, with a missing number, a missing category and new values."""
+    text = "id,x,c\na,0,red\nb,10,blue\nc,,red\nd,5,\ne,2.5,red\n"
+    items, spec = read_items(write("t.csv", text)), parse_source("g=gower:x,c")
+    source = plan(items, [spec], defaults=False).sources[0]
+    span = np.diff(np.quantile([0, 10, 5, 2.5], [0.01, 0.99]))[0]
+    x, c = [0, 10, None, 5, 2.5], ["red", "blue", "red", None, "red"]
+
+    def apart(a, b, far) -> float:
+        return 0.0 if a is None and b is None else 0.5 if None in (a, b) else far(a, b)
+
+    expected = [
+        [
+            0.5 * apart(x[i], x[j], lambda a, b: min(1.0, abs(a - b) / span))
+            + 0.5 * apart(c[i], c[j], lambda a, b: float(a != b))
+            for j in range(5)
+        ]
+        for i in range(5)
+    ]
+    M = source.matrix()
+    np.testing.assert_allclose(M, expected)
+    assert (M[:, :, None] <= M[:, None, :] + M.T[None] + 1e-12).all()
