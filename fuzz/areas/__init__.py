@@ -2,6 +2,7 @@
 
 from fuzz.areas import (
     checks,
+    edges,
     estimators,
     kills,
     models,
@@ -20,7 +21,7 @@ __all__ = ["AREAS"]
 AREAS: dict[str, Area] = {
     module.AREA.name: module.AREA
     for module in (
-        *(checks, paths, nearness, relaxations, objectives, sources),
+        *(checks, paths, edges, nearness, relaxations, objectives, sources),
         *(estimators, models, tables, requests, kills),
     )
 }

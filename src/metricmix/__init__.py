@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from metricmix.paths.all_pairs import path_metric, project
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
+    from metricmix.paths.sampled_violations import sampled_violations
     from metricmix.solvers.minimize import minimize
     from metricmix.solvers.result import SolveResult, Status
 
@@ -130,6 +131,7 @@ _HOME = {
     "nearest_metric": "nearness.nearest_metric",
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
+    "sampled_violations": "paths.sampled_violations",
     "save": "estimators.model_files",
     "shortest_path": "paths.pair",
     "sources_for": "dissimilarity.default_sources",
@@ -187,6 +189,7 @@ __all__ = [
     "plots",
     "project",
     "relaxations",
+    "sampled_violations",
     "save",
     "shortest_path",
     "solvers",

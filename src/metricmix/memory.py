@@ -8,16 +8,29 @@ from pathlib import Path
 
 from metricmix.exceptions import TooLargeError
 
-__all__ = ["available_bytes", "check_fits", "check_room"]
+__all__ = ["available_bytes", "check_fits", "check_room", "resident_bytes"]
 
 MEMINFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/statm")
 
 
 def available_bytes() -> int | None:
     """Return the bytes that the process may still allocate, or None if the system does not say."""
     found = [system_bytes(), container_bytes()]
     return min((amount for amount in found if amount is not None), default=None)
+
+
+def resident_bytes() -> int:
+    """Return the bytes that the process holds now; 0 if the system does not say.
+
+    >>> resident_bytes() >= 0
+    True
+    """
+    try:
+        return int(OWN.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0
 
 
 def check_fits(

@@ -156,7 +156,7 @@ def reported(
         title=title,
         n_bootstrap=5,
         accuracies=(
-            Accuracy("learned mixture", 0.9, 0.02),
+            Accuracy("learned metric", 0.9, 0.02),
             Accuracy("equal weights", 0.8),
             Accuracy("best single source", 0.4),
             Accuracy("angle", 0.5, single=True),
@@ -209,6 +209,7 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         items=[*HOSTILE[::-1], *HOSTILE, *HOSTILE],
         sources={"angle": HOSTILE[0], "squares": HOSTILE[1]},
         facts=list(zip(HOSTILE, HOSTILE[::-1], strict=True)),
+        headline=HOSTILE[0],
     )
 
 

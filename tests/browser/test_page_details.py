@@ -113,6 +113,21 @@ def test_local_weights_have_a_row_per_class(
     assert cells == ["<i>theory", *(f"{value:g}" for value in values[0])]
 
 
+def test_the_headline_is_first_in_the_accuracy_card(
+    visit: Any, annotated_report: Any, tmp_path: Path
+) -> None:
+    words = "simpler is better here: 84.0 % by logistic regression on the table"
+    some = replace(annotated_report.data, headline=words)
+    write_page(tmp_path / "some.html", some)
+    write_page(tmp_path / "none.html", replace(some, accuracies=(), confusion=None))
+    for name in ("some", "none"):
+        page = visit(tmp_path / f"{name}.html").page
+        card = page.locator("section.card", has=page.locator("h2", has_text="Accuracy"))
+        lines = [line for line in card.inner_text().splitlines() if line]
+        assert lines[:2] == ["Accuracy", words]
+        assert card.locator("table").count() == 2 * (name == "some")
+
+
 def test_words_are_explained(visit: Any, annotated_report: Any) -> None:
     opened = visit(annotated_report.path)
     page = opened.page

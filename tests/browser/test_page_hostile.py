@@ -24,6 +24,7 @@ def test_texts_do_not_run_and_show_as_they_are(visit: Any, hostile_report: Any) 
     legend = page.locator("#legend bdi").all_text_contents()
     assert legend == list(hostile_report.data.items.classes)
     assert page.locator("img").count() == 0
+    assert page.locator("#figures .headline").text_content() == hostile_report.data.headline
     facts = page.locator("#figures dl > *").all_text_contents()
     assert facts == [text for fact in hostile_report.data.facts for text in fact]
     sources = page.locator("#figures th small").all_text_contents()

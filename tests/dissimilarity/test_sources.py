@@ -50,6 +50,16 @@ def test_symmetric_sources(kind):
     assert source.pairs(i[:0], j[:0]).shape == (0,)
 
 
+def test_a_block_asks_for_a_few_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr("metricmix.dissimilarity.sources.VALUES_AT_ONCE", 1)
+    M, asked = matrix(), []
+    source = ComputedSource(N, lambda i: (asked.append(len(i)), M[i])[1])
+    items, columns = np.arange(N)[::-1], np.array([5, 3])
+    assert np.array_equal(source.block(items, columns), M[np.ix_(items, columns)])
+    assert asked == [64, 64, 22]
+    assert source.block(items[:0], columns).shape == (0, 2)
+
+
 def test_directed_sources():
     M = matrix(directed=True)
     items = np.array([3, 140, 3])

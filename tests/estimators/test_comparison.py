@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,22 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import metricmix as mm
 from metricmix.dissimilarity import features
-from metricmix.estimators import Comparison, LabelledKFold, MetricMixtureClassifier, compare
+from metricmix.dissimilarity.table_sources import without_far_values
+from metricmix.estimators import (
+    Comparison,
+    LabelledKFold,
+    Method,
+    MetricMixtureClassifier,
+    baselines,
+    compare,
+)
 from metricmix.estimators.rules import RULES, KNearest
 from metricmix.exceptions import ConvergenceWarning, InputError
 from reference.instances import random_sources
@@ -63,7 +76,7 @@ def loop(model: MetricMixtureClassifier, y: Any, cv: LabelledKFold) -> dict[str,
         return float(np.mean(refit(model, y, train, **other).transduction_[test] == y[test]))
 
     folds = list(cv.split(None, y))
-    found["learned mixture"] = [accuracy(*fold) for fold in folds]
+    found["learned metric"] = [accuracy(*fold) for fold in folds]
     found["equal weights"] = [accuracy(*fold, objective=None) for fold in folds]
     for r, name in enumerate(stack.names):
         found[name] = [accuracy(*fold, **alone(stack, r)) for fold in folds]
@@ -83,6 +96,11 @@ def loop(model: MetricMixtureClassifier, y: Any, cv: LabelledKFold) -> dict[str,
         best.append(min(range(stack.n_sources), key=lambda r: scores[r]))
     found["best single source"] = [found[stack.names[r]][f] for f, r in enumerate(best)]
     found["chosen"] = [stack.names[r] for r in best]
+    for name, rule in (("1-NN", "nearest"), ("5-NN", "k-nearest")):
+        found[f"{name} on the best source"] = [
+            accuracy(*fold, **alone(stack, r), rule=rule)
+            for fold, r in zip(folds, best, strict=True)
+        ]
     found["most frequent class"] = []
     for train, test in folds:
         labels, counts = np.unique(
@@ -170,7 +188,8 @@ def test_everything_adds_up() -> None:
     assert found.items.tolist() == ids[1::2]
     assert found.labels.tolist() == Y[1::2].tolist()
     assert [m.kind for m in found.methods] == [
-        *("learned", "equal", "best-single"), *["single"] * 3, "most-frequent"
+        *("learned", "equal", "best-single", "source-1-nn", "source-5-nn"),
+        *["single"] * 3, "most-frequent",
     ]  # fmt: skip
     assert [m.name for m in found.sources] == list(STACK.names)
     assert found.confusion.sum(axis=1).tolist() == (3 * np.bincount(Y[1::2])).tolist()
@@ -255,6 +274,223 @@ def test_one_warning_for_all_folds() -> None:
         "in 4 of 4 folds learning stopped before it converged; raise max_iter"
     ]
     assert caught[0].filename == __file__
+
+
+# -- classifiers that learn no metric --------------------------------------------------------------
+
+
+def plain_loop(make: Any, rows: Any, y: Any, cv: LabelledKFold) -> list[float]:
+    """Accuracies by fold of a scikit-learn classifier on the labelled rows."""
+    known = np.flatnonzero(y >= 0)
+    found = []
+    for train, test in cv.split(None, y):
+        train = np.intersect1d(train, known)
+        found.append(float(make().fit(rows[train], y[train]).score(rows[test], y[test])))
+    return found
+
+
+def test_classifiers_on_the_table_are_those_of_scikit_learn(monkeypatch: Any) -> None:
+    """With one penalty to choose from, and rows scaled as the module says."""
+    monkeypatch.setattr(baselines, "PENALTIES", (10.0,))
+    table = np.column_stack([X, NOISE, NOISE @ NOISE.T])  # more columns than labelled items
+    cv = LabelledKFold(3, random_state=0)
+    found = compare(fitted(), n_splits=3, features=table)
+    assert [m.kind for m in found.methods][3:9] == [
+        *("source-1-nn", "source-5-nn", "1-nn", "logistic", "svc", "propagation"),
+    ]
+    rows = StandardScaler().fit_transform(without_far_values(table))
+    own = rows[:36] - rows[:36].mean(axis=0)
+    rows = (rows - rows[:36].mean(axis=0)) / np.sqrt((own**2).sum(axis=1).mean())
+    expected = {
+        "1-nn": lambda: KNeighborsClassifier(1),
+        "logistic": lambda: LogisticRegression(C=10.0, max_iter=1000),
+        "svc": lambda: SVC(C=10.0, gamma=1.0),
+    }
+    for kind, make in expected.items():
+        assert found[kind].accuracy.tolist() == pytest.approx(plain_loop(make, rows, KNOWN, cv))
+
+
+def test_the_penalty_is_chosen_on_training_labels(monkeypatch: Any) -> None:
+    """The labels that are held out do not change what is predicted for them."""
+    rows = baselines.TableRows(X[:36], np.ones(36, dtype=bool))
+    train, test = next(iter(LabelledKFold(3, random_state=0).split(None, Y[:36])))
+    seen: list[int] = []
+    fit = SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, K, y: (seen.append(len(y)), fit(self, K, y))[1])
+    rows.support_vectors(train, Y[train], test)
+    assert max(seen) == len(train)
+    assert len(seen) == 3 * 3 + 1
+    assert max(seen[:-1]) < len(train)
+
+
+def test_held_out_labels_do_not_reach_the_classifiers() -> None:
+    """A table that says nothing about random labels."""
+    rng = np.random.default_rng(0)
+    y, noise = rng.permutation(np.arange(120) % 2), rng.normal(size=(120, 3))
+    blind = compare(fitted(mm.DissimilarityStack([features(noise)]), y), features=noise)
+    for kind in ("1-nn", "logistic", "svc", "propagation"):
+        assert 0.3 < blind[kind].mean < 0.65
+
+
+ON_TABLE = ["1-nn", "logistic", "svc"]
+GRAPH = [(k, k + 1) for k in range(N - 1)]
+
+
+def kinds_of(stack: mm.DissimilarityStack, features: Any = None, graph: Any = None) -> list[str]:
+    data = baselines.item_data(stack, features, graph)
+    return [one.kind for one in baselines.baselines_of(data, np.arange(36), 3)[0]]
+
+
+def test_attributes_and_links_are_those_given_or_those_of_the_stack() -> None:
+    assert kinds_of(STACK) == []
+    assert kinds_of(STACK, X) == [*ON_TABLE, "propagation"]
+    assert kinds_of(STACK, graph=GRAPH) == ["propagation"]
+    of_table = mm.sources_for(X)
+    assert kinds_of(of_table) == [*ON_TABLE, "propagation"]
+    assert kinds_of(of_table.select([0]).rescaled("max")) == [*ON_TABLE, "propagation"]
+    of_graph = mm.sources_for(np.abs(X), GRAPH, nodes=N, edges_per_item=5)
+    assert isinstance(of_graph, mm.EdgeStack)
+    assert kinds_of(of_graph.select([0])) == [*ON_TABLE, "propagation"]
+    own, given = of_graph.item_data, baselines.item_data(of_graph, X, None)
+    assert given.links is own.links
+    assert given.table is not own.table
+
+
+def test_a_model_of_recipes_has_a_table(tmp_path: Any) -> None:
+    options: Any = {"constraint": "nonnegative", "rho": 1e-3, "rule": "class-mean"}
+    model = MetricMixtureClassifier(["euclidean"], **options).fit(X, KNOWN)
+    mm.save(model, tmp_path / "model.mm")
+    for one in (model, mm.load(tmp_path / "model.mm")):
+        names = [m.name for m in compare(one, n_splits=2).methods]
+        assert "1-NN on the table" in names
+        assert "label propagation over near rows of the table" in names
+        assert "1-NN on the best source" not in names  # it is the same table
+
+
+def test_sparse_edges_have_rivals() -> None:
+    dense = mm.DissimilarityStack({"size": features(X)})
+    ends = np.triu_indices(N, 1)
+    sparse = mm.EdgeStack.of(dense, mm.dissimilarity.EdgeSet(N, *ends))
+    found = compare(fitted(sparse), n_splits=2, graph=GRAPH)
+    names = [m.name for m in found.methods]
+    assert {"1-NN on the best source", "label propagation over the links"} <= set(names)
+
+
+def test_a_table_is_aligned_by_ids() -> None:
+    pandas = pytest.importorskip("pandas")
+    ids = [f"item {k}" for k in range(N)]
+    stack = mm.DissimilarityStack(
+        dict(zip(STACK.names, STACK.raw_rows(np.arange(N)), strict=True)), items=ids
+    )
+    model = MetricMixtureClassifier(stack, constraint="nonnegative", rho=1e-3).fit(ids, KNOWN)
+    frame = pandas.DataFrame(X, index=ids)
+    one = compare(model, features=frame)
+    other = compare(model, features=frame.iloc[::-1])
+    for kind in ("1-nn", "logistic", "svc", "propagation"):
+        assert np.array_equal(one[kind].predictions, other[kind].predictions)
+    with pytest.raises(InputError, match="features: expected 60 rows, one per item, got 59"):
+        compare(model, features=X[1:])
+
+
+def test_many_labels_are_sampled_and_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr(baselines, "LEARNED_FROM", 20)
+    found = compare(fitted(), features=X)
+    assert found.how.endswith(
+        "1-NN, logistic regression and support vectors learn from 20 of the 36 labels"
+    )
+    assert found["logistic"].predictions.shape == (1, 36)
+
+
+def test_label_propagation_without_links_stops_at_many_items(monkeypatch: Any) -> None:
+    monkeypatch.setattr(baselines, "SEARCHED_UP_TO", 50)
+    found = compare(fitted(), features=X)
+    assert "propagation" not in [m.kind for m in found.methods]
+    assert "label propagation was not compared" in found.how
+
+
+def test_categories_and_texts() -> None:
+    words = np.array([["red apple pie"], ["steel saw blade"], ["soft wool coat"]])[Y, 0]
+    texts = [f"{word} {k}" for k, word in enumerate(words)]
+    table = np.column_stack([X.round(1).astype(object), np.array(list("abc"))[Y], texts])
+    found = compare(fitted(), features=table, n_splits=3)
+    for kind in ("1-nn", "logistic", "svc"):
+        assert found[kind].mean == 1.0
+
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+
+def comparison_of(**accuracies: list[float]) -> Comparison:
+    """A comparison with these accuracies by fold."""
+    methods = [
+        Method(name, name, np.array(by_fold), float(np.mean(by_fold)), 0.0, np.empty((1, 0)))
+        for name, by_fold in accuracies.items()
+    ]
+    sources = [replace(methods[0], name=name, kind="single", mean=1.0) for name in "ab"]
+    some: Any = np.empty(0)
+    return Comparison((*methods, *sources), "", some, some, some, some, {}, some, 4, 1)
+
+
+def test_better_is_more_than_one_standard_error_of_the_paired_difference() -> None:
+    learned, other = [0.8, 0.6, 0.9, 0.7], [0.9, 0.7, 0.9, 0.8]
+    found = comparison_of(learned=learned, logistic=other, svc=[0.9, 0.5, 1.0, 0.6]).verdict
+    assert found.status == "behind"
+    assert found.rival.kind == "logistic"
+    gains = np.subtract(learned, other)
+    assert found.gain == pytest.approx(gains.mean())
+    assert found.standard_error == pytest.approx(gains.std(ddof=1) / 2)
+    assert str(found) == (
+        "simpler is better here: 82.5 % of the held-out labels are right by logistic, 75.0 % by "
+        "the learned metric (7.5 ± 2.5 points over 4 folds); predict with it, and use the metric "
+        "for what needs distances; or label more items"
+    )
+    assert found.to_record()["sentence"] == str(found)
+
+
+def test_ties_are_called_ties() -> None:
+    found = comparison_of(learned=[0.8, 0.6, 0.9, 0.7], equal=[0.9, 0.7, 0.8, 0.7]).verdict
+    assert found.status == "tie"
+    assert str(found).startswith("a tie: 75.0 % of the held-out labels are right by the learned")
+    same = comparison_of(learned=[0.5, 0.5, 0.5, 0.5], equal=[0.5, 0.5, 0.5, 0.5]).verdict
+    assert (same.status, same.gain) == ("tie", 0.0)
+
+
+def test_the_learned_metric_is_best() -> None:
+    found = comparison_of(learned=[0.9] * 4, equal=[0.7] * 4, logistic=[0.8, 0.8, 0.9, 0.8])
+    assert found.verdict.status == "ahead"
+    assert found.verdict.rival.kind == "logistic"
+    assert "the learned metric is best: 90.0 %" in str(found).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [("equal", "a larger rho"), ("most-frequent", "check both"), ("1-nn", "rule 'nearest'")],
+)
+def test_what_to_do(kind: str, advice: str) -> None:
+    found = comparison_of(learned=[0.5] * 4, **{kind: [0.9] * 4}).verdict
+    assert advice in str(found)
+
+
+def test_one_source_is_no_rival_of_itself() -> None:
+    found = compare(fitted(mm.DissimilarityStack({"size": features(X)})), n_splits=2)
+    assert found.verdict.rival.kind not in ("equal", "best-single")
+
+
+def test_a_directed_stack_of_matrices_has_rivals() -> None:
+    sources = random_sources(np.random.default_rng(0), N, 1, directed=True)
+    found = compare(fitted(mm.DissimilarityStack(sources, directed=True)), features=X)
+    assert found.verdict.status == "behind"
+    assert found.verdict.rival.kind in ("1-nn", "logistic", "svc", "propagation")
+
+
+def test_a_search_compares_its_best_estimator() -> None:
+    search = mm.MetricMixtureClassifierCV(STACK, rhos=(1e-3,), rules=("class-mean",)).fit(
+        None, KNOWN
+    )
+    found = search.compare(features=X, n_splits=3)
+    assert found.how.endswith("; rule and rho were chosen on all labels, these included")
+    plain = search.best_estimator_.compare(features=X, n_splits=3)
+    assert np.array_equal(found["learned"].predictions, plain["learned"].predictions)
 
 
 # -- no peeking ----------------------------------------------------------------------------------

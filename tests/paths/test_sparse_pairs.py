@@ -15,7 +15,7 @@ from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths import sparse_bundle
 from metricmix.paths.pair import bundle_paths
-from metricmix.paths.sparse_bundle import sparse_paths, trace_to_roots
+from metricmix.paths.sparse_bundle import sparse_paths, trace_to_roots, traced_paths
 from metricmix.paths.sparse_pairs import (
     SearchBall,
     arc_length,
@@ -29,6 +29,7 @@ from metricmix.paths.sparse_pairs import (
     open_in_ball,
     use_balls,
 )
+from metricmix.paths.sparse_rows import distances_in_blocks
 from tests.reference.paths import all_distances
 from tests.reference.sparse import arcs, fresh, random_graph
 
@@ -269,6 +270,24 @@ def test_paths_are_traced_along_distances(seed):
         if path:
             assert (path[0], path[-1]) == (roots[p], ends[p])
             assert np.isclose(sum(graph.w[u, v] for u, v in pairwise(path)), lengths[p])
+
+
+@pytest.mark.parametrize("first", range(0, 200, 100))
+def test_paths_to_targets_of_known_distances(first, monkeypatch):
+    monkeypatch.setattr(edge_set, "SMALL", 0)
+    monkeypatch.setattr(sparse_bundle, "LANES", 3)
+    for seed in range(first, first + 100):
+        graph = random_graph(seed, largest=12)
+        d = all_distances(graph.w)
+        targets = np.random.default_rng(seed).permutation(len(d))[:7]
+        known = np.empty((len(d), len(targets)))
+        for some, rows in distances_in_blocks(
+            graph.lengths, targets, reverse=graph.lengths.directed, n_jobs=1
+        ):
+            known[:, some] = rows.T
+        i, lane = (a.ravel() for a in np.indices(known.shape))
+        found = traced_paths(graph.lengths, i, lane, targets, known, n_jobs=1)
+        check_paths(found, i, targets[lane], graph.w, d, graph.rtol)
 
 
 def test_edges_of_length_zero_leave_a_path_undetermined():

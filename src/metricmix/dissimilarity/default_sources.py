@@ -72,7 +72,7 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.edge_building import edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.encoded_table import are_counts, as_array, encode_table
+from metricmix.dissimilarity.encoded_table import ItemData, are_counts, as_array, encode_table
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
     as_dissimilarity,
@@ -252,12 +252,15 @@ def sources_for(
             )
     links: dict[str, Any] = {}
     if graph is None:
-        found = table_sources(encode_table(X), k)
+        encoded = encode_table(X)
+        found = table_sources(encoded, k)
+        data = ItemData(encoded)
     else:
         table, lengths, items = aligned(X, graph, nodes, weight, items)
         listed = lengths.edges()
         links["links"] = listed.sources, listed.targets
         found = graph_sources(table, lengths, weighting, labelled, k)
+        data = ItemData(found.table, strengths_of(lengths))
         if dense is None:
             dense = not labelled and n <= DENSE_UP_TO and k is None
     sources = computed(found.sources, n) if dense else found.sources
@@ -269,6 +272,7 @@ def sources_for(
         for name, predictor in found.predictors.items():
             sources[name] = PredictionSource(for_targets(predictor), name, y)
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
+    stack = stack.with_item_data(data)
     if k is None:
         return stack.with_links(np.stack(links["links"], axis=1)) if links else stack
     ends = {name: near.ends(k) for name, near in found.nearest.items()}

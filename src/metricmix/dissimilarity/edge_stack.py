@@ -180,7 +180,7 @@ class EdgeStack(DissimilarityStack):
                 argument="edges",
                 expected="directed edges for a directed stack, and undirected ones for others",
             )
-        return cls(
+        built = cls(
             edges,
             evaluated(stack._sources, edges),
             stack.names,
@@ -189,6 +189,8 @@ class EdgeStack(DissimilarityStack):
             origin=stack,
             report=report,
         )
+        built.item_data = stack.item_data
+        return built
 
     @classmethod
     def complete(cls, stack: DissimilarityStack) -> EdgeStack:

@@ -36,7 +36,14 @@ from metricmix.exceptions import InputError, warn_caller
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_table, is_missing, unmasked
 
-__all__ = ["EncodedTable", "are_counts", "as_array", "encode_table", "sizes_are_similar"]
+__all__ = [
+    "EncodedTable",
+    "ItemData",
+    "are_counts",
+    "as_array",
+    "encode_table",
+    "sizes_are_similar",
+]
 
 MOST_WORDS, TOPICS = 20_000, 100
 LONG = 20
@@ -97,6 +104,26 @@ class EncodedTable:
         if k < 1:
             return np.asarray(self.texts.toarray())
         return np.asarray(TruncatedSVD(k, random_state=0).fit_transform(self.texts))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemData:
+    """What sources were computed from, for classifiers that learn no metric.
+
+    Attributes
+    ----------
+    table : (n, d) array, CSR array or EncodedTable, optional
+        The attributes of the items.
+    links : (n, n) CSR array, optional
+        Strengths >= 0 of the links between items, symmetric.
+    complete : bool
+        Whether all sources were computed from these; False if some came from elsewhere, such as
+        ready matrices.
+    """
+
+    table: Any = None
+    links: Any = None
+    complete: bool = True
 
 
 def encode_table(X: Any) -> EncodedTable:

@@ -46,6 +46,9 @@ __all__ = [
     "scale_of",
 ]
 
+VALUES_AT_ONCE = 1 << 22
+"""Values of whole rows that are computed together, to take some of their columns."""
+
 
 class Source(ABC):
     """One n × n dissimilarity matrix, asked for by rows.
@@ -101,7 +104,9 @@ class Source(ABC):
 
     def block(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[np.ix_(i, j)]``, of shape (len(i), len(j))."""
-        return self.rows(i)[:, j]
+        step = max(64, VALUES_AT_ONCE // self.n)
+        parts = [self.rows(i[start : start + step])[:, j] for start in range(0, len(i), step)]
+        return np.concatenate(parts) if parts else np.empty((0, len(j)))
 
     def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
         """Return the source for other labels: itself, unless it is supervised.

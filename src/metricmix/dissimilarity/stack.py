@@ -6,7 +6,7 @@ import copy
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from metricmix.dissimilarity.cross_edges import CrossEdges
     from metricmix.dissimilarity.diagnosis import StackDiagnosis
     from metricmix.dissimilarity.edge_set import EdgeSet
+    from metricmix.dissimilarity.encoded_table import ItemData
 
 __all__ = ["CrossDissimilarities", "DissimilarityStack"]
 
@@ -93,6 +94,8 @@ class DissimilarityStack:
     """The edges of a sparse stack, :class:`~metricmix.EdgeStack`; None where every pair is one."""
     links: Indices | None = None
     """Item numbers (E, 2) of the links in the graphs that sources are made of, where known."""
+    item_data: ItemData | None = None
+    """What the sources were computed from, where that is known: for ``compare``."""
 
     def __init__(
         self,
@@ -324,7 +327,14 @@ class DissimilarityStack:
         chosen = [self._position(name) for name in names]
         stack = self._derived([self._sources[r] for r in chosen], chosen)
         stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
-        stack._items, stack.links = self._items, self.links
+        stack._items, stack.item_data = self._items, self.item_data
+        stack.links = self.links
+        return stack
+
+    def with_item_data(self, data: ItemData) -> Self:
+        """Return the stack, not copied, with what its sources were computed from."""
+        stack = copy.copy(self)
+        stack.item_data = data
         return stack
 
     @property

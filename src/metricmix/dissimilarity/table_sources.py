@@ -32,7 +32,7 @@ With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ __all__ = [
     "NEEDS_ROWS",
     "OutOfBagForest",
     "SourceSet",
+    "attribute_matrix",
     "joint_columns",
     "scaled_columns",
     "table_source",
@@ -246,6 +247,30 @@ def joint_columns(table: EncodedTable, n_topics: int | None = None) -> Floats:
         n_columns = table.numbers.shape[1] + table.categories.shape[1]
         parts.append(np.sqrt(max(1, n_columns)) * table.topics[:, :n_topics])
     return np.hstack(parts)
+
+
+def attribute_matrix(table: EncodedTable) -> Any:
+    """Return all columns beside each other as classifiers take them, (n, d); CSR with texts.
+
+    Numbers are standardised after far values were moved in, categories are 0/1 columns, texts have
+    all their words. Texts count as much as all other columns together.
+    """
+    numbers = table.numbers
+    if numbers.shape[1]:
+        numbers = without_far_values(numbers)
+        numbers = numbers - numbers.mean(axis=0)
+        spread = numbers.std(axis=0)
+        numbers /= np.where(spread > 0, spread, 1.0)
+    nothing = np.empty((len(numbers), 0))
+    others = np.hstack([numbers, joint_columns(replace(table, numbers=nothing, texts=None))])
+    if table.texts is None:
+        return others
+    if not others.shape[1]:
+        return table.texts
+    from scipy.sparse import csr_array, hstack
+
+    n_columns = table.numbers.shape[1] + table.categories.shape[1]
+    return csr_array(hstack([csr_array(others), np.sqrt(max(1, n_columns)) * table.texts]))
 
 
 def centre_and_spread(X: Floats) -> tuple[Floats, Floats, Floats]:

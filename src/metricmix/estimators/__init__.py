@@ -3,9 +3,10 @@
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, Method, compare
+from metricmix.estimators.comparison import Comparison, Method, PairedDifference, compare
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.explanation import Explanation, explain
+from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
@@ -24,6 +25,7 @@ __all__ = [
     "LabelledKFold",
     "Logistic",
     "Method",
+    "MetricFinding",
     "MetricMixture",
     "MetricMixtureClassifier",
     "MetricMixtureClassifierCV",
@@ -31,10 +33,12 @@ __all__ = [
     "MetricRepair",
     "Nearest",
     "NearestMean",
+    "PairedDifference",
     "Selection",
     "Spreading",
     "compare",
     "contributions",
+    "diagnose",
     "explain",
     "load",
     "save",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +37,7 @@ from metricmix.exceptions import (
     warn_caller,
 )
 from metricmix.kernels.threads import effective_threads
-from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from metricmix.estimators.attribution import Contributions
+    from metricmix.estimators.findings import MetricFinding
 
 __all__ = [
     "NEW_ITEMS",
@@ -70,6 +72,7 @@ __all__ = [
     "given_objective",
     "has_settled",
     "make_objective",
+    "nearly_zero",
 ]
 
 RHO = {"label-contrast": 1e-1, "neighbourhood": 1e-3}
@@ -79,6 +82,8 @@ FEWEST, FADING, SMALLEST_RHO, LARGEST_RHO = 6.0, 5, 1e-5, 1e-2
 """The ridge of class means: see :func:`class_means_ridge`."""
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
+NEARLY_ZERO = 0.01
+"""Share of the length between equal items below which a length or a distance has collapsed."""
 STEPS_ON_LENGTHS = 1000
 """Default `max_iter` of the full method on edge lengths, where a step takes a millisecond."""
 NEW_ITEMS = ("attached", "augmented")
@@ -241,6 +246,17 @@ class MixtureEstimator(NestedParameters):
 
         check_is_fitted(self)
         return contributions(self.stack_, self.mixture_, i, j)
+
+    def diagnose(self) -> tuple[MetricFinding, ...]:
+        """Return what may be wrong with the metric: hubs, collapse, twins, a class that takes all.
+
+        See :func:`metricmix.estimators.findings.diagnose`.
+        """
+        from metricmix.estimators.findings import diagnose
+
+        check_is_fitted(self)
+        best: Any = getattr(self, "best_estimator_", self)
+        return diagnose(best)
 
     def weights_table(
         self, n_bootstrap: int = 200, level: float = 0.95, random_state: Any = None
@@ -691,6 +707,18 @@ def check_refittable(objective: Any) -> None:
             found="an objective",
             remedy="pass lambda codes: ...",
         )
+
+
+def nearly_zero(lengths: EdgeLengths, w: Floats) -> NDArray[np.bool_]:
+    r"""Return which lengths or distances are below a hundredth of the length between equal items.
+
+    That is :math:`\log 2 / \beta`, and with weights >= 0 none is below. Without a link, it is 0:
+    then those below a millionth of the mean count.
+    """
+    of_equal = np.zeros(1)
+    link_in_place(of_equal, lengths.beta, lengths.link)
+    least = of_equal[0] * NEARLY_ZERO if of_equal[0] > 0 else 1e-6 * float(np.mean(w))
+    return np.asarray(w <= least)
 
 
 def has_settled(result: SolveResult) -> bool:

@@ -315,19 +315,22 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     def compare(
         self,
         *,
+        features: Any = None,
+        graph: Any = None,
         n_splits: int = 5,
         n_repeats: int = 1,
         random_state: Any = 0,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> Comparison:
-        """Return what learning is worth on held-out labels, beside equal weights and each source.
+        """Return what learning is worth on held-out labels, beside simpler choices.
 
         See :func:`metricmix.estimators.comparison.compare`.
         """
         from metricmix.estimators.comparison import compare
 
+        data: Any = {"features": features, "graph": graph}
         dealing: Any = {"n_splits": n_splits, "n_repeats": n_repeats, "random_state": random_state}
-        return compare(self, **dealing, on_fold=on_fold)
+        return compare(self, **data, **dealing, on_fold=on_fold)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the items X that get their label y; unlabelled ones do not count."""

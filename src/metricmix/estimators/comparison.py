@@ -11,8 +11,15 @@ fitted model know the labels that are held out. Beside it stand
   that is right most often there answers for the items that are held out (among equal ones the one
   with the smaller log loss). The best source *seen afterwards* is a choice by the held-out labels,
   and the more sources there are the better it looks;
+- classifiers that learn no metric, on the attributes of the items and on the links between them
+  (:mod:`metricmix.estimators.baselines`): the nearest neighbour, logistic regression, support
+  vectors, label propagation. Where there are no attributes, or sources that were not computed from
+  them: the nearest and the five nearest neighbours by the best single source;
 - the most frequent class of all labels, as a floor. (Chosen on training labels it would do worse
   than chance where classes have equal sizes: the one that is held out is the rarest there.)
+
+Two methods are compared on the same folds: one *is better* if the mean difference of their
+accuracies is more than one standard error of that difference over folds, else they *tie*.
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricmix.dissimilarity.encoded_table import ItemData, encode_table
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import (
     check_refittable,
@@ -34,8 +42,11 @@ from metricmix.estimators.base import (
     seed_of,
     total_weight,
 )
+from metricmix.estimators.baselines import baselines_of, item_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import FEWEST_LABELS
+from metricmix.estimators.inputs import FeatureInput
+from metricmix.estimators.rules import KNearest, Nearest, Rule
 from metricmix.estimators.selection import FoldPredictor, LabelledKFold
 from metricmix.exceptions import (
     ConvergenceWarning,
@@ -52,23 +63,44 @@ from metricmix.validation import check_choice, check_integer
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "Comparison", "Method", "compare"]
+__all__ = ["KINDS", "Comparison", "Method", "PairedDifference", "compare"]
 
 
 Fold = tuple[Indices, Indices]
 """Positions of the training items and of those held out, among the labelled ones."""
 KINDS = {
-    "learned": "learned mixture",
+    "learned": "learned metric",
     "equal": "equal weights",
     "best-single": "best single source",
+    "source-1-nn": "1-NN on the best source",
+    "source-5-nn": "5-NN on the best source",
+    "1-nn": "1-NN on the table",
+    "logistic": "logistic regression on the table",
+    "svc": "support vectors on the table",
+    "propagation": "label propagation over the links",
     "most-frequent": "most frequent class",
 }
-"""What is compared besides the sources, and its name."""
+"""What may be compared besides the sources, and its name. Without links, label propagation is over
+near rows of the table."""
+ORDER = (*list(KINDS)[:-1], "single", "most-frequent")
+ADVICE = {
+    "equal": "label more items, or learn less: a larger rho",
+    "best-single": "leave out the other sources",
+    "source-1-nn": "try the rule 'nearest'",
+    "source-5-nn": "try the rule 'k-nearest'",
+    "1-nn": "try the rule 'nearest'",
+    "most-frequent": "the sources say little about these labels; check both",
+    "propagation": "try the rule 'spreading', or take the propagated labels",
+}
+"""What to do where a simpler method is better."""
+OTHER_ADVICE = "predict with it, and use the metric for what needs distances; or label more items"
 
 
 def compare(
     model: MetricMixtureClassifier,
     *,
+    features: Any = None,
+    graph: Any = None,
     n_splits: int = 5,
     n_repeats: int = 1,
     random_state: Any = 0,
@@ -83,6 +115,12 @@ def compare(
     Parameters
     ----------
     model : fitted MetricMixtureClassifier
+    features : array, scipy sparse or DataFrame (n, d), optional
+        The attributes of the items of `stack_`, for classifiers that learn no metric: numbers,
+        categories, texts (:mod:`metricmix.dissimilarity.encoded_table`). Default: what the model
+        was fitted to, or what :func:`~metricmix.sources_for` made the stack of.
+    graph : optional
+        The links between them, as :func:`~metricmix.dissimilarity.as_graph` takes them.
     n_splits : int
         Folds, at most as many as there are labelled items.
     n_repeats : int
@@ -100,7 +138,8 @@ def compare(
     Raises
     ------
     InputError
-        If there are fewer than three labelled items, or the objective was made for fixed labels.
+        If there are fewer than three labelled items, the objective was made for fixed labels, or
+        `features` has not a row per item.
 
     Notes
     -----
@@ -117,14 +156,13 @@ def compare(
     >>> X, y = load_iris(return_X_y=True)
     >>> known = np.where(np.arange(150) % 5 == 0, y, -1)
     >>> model = mm.MetricMixtureClassifier({"size": "euclidean", "shape": "cosine"}).fit(X, known)
-    >>> print(compare(model))
-    learned mixture      1.000 ± 0.000
-    equal weights        1.000 ± 0.000
-    best single source   0.967 ± 0.033
-    size                 1.000 ± 0.000
-    shape                0.967 ± 0.033
-    most frequent class  0.333 ± 0.000
-    (5 folds over 30 labelled items; held-out items stay in the metric, unlabelled)
+    >>> found = compare(model)
+    >>> found["learned"].mean, found["logistic"].mean, round(found["most-frequent"].mean, 3)
+    (1.0, 1.0, 0.333)
+    >>> found.verdict.status, found.verdict.rival.name
+    ('tie', 'equal weights')
+    >>> print(found.how)
+    5 folds over 30 labelled items; held-out items stay in the metric, unlabelled
     """
     if not isinstance(model, MetricMixtureClassifier):
         raise InputError(
@@ -147,7 +185,11 @@ def compare(
         )
     n_splits = min(n_splits, len(labelled))
     splitter = LabelledKFold(n_splits, n_repeats=n_repeats, random_state=seed_of(random_state))
-    return Trials(model, labelled, splitter, on_fold).run()
+    stack = model.stack_
+    if isinstance(model._input, FeatureInput):
+        stack = stack.with_item_data(ItemData(encode_table(model._input.X)))
+    data = item_data(stack, features, graph)
+    return Trials(model, labelled, splitter, data, on_fold).run()
 
 
 class Trials:
@@ -158,11 +200,14 @@ class Trials:
         model: MetricMixtureClassifier,
         labelled: Indices,
         splitter: LabelledKFold,
+        data: ItemData,
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
         self.model = model._settled(model.selection_.best)
         self.stack, self.labelled = model._input.stack, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
+        self.by_source = data.table is None or not data.complete
+        self.baselines, self.remarks = baselines_of(data, labelled, len(model.classes_))
         self.folds: list[Fold] = list(splitter.split(None, self.codes))
         self.on_fold = on_fold or (lambda done, total: None)
         # Supervised sources are computed from the training labels of each fold.
@@ -192,14 +237,27 @@ class Trials:
             split = again.split(None, self.codes[train])
             inner.append([(train[a], train[b]) for a, b in split])
         singles, losses = [], []
+        near: dict[str, list[list[Indices]]] = {"source-1-nn": [], "source-5-nn": []}
         for r in range(R):
             metrics = self.metrics(total_weight(self.model.constraint) * np.eye(R)[r])
             singles.append(self.predictions(metrics))
+            if self.by_source:
+                near["source-1-nn"].append(self.predictions(metrics, Nearest()))
+                near["source-5-nn"].append(self.predictions(metrics, KNearest()))
             pairs = zip(metrics, inner, strict=True)
             losses.append([self.losses(metric, folds) for metric, folds in pairs])
             self.on_fold(r + 2, total)
         best = [of_fold.index(min(of_fold)) for of_fold in zip(*losses, strict=True)]
         found["best-single"] = [singles[r][f] for f, r in enumerate(best)]
+        for kind, by_source in near.items():
+            if by_source:
+                found[kind] = [by_source[r][f] for f, r in enumerate(best)]
+        titles = dict(KINDS)
+        for baseline in self.baselines:
+            titles[baseline.kind] = baseline.name
+            found[baseline.kind] = [
+                baseline.predict(train, self.codes[train], test) for train, test in self.folds
+            ]
         most_frequent = np.bincount(self.codes).argmax()
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []
@@ -216,10 +274,9 @@ class Trials:
                 "converged; raise max_iter",
                 ConvergenceWarning,
             )
-        methods = [self.method(KINDS[kind], kind, answers) for kind, answers in found.items()]
+        methods = [self.method(titles[kind], kind, answers) for kind, answers in found.items()]
         methods += [self.method(names[r], "single", singles[r]) for r in range(R)]
-        order = ("learned", "equal", "best-single", "single", "most-frequent")
-        methods.sort(key=lambda method: order.index(method.kind))
+        methods.sort(key=lambda method: ORDER.index(method.kind))
         confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
         for (_, test), answer in zip(self.folds, found["learned"], strict=True):
             np.add.at(confusion, (self.codes[test], answer), 1)
@@ -252,21 +309,21 @@ class Trials:
         lengths = EdgeLengths(model._along(stack, weights), weights)
         return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
 
-    def probabilities(self, metric: FoldPredictor, fold: Fold) -> Floats:
-        """Return the class probabilities of the items held out in a fold."""
+    def probabilities(self, metric: FoldPredictor, fold: Fold, rule: Rule | None = None) -> Floats:
+        """Return the class probabilities of the items held out in a fold, by the model's rule."""
         train, test = fold
         known = np.full(len(self.codes), -1)
         known[train] = self.codes[train]
-        return metric.probabilities(self.model.rule_, test, known)
+        return metric.probabilities(rule or self.model.rule_, test, known)
 
-    def predictions(self, metrics: list[FoldPredictor]) -> list[Indices]:
+    def predictions(self, metrics: list[FoldPredictor], rule: Rule | None = None) -> list[Indices]:
         """Return the class numbers of the items held out in each fold."""
         pairs = zip(metrics, self.folds, strict=True)
-        return [self.predict(metric, fold) for metric, fold in pairs]
+        return [self.predict(metric, fold, rule) for metric, fold in pairs]
 
-    def predict(self, metric: FoldPredictor, fold: Fold) -> Indices:
+    def predict(self, metric: FoldPredictor, fold: Fold, rule: Rule | None = None) -> Indices:
         """Return the class numbers of the items held out in a fold."""
-        return np.asarray(self.probabilities(metric, fold).argmax(axis=1))
+        return np.asarray(self.probabilities(metric, fold, rule).argmax(axis=1))
 
     def losses(self, metric: FoldPredictor, folds: list[Fold]) -> tuple[float, float]:
         """Return the error rate of a metric on some folds, and its log loss."""
@@ -339,7 +396,7 @@ class Trials:
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "
                 "learn from, and weights stayed equal"
             )
-        return "; ".join(parts)
+        return "; ".join(parts + self.remarks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +407,9 @@ class Method:
     ----------
     name : str
         Of a source: that of the stack.
-    kind : {"learned", "equal", "best-single", "single", "most-frequent"}
+    kind : str
+        "learned", "equal", "best-single", "source-1-nn", "source-5-nn", "1-nn", "logistic", "svc",
+        "propagation", "single" (a source) or "most-frequent".
     accuracy : (F,) array
         Share of the held-out items that got their label, by fold; all folds of a repeat together.
     mean : float
@@ -378,13 +437,13 @@ class Comparison:
     Attributes
     ----------
     methods : tuple of Method
-        The learned mixture, equal weights, the best single source, each source, the most frequent
-        class.
+        The learned metric, equal weights, the best single source, classifiers that learn no
+        metric, each source, the most frequent class.
     how : str
         One sentence that says how it was done.
     classes : (C,) array
     confusion : (C, C) array of int
-        How often held-out items of class a (row) got class b (column) from the learned mixture,
+        How often held-out items of class a (row) got class b (column) from the learned metric,
         repeats counted each.
     items, labels : (L,) arrays
         The ids and the labels of the labelled items, in the order of the stack.
@@ -409,13 +468,34 @@ class Comparison:
 
     def __getitem__(self, kind: str) -> Method:
         """Return the method of a kind of which there is one."""
-        check_choice(kind, tuple(KINDS), name="kind")
+        present = [method.kind for method in self.methods if method.kind != "single"]
+        check_choice(kind, tuple(present), name="kind")
         return next(method for method in self.methods if method.kind == kind)
 
     @property
     def sources(self) -> tuple[Method, ...]:
         """The single sources, in the order of the stack."""
         return tuple(method for method in self.methods if method.kind == "single")
+
+    @property
+    def verdict(self) -> PairedDifference:
+        """How the learned metric does beside the best of the others."""
+        rivals = [method for method in self.methods if method.kind not in ("learned", "single")]
+        if len(self.sources) == 1:  # which these are then, too
+            rivals = [method for method in rivals if method.kind not in ("equal", "best-single")]
+        against = [self.difference(method) for method in rivals]
+        better = [one for one in against if one.status == "behind"]
+        equal = [one for one in against if one.status == "tie"]
+        return max(better or equal or against, key=lambda one: one.rival.mean)
+
+    def difference(self, rival: Method | str) -> PairedDifference:
+        """Return how the learned metric does beside another method, paired over the folds."""
+        if isinstance(rival, str):
+            rival = self[rival]
+        learned = self["learned"]
+        gains = learned.accuracy - rival.accuracy
+        error = float(np.std(gains, ddof=1) / np.sqrt(self.n_splits))
+        return PairedDifference(learned, rival, learned.mean - rival.mean, error, self.n_splits)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row per method: name, kind, mean, standard_error."""
@@ -427,4 +507,64 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(method.name) for method in self.methods)
         lines = [f"{m.name:<{width}}  {m.mean:.3f} ± {m.standard_error:.3f}" for m in self.methods]
-        return "\n".join([*lines, f"({self.how})"])
+        return "\n".join([str(self.verdict), *lines, f"({self.how})"])
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifference:
+    """The learned metric beside another method, on the same folds.
+
+    Attributes
+    ----------
+    learned, rival : Method
+    gain : float
+        Difference of their accuracies, positive if the learned metric is right more often.
+    standard_error : float
+        Of the differences by fold.
+    n_splits : int
+    """
+
+    learned: Method
+    rival: Method
+    gain: float
+    standard_error: float
+    n_splits: int
+
+    @property
+    def status(self) -> str:
+        """One of "ahead", "tie" and "behind": better by more than one standard error, or not."""
+        if abs(self.gain) <= self.standard_error + 1e-9:  # rounding
+            return "tie"
+        return "ahead" if self.gain > 0 else "behind"
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the verdict for JSON."""
+        return {
+            "status": self.status,
+            "best_other": self.rival.name,
+            "gain": self.gain,
+            "standard_error": self.standard_error,
+            "sentence": str(self),
+        }
+
+    def __str__(self) -> str:
+        """One sentence, with what to do where the other method is better."""
+        mine, other = f"{100 * self.learned.mean:.1f} %", f"{100 * self.rival.mean:.1f} %"
+        apart = (
+            f"{100 * abs(self.gain):.1f} ± {100 * self.standard_error:.1f} points over "
+            f"{self.n_splits} folds"
+        )
+        name, status = self.rival.name, self.status
+        if self.rival.kind in ("best-single", "most-frequent"):
+            name = f"the {name}"
+        if status == "behind":
+            advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
+            return (
+                f"simpler is better here: {other} of the held-out labels are right by {name}, "
+                f"{mine} by the learned metric ({apart}); {advice}"
+            )
+        words = "a tie" if status == "tie" else "the learned metric is best"
+        return (
+            f"{words}: {mine} of the held-out labels are right by the learned metric, {other} by "
+            f"{name} ({apart})"
+        )

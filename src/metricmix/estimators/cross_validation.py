@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,13 +30,15 @@ from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
+    from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
 
-__all__ = ["MetricMixtureClassifierCV", "held_out_probabilities"]
+__all__ = ["FEWEST_LABELS", "TUNED", "MetricMixtureClassifierCV", "held_out_probabilities"]
 
 LEAVE_ONE_OUT_UP_TO = 400
 """Labelled items up to which each is held out alone; beyond, and for spreading, in folds."""
 FOLDS = 20
+TUNED = "rule and rho were chosen on all labels, these included"
 FEWEST_LABELS = 3
 """Labelled items there must be: one to hold out, and two to learn from."""
 
@@ -208,6 +210,16 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         """Return why item `i` of the stack, or one new row X, has its label."""
         check_is_fitted(self)
         return self.best_estimator_.explain(i, X=X, k=k)
+
+    def compare(self, **options: Any) -> Comparison:
+        """Return what learning is worth on held-out labels, beside simpler choices.
+
+        Arguments as in :meth:`MetricMixtureClassifier.compare`. The settings were chosen on all
+        labels, those that are held out here included, and `how` says so.
+        """
+        check_is_fitted(self)
+        found = self.best_estimator_.compare(**options)
+        return replace(found, how=f"{found.how}; {TUNED}")
 
 
 def fold_scores(

@@ -24,7 +24,8 @@ from metricmix.estimators.rules import ClassMean, FittedRule
 from metricmix.exceptions import InputError
 from metricmix.objectives.class_means import class_mean_scores
 from metricmix.paths.dijkstra import dijkstra
-from metricmix.paths.pair import Path, bundle_paths
+from metricmix.paths.pair import Path, PathBundle, bundle_paths
+from metricmix.paths.sparse_bundle import traced_paths
 from metricmix.paths.trees import grow_trees
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer
@@ -429,7 +430,11 @@ def within_by_source(rule: FittedRule) -> Floats:
     halves = np.zeros((rule.n_classes, lengths.stack.n_sources + 1))
     if lengths.block is None:
         i, j = np.nonzero(same)
-        paths = bundle_paths(lengths, rule.labelled[i], rule.labelled[j])
+        known, values = rule.distances[0], lengths.edge_values
+        if values is None or known.itemsize < values.itemsize:
+            paths = bundle_paths(lengths, rule.labelled[i], rule.labelled[j])
+        else:  # the distances of all items to the labelled ones say how the paths run
+            paths = PathBundle(*traced_paths(lengths, rule.labelled[i], j, rule.labelled, known))
         number, u, v = paths.edges()
         s, flow = i[number], share[i[number]]
     else:

@@ -27,7 +27,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge
+from metricmix.estimators.base import MOVED_AT_MOST, class_means_ridge, nearly_zero
 from metricmix.estimators.rules import (
     ClassMean,
     DistanceRule,
@@ -78,6 +78,8 @@ SEARCHED_UP_TO, COMPUTED_UP_TO = 2000, 500
 matrices in memory, and with sources computed on demand."""
 GEODESIC = 10
 """Nearest items of each item, where a geodesic metric is compared."""
+COLLAPSED_AT_MOST, PAIRS_AT_MOST = 0.1, 1000
+"""Share of labelled pairs, of so many, that a candidate may bring to nearly zero distance."""
 LOCAL_UP_TO = 1 << 25
 """Local weights times pairs of labelled items up to which these are compared."""
 SMALLEST = 1e-12
@@ -392,8 +394,16 @@ class CandidateTrials:
                 trial = self.model._settled(candidate)
                 result = self.solve(candidate, trial, self.stack, self.part, self.y)
                 share = trial._moved_share(self.stack, result, self.labelled)
-                if share <= MOVED_AT_MOST:
+                collapsed = self.collapsed_share(result)
+                if share <= MOVED_AT_MOST and collapsed <= COLLAPSED_AT_MOST:
                     kept.append(candidate)
+                    continue
+                if collapsed > COLLAPSED_AT_MOST:
+                    name = candidate.name
+                    self.skipped.append(
+                        f"not compared: {name}, which makes {collapsed:.0%} of the distances "
+                        "between labelled items nearly zero"
+                    )
                     continue
                 how = "local='classes'" if candidate.local else "constraint=None"
                 left[candidate.name] = (
@@ -406,6 +416,15 @@ class CandidateTrials:
             names = [name for name in left if left[name] == why]
             self.skipped.append(f"not compared: {', '.join(names)}, which takes {why}")
         return kept
+
+    def collapsed_share(self, result: SolveResult) -> float:
+        """Return the share of edges between labelled items whose length is nearly zero."""
+        assert result.mixture is not None
+        lengths = EdgeLengths(self.stack, result.mixture)
+        i, j = np.triu_indices(len(self.labelled), 1)
+        some = np.random.default_rng(0).permutation(len(i))[:PAIRS_AT_MOST]
+        w = lengths.pairs(self.labelled[i[some]], self.labelled[j[some]])
+        return float(nearly_zero(lengths, w).mean())
 
     def is_direct(self, candidate: Candidate) -> bool:
         """Return whether the edge lengths of a candidate are a metric: no path is needed."""

@@ -3,6 +3,7 @@
 from metricmix.paths.all_pairs import path_metric, project
 from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
 from metricmix.paths.pair import Path, PathBundle, shortest_path, shortest_paths
+from metricmix.paths.sampled_violations import SampledViolations, sampled_violations
 from metricmix.paths.soft import SoftPaths, soft_paths
 from metricmix.paths.stretch import Stretch, stretch
 from metricmix.paths.trees import PathTrees, shortest_path_trees
@@ -11,6 +12,7 @@ __all__ = [
     "Path",
     "PathBundle",
     "PathTrees",
+    "SampledViolations",
     "SoftPaths",
     "Stretch",
     "kneighbors",
@@ -18,6 +20,7 @@ __all__ = [
     "nearest_labelled",
     "path_metric",
     "project",
+    "sampled_violations",
     "shortest_path",
     "shortest_path_trees",
     "shortest_paths",

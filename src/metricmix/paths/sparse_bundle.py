@@ -10,10 +10,10 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
 from metricmix.paths.sparse_pairs import arcs_of, find_sparse_paths, use_balls
-from metricmix.paths.sparse_rows import blocks_in_near_order
+from metricmix.paths.sparse_rows import LANES, blocks_in_near_order
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
-__all__ = ["SomePaths", "sparse_paths", "trace_to_roots"]
+__all__ = ["SomePaths", "sparse_paths", "trace_to_roots", "traced_paths"]
 
 PAIRS_AT_ONCE = 8
 """Pairs of one kernel call, and of the sample that decides how the others are searched."""
@@ -129,12 +129,47 @@ def by_roots(
             counts = np.diff(indptr)
             last = np.repeat(indptr[1:] - 1 + indptr[:-1], counts)
             nodes = nodes[last - np.arange(len(nodes))]
-        keep = found >= 0
-        nodes = nodes[np.repeat(keep, np.diff(indptr))]
-        indptr = np.append(0, np.cumsum(np.diff(indptr)[keep]))
-        settled = np.full(int(keep.sum()), lengths.n, np.int32)
-        parts.append(SomePaths(pairs[keep], found[keep], indptr, nodes, settled))
+        parts.append(determined(pairs, found, indptr, nodes, lengths.n))
     return parts
+
+
+def determined(pairs: Indices, found: Floats, indptr: Indices, nodes: Ints, n: int) -> SomePaths:
+    """Return the traced paths without those that the distances do not determine."""
+    keep = found >= 0
+    nodes = nodes[np.repeat(keep, np.diff(indptr))]
+    indptr = np.append(0, np.cumsum(np.diff(indptr)[keep]))
+    settled = np.full(int(keep.sum()), n, np.int32)
+    return SomePaths(pairs[keep], found[keep], indptr, nodes, settled)
+
+
+def traced_paths(
+    lengths: EdgeLengths,
+    i: Indices,
+    lane: Indices,
+    targets: Indices,
+    distances: AnyArray,
+    *,
+    n_jobs: int | None = None,
+) -> tuple[Floats, Indices, Ints, Ints]:
+    """Return the shortest paths from items i to ``targets[lane]``, as :func:`sparse_paths` does.
+
+    They are traced along `distances`, (n, T), from all items to the targets: no search, unless
+    these do not determine a path.
+    """
+    arcs = lengths.sparse
+    assert arcs is not None
+    numbers = np.arange(lengths.n, dtype=np.int32)
+    parts = []
+    for start in range(0, len(targets), LANES):
+        pairs = np.flatnonzero((lane >= start) & (lane < start + LANES))
+        some = np.ascontiguousarray(distances[:, start : start + LANES], arcs.lengths.dtype)
+        found, indptr = np.empty(len(pairs)), np.empty(len(pairs) + 1, np.int64)
+        roots, ends = targets[lane[pairs]].astype(np.int32), i[pairs].astype(np.int32)
+        nodes = trace_to_roots(arcs, some, lane[pairs] - start, roots, ends, numbers, found, indptr)
+        parts.append(determined(pairs, found, indptr, nodes, lengths.n))
+    known = np.concatenate([part.pairs for part in parts])
+    rest = np.setdiff1d(np.arange(len(i)), known)
+    return joined(parts + pair_by_pair(lengths, i, targets[lane], rest, n_jobs), len(i))
 
 
 def joined(parts: list[SomePaths], total: int) -> tuple[Floats, Indices, Ints, Ints]:

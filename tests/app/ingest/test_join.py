@@ -250,7 +250,7 @@ def test_the_description_of_a_graph(write) -> None:
         "2 edges left out: 2 ids are not in the table, such as 9, 1.0",
         "'1.0' there looks like '1' in the table; write ids alike",
         "2 items have no edge in it, such as 3, 4",
-        "0 edges are there again, 1 lead nowhere else",
+        "0 duplicate edges, 1 self-loops",
         "not used: minutes; if one is how far, say e.csv:length=minutes",
     ]
 

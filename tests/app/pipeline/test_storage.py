@@ -62,6 +62,7 @@ def costs(monkeypatch):
     """Costs as if there were 50 000 items: 60 GiB as matrices, 3 GiB as rows, 2 GiB as edges."""
     found = {"rows": choices.Cost(3 * GIB, 3000.0), "edges": choices.Cost(2 * GIB, 200.0)}
     monkeypatch.setattr(choices, "measured_costs", lambda *_: found)
+    monkeypatch.setattr("metricmix.memory.resident_bytes", lambda: 0)
     return found
 
 
@@ -100,6 +101,20 @@ def test_edges_where_rows_take_too_long(shop, monkeypatch, costs) -> None:
 def test_edges_where_rows_do_not_fit(shop, monkeypatch, costs) -> None:
     assert chosen(shop, monkeypatch, 2.5 * GIB).why.endswith("and computed rows about 3.0 GiB")
     assert chosen(shop, monkeypatch, 2.5 * GIB).kind == "edges"
+
+
+def test_what_is_held_already_counts_once(shop, monkeypatch, costs) -> None:
+    monkeypatch.setattr("metricmix.memory.resident_bytes", lambda: GIB)
+    assert chosen(shop, monkeypatch, 2 * GIB).kind == "rows"  # 3 GiB in all, one of them in use
+    assert chosen(shop, monkeypatch, 1.9 * GIB).kind == "edges"
+
+
+def test_costs_include_what_is_held_already(shop) -> None:
+    asked = settings(shop)
+    plan = plan_files(asked)
+    without, beside = (choices.measured_costs(plan, asked, 5, held) for held in (0, GIB))
+    for kind in ("rows", "edges"):
+        assert beside[kind].memory_bytes - without[kind].memory_bytes == GIB
 
 
 def test_a_stated_time_forces_edges(shop, monkeypatch, costs) -> None:

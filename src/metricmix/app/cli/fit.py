@@ -438,7 +438,10 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
 
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
-    """Print the weights, the accuracies, and which files were written."""
+    """Print the verdict, the weights, the accuracies, and which files were written."""
+    click.echo(outcome.headline)
+    for finding in outcome.findings:
+        click.echo(f"warning: {finding}")
     chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
     click.echo(f"{chosen}: {outcome.model.selection_}")
     for name, text in list(outcome.storage_facts())[1:]:
@@ -458,16 +461,12 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
         click.echo(f"  among {region}: {words}")
     if outcome.comparison is not None:
         click.echo(f"accuracy ({outcome.how_evaluated})")
-        kinds = ("learned", "equal", "best-single", "most-frequent")
-        methods = [outcome.comparison[kind] for kind in kinds]
+        methods = [method for method in outcome.comparison.methods if method.kind != "single"]
+        width = max(len(method.name) for method in methods)
         for method in methods:
             mean, error = 100 * method.mean, 100 * method.standard_error
             note = "   (chosen without the held-out labels)" * (method.kind == "best-single")
-            click.echo(f"  {method.name:<20} {mean:5.1f} % ± {error:.1f}{note}")
-        learned, *simple, _ = methods
-        best = max(simple, key=lambda method: method.mean)
-        if best.mean > learned.mean + learned.standard_error:
-            click.echo(f"  note: here {best.name} did better than learning")
+            click.echo(f"  {method.name:<{width}} {mean:5.1f} % ± {error:.1f}{note}")
     for note in outcome.notes:
         click.echo(f"note: {note}")
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")

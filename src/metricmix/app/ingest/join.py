@@ -175,7 +175,7 @@ class SourceReport:
                 f"it, such as {shorten(self.missing)}"
             )
         if self.n_repeated or self.n_loops:
-            yield f"{self.n_repeated:,} edges are there again, {self.n_loops:,} lead nowhere else"
+            yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
         if self.unused:
             yield (
                 f"not used: {shorten(self.unused)}; if one is how far, say "

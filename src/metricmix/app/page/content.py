@@ -140,6 +140,8 @@ class Annotations:
         Names and values that say how the metric was made.
     phrases : function of two item numbers, optional
         Says in words what the edge between two items is made of.
+    headline : str, optional
+        How it does beside simpler methods, in a sentence.
     """
 
     items: Sequence[str] = ()
@@ -147,6 +149,7 @@ class Annotations:
     command: str | None = None
     facts: Sequence[tuple[str, str]] = ()
     phrases: Callable[[int, int], str] | None = None
+    headline: str | None = None
 
 
 def page_content(
@@ -252,6 +255,7 @@ def page_content(
         sample_of=None if shown is None else stack.n_items,
         chains=chains,
         phrases=phrases,
+        headline=annotations.headline,
     )
 
 

@@ -88,6 +88,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         else {"regions": local.regions, "values": local.values.tolist()},
         "intervals": content.intervals,
         "accuracies": [asdict(accuracy) for accuracy in content.accuracies],
+        "headline": content.headline,
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),
         "chains": None if content.chains is None else pack_paths(content.chains, arrays, "chain "),
         "phrases": phrases,

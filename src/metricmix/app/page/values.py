@@ -211,7 +211,8 @@ class PageContent:
     made the page; `facts` are names and values that say how, in the order in which they are shown;
     `sample_of` is the number of all items, where the page shows a sample of them; `chains` are
     paths along the nearest items of each item; `phrases` say edges in words, by their keys
-    ``i * n + j``, with i < j unless directed.
+    ``i * n + j``, with i < j unless directed; `headline` says how the metric does beside simpler
+    methods.
 
     Raises
     ------
@@ -235,6 +236,7 @@ class PageContent:
     sample_of: int | None = None
     chains: EmbeddedPaths | None = None
     phrases: Mapping[int, str] = field(default_factory=dict)
+    headline: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.app.ingest.column_types import encode
+from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
 from metricmix.app.page import write_page
@@ -37,10 +39,16 @@ from metricmix.app.pipeline.storage import (
 )
 from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.encoded_table import ItemData
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import compare
-from metricmix.estimators.cross_validation import MetricMixtureClassifierCV, held_out_probabilities
+from metricmix.estimators.cross_validation import (
+    FEWEST_LABELS,
+    MetricMixtureClassifierCV,
+    held_out_probabilities,
+)
+from metricmix.estimators.findings import diagnose
 from metricmix.estimators.model_files import save
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError
@@ -52,8 +60,6 @@ from metricmix.typing import Floats, Indices
 
 __all__ = ["fit_files", "fit_plan", "learn"]
 
-MIN_LABELLED = 3
-"""Labelled items from which on some can be held out."""
 ROWS_WRITTEN = 1024
 """Rows of the metric that are computed at a time."""
 
@@ -121,6 +127,8 @@ def fit_plan(
         warnings.simplefilter("always", ConvergenceWarning)
         with progress.step("sources") as report:
             gathered = build(plan, storage, report)
+            stack = gathered.stack.with_item_data(item_data(plan))
+            gathered = replace(gathered, stack=stack)
         with progress.step("learning"):
             model = learn(gathered, settings)
         if settings.n_bootstrap:
@@ -130,7 +138,7 @@ def fit_plan(
                 )
         else:
             weights = weight_columns(model, 0)
-        if settings.n_splits and (model._codes >= 0).sum() >= MIN_LABELLED:
+        if settings.n_splits and (model._codes >= 0).sum() >= FEWEST_LABELS:
             with progress.step("accuracy") as report:
                 comparison = compare(
                     model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
@@ -146,6 +154,7 @@ def fit_plan(
             with progress.step("nearest"):
                 probabilities = held_out_probabilities(model)
                 nearest = nearest_other_label(model, given)
+        findings = diagnose(model, probabilities=probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
                 apart = measured_stretch(model)
@@ -162,7 +171,33 @@ def fit_plan(
         notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
         seconds=progress.seconds,
         stretch=apart,
+        findings=findings,
     )
+
+
+def item_data(plan: Plan) -> ItemData:
+    """Return the columns of the table as numbers, and the links of all graphs together.
+
+    Links count by their strength, each graph as much as any other on average.
+    """
+    columns = [column for column in plan.report.columns if column.kind != "ignore"]
+    table = encode(plan.items, columns).features if columns else None
+    graphs = {
+        source.links.spec.file: source.links.edges
+        for source in plan.sources
+        if source.links is not None
+    }
+    links = None
+    for edges in graphs.values():
+        lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
+        strengths = lengths.copy()
+        strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
+        strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
+        links = strengths if links is None else links + strengths
+    if table is not None and not isinstance(table, np.ndarray):
+        table = table.tocsr()
+    complete = not any(source.spec.kind == "matrix" for source in plan.sources)
+    return ItemData(table, links, complete)
 
 
 def nearest_other_label(

@@ -25,6 +25,8 @@ from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.cross_validation import FEWEST_LABELS, TUNED
+from metricmix.estimators.findings import MetricFinding
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
@@ -32,6 +34,13 @@ from metricmix.typing import Floats, Indices
 
 __all__ = ["FitOutcome", "run_page"]
 
+FOUND = {
+    "hub": "Hub",
+    "collapse": "Collapse",
+    "twins": "Twins",
+    "majority": "One class takes all",
+}
+"""What findings are called on the page."""
 REMARKS = 10
 """Remarks on columns that the page shows."""
 
@@ -64,6 +73,8 @@ class FitOutcome:
         The time that each step took.
     stretch : Stretch, optional
         Of sparse edges: distances along them beside those over all pairs, on a sample of pairs.
+    findings : tuple of MetricFinding
+        What may be wrong with the metric.
     files : tuple of str
         Names of the files that were written.
     """
@@ -80,6 +91,7 @@ class FitOutcome:
     notes: tuple[str, ...]
     seconds: dict[str, float]
     stretch: Stretch | None = None
+    findings: tuple[MetricFinding, ...] = ()
     files: tuple[str, ...] = ()
 
     @property
@@ -87,8 +99,20 @@ class FitOutcome:
         """How accuracies were found; warns if settings were tuned on the same labels."""
         if self.comparison is None:
             return ""
-        tuned = "; rule and rho were chosen on all labels, these included"
-        return self.comparison.how + tuned * self.settings.tune
+        return self.comparison.how + f"; {TUNED}" * self.settings.tune
+
+    @property
+    def headline(self) -> str:
+        """How the learned metric does beside simpler methods, or why that is not known."""
+        if self.comparison is not None:
+            return str(self.comparison.verdict)
+        labelled = self.gathered.report.n_labelled
+        why = (
+            "--folds 0 asks for no accuracies"
+            if not self.settings.n_splits
+            else f"{labelled} labels are too few to hold some out, {FEWEST_LABELS} at least"
+        )
+        return f"nothing was compared, so it is not known what learning is worth: {why}"
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were held, for JSON: of sparse edges, how many and how good they are.
@@ -161,10 +185,13 @@ class FitOutcome:
             "selection": self.model.selection_.to_record(),
             "moved_share": self.model.moved_share_,
             "status": self.model.result_.status.value,
+            "headline": self.headline,
+            "findings": [finding.to_record() for finding in self.findings],
             "accuracy": None
             if comparison is None
             else {
-                "how": comparison.how,
+                "how": self.how_evaluated,
+                "verdict": comparison.verdict.to_record(),
                 "methods": [
                     {
                         "name": method.name,
@@ -220,6 +247,7 @@ def run_page(
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()
     facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
@@ -241,6 +269,7 @@ def run_page(
                 gathered.sources,
                 model.classes_.tolist(),
             ).sentence,
+            headline=outcome.headline,
         ),
         on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),
     )

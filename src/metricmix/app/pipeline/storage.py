@@ -49,6 +49,8 @@ MOST_COMPARED, FEWEST_COMPARED, SEARCHED_UP_TO = 200, 36, 5000
 latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes about one row."""
 BYTES_PER_PAIR_SHOWN = 48
 """Memory for the maps of the page, of as many items as it shows."""
+COMPILED = 1 << 28
+"""Memory for packages and kernels that are loaded while a fit runs, and working space: measured."""
 PER_ARC = 1.5e-8
 """Seconds for each edge and root of a search."""
 
@@ -139,16 +141,18 @@ def choose_storage(
     """
     k, dense = settings.edges_per_item, settings.dense
     available, limit = memory.available_bytes(), 60.0 * settings.within
+    held = memory.resident_bytes()  # the interpreter and the cells of the files
     costs = {"matrices": Cost(plan.report.memory_bytes, whole)}
     room = "" if available is None else f" ({in_words(available)} are available)"
 
     def fits(kind: str) -> bool:
-        return available is None or costs[kind].memory_bytes <= available
+        needed = costs[kind].memory_bytes - (0 if kind == "matrices" else held)
+        return available is None or needed <= available
 
     matrices = [source.spec.name for source in plan.sources if source.spec.kind == "matrix"]
     forced = not (fits("matrices") and whole <= limit)
     if k is not None or (forced and not dense) or (measure and len(plan.items.ids) > MEASURED_FROM):
-        costs |= measured_costs(plan, settings, k or DEFAULT_K)
+        costs |= measured_costs(plan, settings, k or DEFAULT_K, held)
     if dense:
         return ValueStorage("matrices", "--dense asks for them", costs)
     if k is not None:
@@ -179,8 +183,11 @@ def choose_storage(
     return ValueStorage("edges", why, costs, DEFAULT_K)
 
 
-def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
-    """Return the costs of computed rows and of sparse edges, measured on a sample of items."""
+def measured_costs(plan: Plan, settings: Any, k: int, held: int = 0) -> dict[str, Cost]:
+    """Return the costs of computed rows and of sparse edges, measured on a sample of items.
+
+    `held` are the bytes that are in use before.
+    """
     n, R, L = len(plan.items.ids), len(plan.sources), plan.report.n_labelled
     rng = np.random.default_rng(0)
     rows = rng.choice(n, min(n, 8), replace=False)
@@ -210,7 +217,7 @@ def measured_costs(plan: Plan, settings: Any, k: int) -> dict[str, Cost]:
             n_edges += n * min(k, n - 1)
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
     passes = PASSES * (8 if settings.tune else 1) + settings.n_splits + R + 1
-    common = table_bytes + 3 * 8 * L * n + (1 << 26)
+    common = held + table_bytes + 3 * 8 * L * n + COMPILED
     sample = min(n, MAX_SAMPLE) if settings.report else 0
     common += BYTES_PER_PAIR_SHOWN * sample**2
     shown = 1.0 + (R + 1) * 2e-3 * sample

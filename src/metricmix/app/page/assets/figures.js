@@ -72,7 +72,9 @@ function accuracyCard(data) {
   })), percent, 1);
   const methods = data.accuracies.filter((one) => !one.single);
   const singles = data.accuracies.filter((one) => one.single);
-  const made = card("Accuracy", table(methods));
+  const made = card("Accuracy");
+  if (data.headline) made.append(element("p", named(data.headline), { class: "headline" }));
+  if (methods.length) made.append(table(methods));
   if (singles.length) made.append(element("h3", "Each source alone"), table(singles));
   const names = data.accuracies.map((one) => one.name);
   made.append(...EXPLAINED.filter(([name]) => names.includes(name)).map(([, words]) => note(words)));
@@ -100,7 +102,7 @@ function showFigures(data, place) {
     place.append(card("Weights by class or region", localTable(data),
       note("An edge counts each source by the mean weight of its two items; the bars are means over items.")));
   }
-  if (data.accuracies.length) place.append(accuracyCard(data));
+  if (data.accuracies.length || data.headline) place.append(accuracyCard(data));
   let confusion = null;
   if (data.confusion) {
     confusion = card("Confusion", confusionTable(data), note(data.confusion.how));

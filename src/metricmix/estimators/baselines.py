@@ -1,0 +1,246 @@
+r"""Classifiers that learn no metric, to compare a learned one with.
+
+=====================  ===========================================================================
+kind                   learns from the labels of the training items
+=====================  ===========================================================================
+``1-nn``               that of the nearest row of the table
+``logistic``           logistic regression on the table
+``svc``                support vectors on the table, with the kernel :math:`e^{-\lVert x - y
+                       \rVert^2}`
+``propagation``        :math:`\arg\max_c\, \mathrm{mean}_{s \in c} P_{is}`, with P the PageRank of
+                       the links between items; without links, of the ten nearest rows
+=====================  ===========================================================================
+
+The table is the attributes as numbers, divided by the root mean square distance of a row from the
+mean. The penalties of logistic regression and support vectors, C, are chosen from 10, 1 and 100 on
+parts of the training labels. Where there are more than 1000 labelled items, these two and the
+nearest neighbour learn from 1000 of them, drawn at random.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
+
+from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, strengths_of
+from metricmix.dissimilarity.encoded_table import EncodedTable, ItemData, encode_table
+from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.matrix import table_items
+from metricmix.dissimilarity.nearest_items import joined, nearest_items
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.supervised import deal_folds
+from metricmix.dissimilarity.table_sources import attribute_matrix
+from metricmix.exceptions import InputError
+from metricmix.typing import Floats, Indices
+
+__all__ = ["Baseline", "baselines_of", "item_data"]
+
+LEARNED_FROM = 1000
+"""Labelled items that the classifiers on a table learn from, at most."""
+PENALTIES = (10.0, 1.0, 100.0)
+"""Inverse strengths C to choose from; among equally good ones, the first."""
+INNER, SPLIT_ONCE_FROM = 3, 300
+"""Folds to choose C on, and training labels from which on one of them has to do."""
+NEIGHBOURS, SEARCHED_UP_TO = 10, 20_000
+"""Nearest rows that an item is linked to where there are no links, and up to how many items."""
+RESTART = 0.1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A classifier that learns no metric.
+
+    Attributes
+    ----------
+    kind : {"1-nn", "logistic", "svc", "propagation"}
+    name : str
+    predict : function of (train, y, test)
+        Positions of the training items among the labelled ones, their class numbers, and the
+        positions of the held-out ones; returns the class numbers of these.
+    """
+
+    kind: str
+    name: str
+    predict: Callable[[Indices, Indices, Indices], Indices]
+
+
+def item_data(stack: DissimilarityStack, features: Any, graph: Any) -> ItemData:
+    """Return the attributes and links of the items of a stack: those given, else its own.
+
+    Raises
+    ------
+    InputError
+        If the table does not have a row per item.
+    """
+    own = stack.item_data or ItemData()
+    table, links = own.table, own.links
+    n = stack.n_items
+    if features is not None:
+        table = encode_table(features)
+    if isinstance(table, EncodedTable):
+        table = attribute_matrix(table)
+    if features is not None:
+        if table.shape[0] != n:
+            raise InputError(
+                argument="features", expected=f"{n} rows, one per item", found=table.shape[0]
+            )
+        ids = table_items(features)
+        if ids is not None and stack.has_items:
+            rows = np.empty(n, dtype=np.int64)
+            rows[stack.positions(ids)] = np.arange(n)
+            table = table[rows]
+    if graph is not None:
+        nodes = stack.items.tolist() if stack.has_items else n
+        links = strengths_of(as_graph(graph, nodes=nodes))
+    return ItemData(table, links, own.complete and features is None)
+
+
+def baselines_of(
+    data: ItemData, labelled: Indices, n_classes: int
+) -> tuple[list[Baseline], list[str]]:
+    """Return what can be compared, and remarks on what cannot or has learned from fewer labels."""
+    found: list[Baseline] = []
+    remarks = []
+    if data.table is not None:
+        learned_from = np.ones(len(labelled), dtype=bool)
+        if len(labelled) > LEARNED_FROM:
+            order = np.random.default_rng(0).permutation(len(labelled))
+            learned_from[order[LEARNED_FROM:]] = False
+            remarks.append(
+                f"1-NN, logistic regression and support vectors learn from {LEARNED_FROM} of the "
+                f"{len(labelled)} labels"
+            )
+        rows = TableRows(data.table[labelled], learned_from)
+        found += [
+            Baseline("1-nn", "1-NN on the table", rows.nearest),
+            Baseline("logistic", "logistic regression on the table", rows.logistic),
+            Baseline("svc", "support vectors on the table", rows.support_vectors),
+        ]
+    links, where = data.links, "over the links"
+    if links is None and data.table is not None:
+        where = "over near rows of the table"
+        if data.table.shape[0] > SEARCHED_UP_TO:
+            remarks.append(
+                f"label propagation was not compared: there are no links, and more than "
+                f"{SEARCHED_UP_TO} rows"
+            )
+        else:
+            k = min(NEIGHBOURS, data.table.shape[0] - 1)
+            sparse = not isinstance(data.table, np.ndarray)
+            near = nearest_items(data.table, k, "cosine" if sparse else "euclidean")
+            links = joined(near, k)
+    if links is not None:
+        spread = Propagation(links, labelled, n_classes)
+        found.append(Baseline("propagation", f"label propagation {where}", spread.predict))
+    return found, remarks
+
+
+class TableRows:
+    """The labelled rows of a table, (L, d), and classifiers on them.
+
+    Where there are fewer rows to learn from than columns, the rows are projected on the span of the
+    former. That keeps all their inner products, which are all that these classifiers look at.
+    """
+
+    def __init__(self, table: Any, learned_from: Any) -> None:
+        self.learned_from = learned_from
+        rows = table if isinstance(table, np.ndarray) else table.tocsr()
+        if rows.shape[1] > learned_from.sum():
+            product = rows @ rows[learned_from].T
+            gram = np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+            gram = gram.astype(np.float64, copy=False)
+            values, vectors = np.linalg.eigh(gram[learned_from])
+            kept = values > 1e-10 * max(float(values[-1]), 1e-300)
+            rows = gram @ (vectors[:, kept] / np.sqrt(values[kept]))
+        elif not isinstance(rows, np.ndarray):
+            rows = rows.toarray()
+        centred = np.asarray(rows - rows.mean(axis=0), dtype=np.float64)
+        spread = float(np.sqrt(np.einsum("ij,ij->", centred, centred) / max(1, len(centred))))
+        self.rows: Floats = centred / (spread or 1.0)
+
+    def nearest(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return the classes of the nearest training rows."""
+        kept = self.learned_from[train]
+        apart = euclidean_distances(self.rows[test], self.rows[train[kept]])
+        return np.asarray(y[kept][apart.argmin(axis=1)])
+
+    def logistic(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what logistic regression says."""
+        from sklearn.linear_model import LogisticRegression
+
+        def model(C: float) -> Any:
+            return LogisticRegression(C=C, max_iter=300, tol=1e-3)
+
+        return self._predicted(model, self.rows, train, y, test)
+
+    def support_vectors(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what support vectors say, by their decision values."""
+        from sklearn.svm import SVC
+
+        def model(C: float) -> Any:
+            return SVC(C=C, kernel="precomputed")
+
+        return self._predicted(model, None, train, y, test)
+
+    def _predicted(
+        self,
+        model: Callable[[float], Any],
+        table: Floats | None,
+        train: Indices,
+        y: Indices,
+        test: Indices,
+    ) -> Indices:
+        """Return the predictions of a model whose C is chosen on the training items.
+
+        Without a `table`, it is given kernel values.
+        """
+        kept = self.learned_from[train]
+        train, y = train[kept], y[kept]
+
+        def rows(asked: Indices, known: Indices) -> Floats:
+            if table is not None:
+                return table[asked]
+            apart = euclidean_distances(self.rows[asked], self.rows[known], squared=True)
+            return np.asarray(np.exp(-apart))
+
+        def predicted(C: float, known: Indices, classes: Indices, asked: Indices) -> Indices:
+            if (classes == classes[0]).all():
+                return np.full(len(asked), classes[0])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # iterations: near enough
+                fitted = model(C).fit(rows(known, known), classes)
+            return np.asarray(fitted.predict(rows(asked, known)))
+
+        folds = deal_folds(y, INNER)
+        once = len(train) > SPLIT_ONCE_FROM
+        right = np.zeros(len(PENALTIES))
+        for fold in range(1 if once else int(folds.max()) + 1):
+            out = folds == fold
+            if out.all() or not out.any():
+                continue
+            for k, C in enumerate(PENALTIES):
+                answer = predicted(C, train[~out], y[~out], train[out])
+                right[k] += (answer == y[out]).sum()
+        return predicted(PENALTIES[int(right.argmax())], train, y, test)
+
+
+class Propagation:
+    """Labels spread over links by PageRank, class means over the labelled items."""
+
+    def __init__(self, links: Any, labelled: Indices, n_classes: int) -> None:
+        self.operator = normalised(links)
+        self.labelled, self.n_classes = labelled, n_classes
+
+    def predict(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return the class that reaches most of each item; the most frequent one, if none does."""
+        sizes = np.bincount(y, minlength=self.n_classes)
+        start = np.zeros((self.operator.shape[0], self.n_classes))
+        start[self.labelled[train], y] = 1.0
+        reached = pagerank_smoothed(self.operator, start, RESTART, 1e-6)[self.labelled[test]]
+        share = np.where(reached > 1e-9, reached, 0.0) / np.maximum(sizes, 1)
+        return np.where(share.any(axis=1), share.argmax(axis=1), sizes.argmax())

@@ -1,0 +1,190 @@
+"""What a run says first: whether learning is worth it, and what is wrong with the metric."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from metricmix.app.cli import main
+from metricmix.app.ingest import parse_edges, parse_source
+from metricmix.app.pipeline import FitSettings, fit_files, plan_files
+from metricmix.app.pipeline.fit_run import item_data
+from metricmix.app.pipeline.outcome import run_page
+from metricmix.app.pipeline.storage import Cost, ValueStorage
+from metricmix.estimators import MetricFinding
+
+N = 80
+QUICK = ("--bootstrap", "0", "--folds", "4", "--no-report")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A table of which one number of many tells the label; a road; an outlier in two matrices."""
+    folder = tmp_path_factory.mktemp("scoreboard")
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(N, 13))
+    kind = np.where(table[:, 4] > 0, "up", "down")
+    lines = [",".join(["id", "kind", *(f"x{k}" for k in range(13))])]
+    lines += [
+        ",".join([f"i{k}", kind[k] if k < 60 else "", *(f"{x:.3f}" for x in table[k])])
+        for k in range(N)
+    ]
+    (folder / "numbers.csv").write_text("\n".join(lines) + "\n")
+    road = [f"i{k},i{(k + 1) % N}" for k in range(N)]
+    (folder / "road.csv").write_text("\n".join(["source,target", *road]) + "\n")
+    rng, y = np.random.default_rng(0), np.arange(N) % 2
+    size = rng.normal(size=(N, 1))
+    place = np.hstack([1.5 * y[:, None] + 0.5 * rng.normal(size=(N, 1)), 2 * size])
+    size[-1], place[-1, 1] = 12, 0
+    for name, rows in (("size", size), ("place", place)):
+        np.save(folder / f"{name}.npy", np.linalg.norm(rows[:, None] - rows, axis=2))
+    labels = [f"i{k},{'ab'[y[k]] if k < 30 else ''}" for k in range(N)]
+    (folder / "items.csv").write_text("\n".join(["id,kind", *labels]) + "\n")
+    return folder
+
+
+def fitted(folder: Path, *options: str, table: str = "numbers.csv"):
+    """The lines of the result of a command, and its record."""
+    out = folder / "out"
+    command = ["fit", str(folder / table), "--label", "kind", *QUICK, *options]
+    result = CliRunner().invoke(main, [*command, "-o", str(out), "--force"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    settings = next(k for k, line in enumerate(lines) if line.startswith("settings: "))
+    record = json.loads((out / "run.json").read_text())["found"]
+    first = lines.index(record["headline"])
+    assert all(line.startswith("warning: ") for line in lines[first + 1 : settings])
+    return lines[first:], record
+
+
+def check_behind(lines: list[str], record: dict) -> None:
+    assert lines[0].startswith("simpler is better here: ")
+    assert lines[0].endswith(
+        "predict with it, and use the metric for what needs distances; or label more items"
+    )
+    verdict = record["accuracy"]["verdict"]
+    assert verdict["sentence"] == record["headline"] == lines[0]
+    assert verdict["status"] == "behind"
+    assert verdict["gain"] < -verdict["standard_error"]
+
+
+def test_a_single_source_loses_to_logistic_regression(folder) -> None:
+    lines, record = fitted(folder, "--source", "numbers=euclidean:x*")
+    check_behind(lines, record)
+    kinds = [method["kind"] for method in record["accuracy"]["methods"]]
+    assert kinds == [
+        *("learned", "equal", "best-single", "1-nn", "logistic", "svc", "propagation"),
+        *("single", "most-frequent"),
+    ]
+    assert record["accuracy"]["verdict"]["best_other"] == "logistic regression on the table"
+    assert sum(" % ± " in line for line in lines) == 8
+
+
+def test_a_directed_run(folder) -> None:
+    lines, record = fitted(folder, "--edges", f"{folder / 'road.csv'}:directed")
+    assert record["directed"]
+    check_behind(lines, record)
+    assert any(line.startswith("  label propagation over the links") for line in lines)
+
+
+def test_sparse_edges(folder) -> None:
+    one = ("--source", "numbers=euclidean:x*")
+    lines, record = fitted(folder, *one, "--edges-per-item", "5")
+    assert record["storage"]["kind"] == "edges"
+    check_behind(lines, record)
+
+
+def test_computed_rows(folder, tmp_path) -> None:
+    settings = FitSettings(
+        str(folder / "numbers.csv"),
+        "kind",
+        sources=(parse_source("numbers=euclidean:x*"),),
+        defaults=False,
+        n_bootstrap=0,
+        n_splits=4,
+        report=False,
+    )
+    rows = ValueStorage("rows", "", {"rows": Cost(1, 1.0)})
+    outcome = fit_files(plan_files(settings), settings, tmp_path / "out", storage=rows)
+    assert outcome.headline.startswith("simpler is better here: ")
+    assert outcome.findings == ()
+
+
+def test_matrices_alone(folder) -> None:
+    matrices = ("--matrix", str(folder / "size.npy"), "--matrix", str(folder / "place.npy"))
+    lines, record = fitted(folder, *matrices, table="items.csv")
+    kinds = [method["kind"] for method in record["accuracy"]["methods"]]
+    assert kinds[3:5] == ["source-1-nn", "source-5-nn"]
+    assert "logistic" not in kinds
+    assert lines[0].startswith(("a tie: ", "the learned metric is best: ", "simpler is better"))
+    assert record["findings"] == []
+
+
+def test_no_folds(folder) -> None:
+    lines, record = fitted(folder, "--folds", "0")
+    assert record["accuracy"] is None
+    assert lines[0] == (
+        "nothing was compared, so it is not known what learning is worth: --folds 0 asks for no "
+        "accuracies"
+    )
+
+
+def test_three_labels(folder, tmp_path) -> None:
+    text = (folder / "numbers.csv").read_text().splitlines()
+    up = [k for k, line in enumerate(text) if ",up," in line][:1]
+    kept = {0, *up, *[k for k, line in enumerate(text) if ",down," in line][:2]}
+    few = [
+        line if k in kept else line.replace(",up,", ",,").replace(",down,", ",,")
+        for k, line in enumerate(text)
+    ]
+    (tmp_path / "few.csv").write_text("\n".join(few) + "\n")
+    lines, record = fitted(tmp_path, "--single-labels", "keep", table="few.csv")
+    assert record["labelled"] == 3
+    assert "over 3 folds" in lines[0]
+
+
+def test_a_hub_is_told_everywhere(folder, tmp_path) -> None:
+    matrices = ("--matrix", str(folder / "size.npy"), "--matrix", str(folder / "place.npy"))
+    lines, record = fitted(folder, *matrices, "--constraint", "signed", table="items.csv")
+    (hub,) = [found for found in record["findings"] if found["kind"] == "hub"]
+    assert (hub["item"], hub["source"]) == ("i79", "size")
+    assert lines[1] == f"warning: {hub['sentence']}"
+    assert "'i79' is on " in lines[1]
+    assert " % of the shortest paths, because 'size' has weight -" in lines[1]
+
+
+def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:
+    settings = FitSettings(
+        str(folder / "numbers.csv"), "kind", n_bootstrap=0, n_splits=3, report=False
+    )
+    outcome = fit_files(plan_files(settings), settings, tmp_path / "out")
+    struck = replace(outcome, findings=(MetricFinding("hub", 0.5, "'i1' is a hub", "i1", "x"),))
+    page = run_page(struck, None, lambda done, total: None)
+    assert page.headline == outcome.headline
+    assert ("Hub", "'i1' is a hub") in page.facts
+
+
+def test_links_of_several_graphs_count_alike(folder, tmp_path) -> None:
+    """Strengths are one over lengths, on average 1 in every graph; zero lengths count 1."""
+    far = [f"i{k},i{k + 1},{100 + k}" for k in range(10)]
+    (tmp_path / "far.csv").write_text("\n".join(["source,target,length", *far]) + "\n")
+    (tmp_path / "zero.csv").write_text("source,target,length\ni0,i1,0\ni1,i2,4\n")
+    settings = FitSettings(str(folder / "numbers.csv"), "kind")
+
+    def links(*names: str):
+        specs = tuple(parse_edges(str(tmp_path / name)) for name in names)
+        return item_data(plan_files(replace(settings, sources=specs))).links
+
+    both = links("far.csv", "zero.csv")
+    assert links("far.csv").data.mean() == pytest.approx(1)
+    assert set(links("zero.csv").data) == {1.0}
+    assert abs(both - both.T).max() == 0
+    assert both.sum() == pytest.approx(20 + 4)
+    data = item_data(plan_files(settings))
+    assert data.links is None
+    assert data.table.shape == (N, 13)
