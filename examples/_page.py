@@ -15,6 +15,7 @@ ORDER = (
     "map_mds",
     "attributed_graph",
     "reliability",
+    "large_network",
 )
 HEAD = """# Examples
 

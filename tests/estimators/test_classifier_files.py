@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -224,8 +229,17 @@ def restored(content: Any, arrays: dict[str, np.ndarray]) -> Any:
     return Reader(Arrays(arrays)).decode(json.loads(json.dumps(content)))
 
 
+REGRESSORS = [
+    LinearRegression(),
+    Ridge(0.1),
+    RandomForestRegressor(3, random_state=0),
+    ExtraTreesRegressor(3, random_state=0),
+]
+
+
 def test_every_class_has_a_storage() -> None:
-    assert {type(one).__name__ for one in CLASSIFIERS.values()} | {"StandardScaler"} == set(STORED)
+    models = [*CLASSIFIERS.values(), *REGRESSORS]
+    assert {type(one).__name__ for one in models} | {"StandardScaler"} == set(STORED)
     assert all(storage_of(name).kind.__name__ == name for name in STORED)
 
 
@@ -238,6 +252,13 @@ def test_classifiers_with_or_without_a_fit(name: str) -> None:
     again = restored(*stored(fitted))
     assert np.array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
     assert np.array_equal(again.classes_, fitted.classes_)
+
+
+@pytest.mark.parametrize("regressor", REGRESSORS, ids=lambda one: type(one).__name__)
+def test_regressors_with_or_without_a_fit(regressor: Any) -> None:
+    assert repr(restored(*stored(regressor))) == repr(regressor)
+    fitted = clone(regressor).fit(X, 1.5 * Y)
+    assert np.array_equal(restored(*stored(fitted)).predict(NEW), fitted.predict(NEW))
 
 
 class Always:

@@ -249,6 +249,9 @@ def test_explanations() -> None:
     assert model.explain(X=[1]).item == 1
     with pytest.raises(mm.InputError, match="pass one of them"):
         model.explain()
+    for function in (mm.estimators.explain, mm.estimators.compare):
+        with pytest.raises(mm.InputError, match="model: expected a"):
+            function(model)
 
 
 def test_comparison() -> None:
@@ -270,6 +273,7 @@ def test_comparison() -> None:
     assert found["learned"].r2 == pytest.approx(r2_score(y[:70], predictions[0]))
     assert sum(found.chosen.values()) == 3
     assert "ridge regression" in str(found)
+    assert found.verdict.startswith(f"R² {found['learned'].r2:.3f} on held-out targets")
     assert list(found.to_frame()["kind"]) == kinds
     matrices, target = line()
     without = quick().fit(matrices, target).compare(n_splits=3)

@@ -40,7 +40,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from metricmix.app.page.content import fitted_classifier
+from metricmix.app.page.content import fitted_predictor
 from metricmix.app.page.html import as_live, page_items
 from metricmix.app.page.page_paths import chain_lengths, path_record
 from metricmix.exceptions import InputError
@@ -95,7 +95,7 @@ class PageServer:
 
     Parameters
     ----------
-    model : fitted MetricMixtureClassifier or MetricMixtureClassifierCV
+    model : fitted MetricMixtureClassifier, MetricMixtureClassifierCV or MetricMixtureRegressor
     html : str
         The page of this model, as :func:`~metricmix.app.page.write_page` writes it.
     host : str
@@ -136,7 +136,7 @@ class PageServer:
         port: int = 0,
         phrases: Callable[[int, int], str] | None = None,
     ) -> None:
-        self._model = fitted = fitted_classifier(model)
+        self._model = fitted = fitted_predictor(model)
         self._lengths, self._phrases = fitted._lengths(), phrases
         self._ids = [str(item) for item in fitted.stack_.items.tolist()]
         shown, total = page_items(html)

@@ -330,7 +330,7 @@ def check_regressor(regressor: Any) -> None:
     """Raise unless an object is a regressor."""
     from sklearn.base import is_regressor
 
-    wrong = isinstance(regressor, type) or not hasattr(regressor, "predict")
+    wrong = isinstance(regressor, type) or not hasattr(regressor, "__sklearn_tags__")
     if wrong or not is_regressor(regressor):
         raise InputError(
             argument="regressor",

@@ -25,8 +25,8 @@ def moved_in(known: Floats) -> Floats:
 
     .. math:: [\, q_1 - 10\,(q_3 - q_1),\; q_3 + 10\,(q_3 - q_1) \,]
 
-    are far, with the quartiles :math:`q_1, q_3`. Where half of the targets are equal, the quartiles are
-    those of the others, as long as these are a tenth of all.
+    are far, with the quartiles :math:`q_1, q_3`. Where half of the targets are equal, the quartiles
+    are those of the others, as long as these are a tenth of all.
 
     >>> moved_in(np.array([1.0, 2.0, 3.0, 4.0, 1e6]))
     array([1., 2., 3., 4., 4.])

@@ -280,7 +280,8 @@ def is_regressor(model: Any) -> bool:
         return False
     from sklearn.base import is_regressor as found
 
-    return bool(hasattr(model, "predict") and hasattr(model, "fit") and found(model))
+    complete = all(hasattr(model, name) for name in ("fit", "predict", "__sklearn_tags__"))
+    return bool(complete and found(model))
 
 
 def digests(table: Any) -> list[bytes]:

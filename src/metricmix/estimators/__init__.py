@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: the metric as a transformer, classifiers, prediction rules."""
+"""Estimators for scikit-learn: the metric as a transformer, classifiers, a regressor, rules."""
 
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.bootstrap import weights_table
@@ -10,7 +10,10 @@ from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
+from metricmix.estimators.regression_explanation import TargetExplanation
 from metricmix.estimators.regression_rules import KernelRidge, NearestMean
+from metricmix.estimators.regression_selection import TargetSelection
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
 from metricmix.estimators.selection import LabelledKFold, Selection
@@ -36,6 +39,10 @@ __all__ = [
     "PairedDifference",
     "Selection",
     "Spreading",
+    "TargetComparison",
+    "TargetExplanation",
+    "TargetMethod",
+    "TargetSelection",
     "compare",
     "contributions",
     "diagnose",

@@ -114,6 +114,7 @@ class MixtureEstimator(NestedParameters):
 
     _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
     _geodesics: ClassVar[tuple[str | None, ...]] = (None,)
+    _objectives: ClassVar[tuple[str, ...]] = OBJECTIVES
 
     sources: Any = field(default="precomputed", kw_only=False)
     objective: Any = "class-means"

@@ -160,8 +160,8 @@ def bootstrap_weights(
     if not isinstance(model.objective, str):
         raise InputError(
             (
-                "the bootstrap weighs labelled items anew, which takes one of the named "
-                f"objectives, got {model.objective!r}"
+                "the bootstrap weighs labelled items anew, which takes one of "
+                f"{', '.join(map(repr, model._objectives))}, got {model.objective!r}"
             ),
             argument="objective",
         )

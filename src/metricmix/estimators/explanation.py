@@ -224,7 +224,7 @@ def explain(
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):
         model = model.best_estimator_
-    if not hasattr(model, "_rule"):
+    if not hasattr(model, "predict_proba"):
         raise InputError(argument="model", expected="a classifier", found=type(model).__name__)
     check_integer(k, name="k", low=1)
     if (i is None) == (X is None):

@@ -29,7 +29,9 @@ from metricmix.dissimilarity.regressors import (
 )
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.base import check_refittable, seed_of, total_weight
+from metricmix.estimators.cross_validation import FOLDS, LEAVE_ONE_OUT_UP_TO
 from metricmix.estimators.inputs import FeatureInput
+from metricmix.estimators.regression_rules import RidgeSmoother
 from metricmix.estimators.regression_selection import held_out_values
 from metricmix.estimators.selection import FoldPredictor
 from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning
@@ -44,7 +46,13 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.regressor import MetricMixtureRegressor
 
-__all__ = ["TARGET_KINDS", "TargetComparison", "TargetMethod", "compare_targets"]
+__all__ = [
+    "TARGET_KINDS",
+    "TargetComparison",
+    "TargetMethod",
+    "compare_targets",
+    "held_out_targets",
+]
 
 TARGET_KINDS = {
     "learned": "learned mixture",
@@ -69,6 +77,7 @@ def compare_targets(
     n_splits: int = 5,
     n_repeats: int = 1,
     random_state: Any = 0,
+    table: Any = None,
     on_fold: Callable[[int, int], None] | None = None,
 ) -> TargetComparison:
     """Return how a fitted regressor's way of learning does on held-out targets.
@@ -84,6 +93,9 @@ def compare_targets(
         Number of repetitions, each with new folds.
     random_state : int, RandomState, Generator or None
         For the folds.
+    table : (n, d) array or sparse matrix, optional
+        Of all items of the stack, for ridge regression and nearest rows. Default: the table of the
+        fit, if there was one.
     on_fold : callable, optional
         Called with (done, total) after each fold.
 
@@ -118,7 +130,37 @@ def compare_targets(
     y = model._targets[known]
     seeds = rng.integers(2**31, size=n_repeats).tolist()
     dealt = [deal_targets(y, n_splits, seed) for seed in seeds]
-    return TargetComparisonTrials(model, known, dealt, on_fold).run()
+    table = table_of(model) if table is None else checked_table(table, model.stack_.n_items)
+    return TargetComparisonTrials(model, known, dealt, table, on_fold).run()
+
+
+def held_out_targets(model: MetricMixtureRegressor, metric: AnyArray | None = None) -> Floats:
+    """Return what is predicted for all items, (n,), those of known target without their own.
+
+    Each target is held out, alone (kernel ridge, or up to 400 targets) or with others (in 20
+    folds). The weights are those learned from all targets.
+
+    Parameters
+    ----------
+    model : fitted MetricMixtureRegressor
+    metric : (n, n) array, optional
+        The metric between all items, if it is known already.
+    """
+    values, known = model._rule.of_items.copy(), model._rule.labelled
+    smoother = model._rule.distances[1]
+    if isinstance(smoother, RidgeSmoother):
+        values[known] = smoother.leave_one_out
+        return values
+    predictor = FoldPredictor(model._lengths(), known, 0, model.n_jobs)
+    if metric is not None:
+        predictor.distances = np.asarray(metric[np.ix_(known, known)], dtype=np.float64)
+    y = model._targets[known]
+    folds = np.arange(len(y)) if len(y) <= LEAVE_ONE_OUT_UP_TO else deal_targets(y, FOLDS)
+    for fold in range(int(folds.max()) + 1):
+        test = np.flatnonzero(folds == fold)
+        visible = np.where(folds == fold, np.nan, y)
+        values[known[test]] = held_out_values(predictor, model.rule_, test, visible)
+    return values
 
 
 class TargetComparisonTrials:
@@ -129,12 +171,13 @@ class TargetComparisonTrials:
         model: MetricMixtureRegressor,
         known: Indices,
         dealt: list[Indices],
+        table: AnyArray | None,
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
         self.model = model._settled(model.selection_.best)
         self.stack, self.known, self.y = model._input.stack, known, model._targets[known]
         self.dealt, self.on_fold = dealt, on_fold or (lambda done, total: None)
-        self.table = table_of(model)
+        self.table = table
 
     def run(self) -> TargetComparison:
         """Compare all methods."""
@@ -287,19 +330,30 @@ def table_model(kind: str, n_train: int) -> Any:
 
 
 def table_of(model: MetricMixtureRegressor) -> AnyArray | None:
-    """Return the table that sources come from, (n, d), if there is one of moderate size."""
+    """Return the table that sources come from, (n, d), if there is one."""
     table: Any = None
+    data = model.stack_.item_data
     if isinstance(model._input, FeatureInput):
         table = model._input.X
+    elif data is not None and (isinstance(data.table, np.ndarray) or hasattr(data.table, "tocsr")):
+        table = data.table
     else:
         for source in model.stack_.between_any._sources:
             predictor = getattr(source, "predictor", None)
             if isinstance(source, PredictionSource) and isinstance(predictor, KernelRidgePredictor):
                 table = predictor.X
                 break
-    if table is None or table.shape[0] * table.shape[1] > LARGEST_TABLE:
+    return None if table is None else checked_table(table, model.stack_.n_items)
+
+
+def checked_table(table: Any, n: int) -> AnyArray | None:
+    """Return a table as an array, if it is of moderate size and has no missing values."""
+    if table.shape[0] != n:
+        expected = f"{n} rows, one per item of the stack"
+        raise InputError(argument="table", expected=expected, found=table.shape[0])
+    if n * table.shape[1] > LARGEST_TABLE:
         return None
-    dense = table if isinstance(table, np.ndarray) else table.toarray()
+    dense = np.asarray(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
     return dense if np.isfinite(dense).all() else None
 
 
@@ -363,6 +417,19 @@ class TargetComparison:
         """Return the method of a kind of which there is one."""
         check_choice(kind, tuple(m.kind for m in self.methods if m.kind != "single"), name="kind")
         return next(method for method in self.methods if method.kind == kind)
+
+    @property
+    def verdict(self) -> str:
+        """How the learned metric does beside the best of the simpler methods, in a sentence."""
+        learned, *simple = (method for method in self.methods if method.kind != "single")
+        best = max(simple, key=lambda method: method.r2)
+        found = f"R² {learned.r2:.3f} on held-out targets with the learned metric"
+        other = f"{best.name} {best.r2:.3f}"
+        if best.r2 > learned.r2 + learned.standard_error:
+            return f"{found}; {other} does better: use that, or other sources"
+        if learned.r2 > best.r2 + learned.standard_error:
+            return f"{found}; the best of the simpler methods, {other}, is clearly worse"
+        return f"{found}; {other} is within one standard error ({learned.standard_error:.3f})"
 
     @property
     def sources(self) -> tuple[TargetMethod, ...]:

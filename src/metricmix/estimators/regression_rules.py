@@ -45,6 +45,7 @@ __all__ = [
     "KernelRidge",
     "NearestMean",
     "RegressionRule",
+    "RidgeSmoother",
     "as_regression_rule",
 ]
 

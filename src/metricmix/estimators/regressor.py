@@ -114,6 +114,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     """
 
     _unknown: ClassVar[float] = float("nan")
+    _objectives: ClassVar[tuple[str, ...]] = TARGET_OBJECTIVES
 
     objective: Any = "kernel-regression"
 
@@ -189,7 +190,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         """Return what to minimise, for the targets of all items of a stack."""
         if not isinstance(self.objective, str):
             return given_objective(self.objective, known)
-        chosen = check_choice(self.objective, TARGET_OBJECTIVES, name="objective")
+        chosen = check_choice(self.objective, self._objectives, name="objective")
         items = np.flatnonzero(~np.isnan(known))
         rho = target_ridge(len(items)) if self.rho is None else self.rho
         most = LEARNED_FROM if chosen == "kernel-regression" else PAIRS_FROM
@@ -236,6 +237,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         n_splits: int = 5,
         n_repeats: int = 1,
         random_state: Any = 0,
+        table: Any = None,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> TargetComparison:
         """Return what learning is worth on held-out targets, beside simpler choices.
@@ -245,7 +247,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         from metricmix.estimators.regression_comparison import compare_targets
 
         dealing: Any = {"n_splits": n_splits, "n_repeats": n_repeats, "random_state": random_state}
-        return compare_targets(self, **dealing, on_fold=on_fold)
+        return compare_targets(self, **dealing, table=table, on_fold=on_fold)
 
 
 def read_targets(y: Any, estimator_name: str) -> Floats:

@@ -148,7 +148,7 @@ def test_what_cannot_be_served_is_told_in_a_sentence(folder: Path, tmp_path: Pat
     other = tmp_path / "other.mm"
     X, y = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2
     mm.save(mm.MetricMixture(["euclidean"]).fit(X, y), other)
-    assert "expected a classifier, found a MetricMixture" in refused(str(other))
+    assert "expected a classifier or regressor, found a MetricMixture" in refused(str(other))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert "is taken" in refused(str(folder), "--port", port)

@@ -278,8 +278,8 @@ BAD = {
         {"t.csv": "id,k,x\na,,1\nb,,2\n"},
         "t.csv, column 'k': expected some labels, found 2 empty cells",
     ),
-    "continuous labels": (
-        ["t.csv", "--label", "k"],
+    "numbers as classes": (
+        ["t.csv", "--label", "k", "--target", "classes"],
         {"t.csv": "id,k,x\n" + "".join(f"i{k},{k / 7:.3f},{k}\n" for k in range(20))},
         "t.csv, column 'k': expected labels, a few classes, found 20 different values",
     ),

@@ -255,7 +255,9 @@ def test_what_is_no_run(fitted, tmp_path) -> None:
     with pytest.raises(ModelFileError):
         open_run(tmp_path / "alone.mm")
     mm.save(mm.MetricRepair().fit(np.load(folder / "metric.npy")), tmp_path / "repair.mm")
-    with pytest.raises(ModelFileError, match="expected a classifier, found a MetricRepair"):
+    with pytest.raises(
+        ModelFileError, match="expected a classifier or regressor, found a MetricRepair"
+    ):
         open_run(tmp_path / "repair.mm")
 
 

@@ -505,7 +505,10 @@ def test_sample_sizes() -> None:
         stack = SimpleNamespace(n_items=n, **{"edges": None, "_block": None, **parts})
         labels = np.where(np.arange(n) % 2, "b", "a")
         model = SimpleNamespace(
-            stack_=stack, classes_=np.array(["a", "b"]), transduction_=labels, _codes=codes
+            stack_=stack,
+            classes_=np.array(["a", "b"]),
+            transduction_=labels,
+            _rule=SimpleNamespace(codes=codes),
         )
         found = page.shown_items(model)
         return n if found is None else len(found)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.app.pipeline.storage import ValueStorage
+    from metricmix.estimators.regression_comparison import TargetComparison
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -58,6 +59,7 @@ Examples:
   metricmix fit --config papers.toml -o papers
   metricmix fit towns.csv --label region --edges roads.csv:directed:length
   metricmix fit songs.csv --label genre --matrix heard=distances.npy --tune
+  metricmix fit houses.csv --label price --edges streets.csv
   metricmix fit papers.csv --label topic --source words=cosine:title,abstract \\
       --source around=smoothed:cites.csv --source shared=jaccard:cites.csv
 
@@ -77,6 +79,11 @@ No data at hand? metricmix example citations""",
 )
 @click.argument("table", type=FILE, required=False)
 @click.option("--label", help="The column of labels; empty cells are unlabelled.")
+@click.option(
+    "--target",
+    type=click.Choice(["classes", "number"]),
+    help="What the labels are; left out, many different numbers are a number to predict.",
+)
 @click.option(
     "--id",
     "id_column",
@@ -140,13 +147,20 @@ No data at hand? metricmix example citations""",
 )
 @click.option(
     "--rule",
-    type=click.Choice(["class-mean", "nearest", "k-nearest", "logistic", "spreading"]),
+    type=click.Choice(
+        ["class-mean", "nearest", "k-nearest", "logistic", "spreading", "kernel-ridge"]
+    ),
     help="How labels follow from distances; left out, it is chosen on held-out labels.",
 )
 @click.option(
     "--objective",
-    type=click.Choice(["class-means", "neighbourhood", "label-contrast"]),
-    help="What learning makes small.  [default: class-means]",
+    type=click.Choice(
+        [
+            *("class-means", "neighbourhood", "label-contrast"),
+            *("kernel-regression", "target-differences"),
+        ]
+    ),
+    help="What learning makes small.  [default: class-means; kernel-regression for numbers]",
 )
 @click.option(
     "--rho",
@@ -333,7 +347,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
         specs = {name: [parse(text) for text in stated[name]] for name, parse in parsers.items()}
     names = (
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
-        *("title", "name", "edges_per_item", "dense", "within", "single_labels"),
+        *("title", "name", "target", "edges_per_item", "dense", "within", "single_labels"),
     )
     geodesic = stated["geodesic"]
     if geodesic is not None and geodesic != "auto":
@@ -379,13 +393,27 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     from metricmix.app.pipeline.settings import label_remarks
 
     report, items = plan.report, plan.items
-    sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(CLASSES)]
-    if len(report.classes) > CLASSES:
-        sizes.append(f"and {len(report.classes) - CLASSES} more")
-    click.echo(
-        f"{items.source}: {report.n_items:,} items by {items.named_by}, {report.n_labelled:,} "
-        f"with a label ({', '.join(sizes)})"
-    )
+    about = f"{items.source}: {report.n_items:,} items by {items.named_by}"
+    if report.target is None:
+        sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(CLASSES)]
+        if len(report.classes) > CLASSES:
+            sizes.append(f"and {len(report.classes) - CLASSES} more")
+        click.echo(f"{about}, {report.n_labelled:,} with a label ({', '.join(sizes)})")
+        if all(name.isdigit() for name in report.classes):
+            click.echo("  labels are taken for classes; if they are numbers, pass --target number")
+    else:
+        target = report.target
+        click.echo(f"{about}, {target.n_known:,} with a known target ({target.describe()})")
+        if not target.why.startswith("as stated"):
+            click.echo(
+                f"  {items.label_column!r} is a number to predict: {target.why}; if these are "
+                "classes, pass --target classes"
+            )
+        if target.n_not_numbers:
+            click.echo(
+                f"  {target.n_not_numbers:,} cells are no numbers, and count as unknown: "
+                f"{'; '.join(target.not_numbers)}"
+            )
     if items.table.remark:
         click.echo(f"  {items.table.remark}")
     if storage is None:
@@ -439,6 +467,8 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     """Print the verdict, the weights, the accuracies, and which files were written."""
+    from metricmix.estimators.regression_comparison import TargetComparison
+
     click.echo(outcome.headline)
     for finding in outcome.findings:
         click.echo(f"warning: {finding}")
@@ -459,7 +489,9 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
         largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
         words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
         click.echo(f"  among {region}: {words}")
-    if outcome.comparison is not None:
+    if isinstance(outcome.comparison, TargetComparison):
+        print_target_comparison(outcome.comparison)
+    elif outcome.comparison is not None:
         click.echo(f"accuracy ({outcome.how_evaluated})")
         methods = [method for method in outcome.comparison.methods if method.kind != "single"]
         width = max(len(method.name) for method in methods)
@@ -472,3 +504,15 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
     if "report.html" in outcome.files:
         click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+
+
+def print_target_comparison(comparison: TargetComparison) -> None:
+    """Print R² and mean absolute error of the methods on held-out targets."""
+    click.echo(comparison.how)
+    methods = [method for method in comparison.methods if method.kind != "single"]
+    for method in methods:
+        note = "   (chosen without the held-out targets)" * (method.kind == "best-single")
+        click.echo(
+            f"  {method.name:<20} R² {method.r2:6.3f} ± {method.standard_error:.3f}   error "
+            f"{method.mean_absolute_error:.4g}{note}"
+        )

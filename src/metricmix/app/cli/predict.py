@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline import NewLabel
     from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
-    from metricmix.estimators import MetricMixtureClassifier
+    from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+
+    Estimator = MetricMixtureClassifier | MetricMixtureRegressor
     from metricmix.estimators.attribution import Contributions
 
 __all__ = ["explain", "explore", "predict"]
@@ -145,6 +147,9 @@ def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
 
 def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
     """Print how many predictions are right, if the new items have labels."""
+    if any(new.confidence is None for new in labels):
+        print_errors(items, labels)
+        return
     pairs = zip(labels, items.labels or [""] * len(labels), strict=True)
     known = [(predicted.label, given) for predicted, given in pairs if given]
     if known:
@@ -152,6 +157,20 @@ def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
         click.echo(
             f"{right} of {len(known)} labels in {items.source} are the ones predicted "
             f"({right / len(known):.1%})",
+            err=True,
+        )
+
+
+def print_errors(items: ItemTable, labels: list[NewLabel]) -> None:
+    """Print the mean absolute error of predicted numbers, if the new items have targets."""
+    from metricmix.app.ingest.target_column import target_values
+
+    pairs = zip(labels, target_values(items).tolist(), strict=False)
+    errors = [abs(float(new.label) - given) for new, given in pairs if given == given]
+    if errors:
+        click.echo(
+            f"mean absolute error {sum(errors) / len(errors):.4g} on the {len(errors)} targets in "
+            f"{items.source}",
             err=True,
         )
 
@@ -219,8 +238,10 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
                 print_contributions(run.model, path, edges)
 
 
-def tell_of_all(model: MetricMixtureClassifier, misfits: bool, as_json: bool) -> None:
+def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
     """Print the labels that look wrong, or the typical items."""
+    if not hasattr(model, "misfits"):
+        raise CommandError("--misfits, --typical: expected a classifier, found a regressor")
     found: list[Any] = list(model.misfits() if misfits else model.typical_items())
     if as_json:
         print_json({"misfits" if misfits else "typical": [asdict(one) for one in found]})
@@ -239,6 +260,13 @@ def tell_of_all(model: MetricMixtureClassifier, misfits: bool, as_json: bool) ->
 def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None:
     """Print why an item has its label, and not another one."""
     item, model = run.find_item(a), run.model
+    if not hasattr(model, "explain_label"):  # a target, not a label
+        told: Any = model.explain(item)
+        if as_json:
+            print_json(explanation_record(told))
+        else:
+            click.echo(str(told))
+        return
     names = {str(name): name for name in model.classes_.tolist()}
     if other is not None and other not in names:
         raise CommandError(f"--not: expected one of {', '.join(names)}, got {other!r}")
@@ -250,14 +278,12 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         click.echo("\n".join([*about, str(rather)]))
 
 
-def labels_by_item(model: MetricMixtureClassifier) -> dict[Any, Any]:
+def labels_by_item(model: Estimator) -> dict[Any, Any]:
     """Return the label of every item, given or predicted."""
     return dict(zip(model.stack_.items.tolist(), model.transduction_.tolist(), strict=True))
 
 
-def print_contributions(
-    model: MetricMixtureClassifier, path: Contributions, reasons: list[list[Reason]]
-) -> None:
+def print_contributions(model: Estimator, path: Contributions, reasons: list[list[Reason]]) -> None:
     """Print a path as a table: a row per edge, a column per source; then each edge in words."""
     n_edges = len(path.link)
     click.echo(
@@ -281,14 +307,15 @@ def print_contributions(
         ]
         click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
     labels = labels_by_item(model)
-    click.echo(f"labels: {', '.join(f'{node}: {labels[node]}' for node in path.nodes)}")
+    texts = {node: f"{one:.4g}" if isinstance(one, float) else one for node, one in labels.items()}
+    click.echo(f"labels: {', '.join(f'{node}: {texts[node]}' for node in path.nodes)}")
     for edge, told in zip(edges, reasons, strict=True):
         if told:
             click.echo(f"{edge}: {'; '.join(reason.phrase for reason in told)}")
 
 
 def contributions_record(
-    model: MetricMixtureClassifier, path: Contributions, reasons: list[list[Reason]]
+    model: Estimator, path: Contributions, reasons: list[list[Reason]]
 ) -> dict[str, Any]:
     """Return a path and its parts, for JSON."""
     labels = labels_by_item(model)
@@ -313,13 +340,17 @@ def contributions_record(
 
 
 def explanation_record(why: Any) -> dict[str, Any]:
-    """Return the explanation of a label, for JSON."""
+    """Return the explanation of a label or target, for JSON."""
+    found: dict[str, Any] = {"item": why.item}
+    if hasattr(why, "predicted"):
+        found |= {"target": why.target, "given": why.given, "rule": why.rule}
+        found |= {"predicted": why.predicted, "mean": why.mean}
+    else:
+        p = zip(map(str, why.classes), why.probabilities.tolist(), strict=True)
+        found |= {"label": why.label, "given": why.given, "rule": why.rule}
+        found["probabilities"] = dict(p)
     return {
-        "item": why.item,
-        "label": why.label,
-        "given": why.given,
-        "rule": why.rule,
-        "probabilities": dict(zip(map(str, why.classes), why.probabilities.tolist(), strict=True)),
+        **found,
         "nearest": [
             {
                 "item": near.item,
@@ -427,7 +458,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
 
 
 def open_server(
-    model: MetricMixtureClassifier,
+    model: Estimator,
     html: str,
     host: str,
     port: int,

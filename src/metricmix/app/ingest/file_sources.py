@@ -33,7 +33,7 @@ from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
 from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
     from metricmix.app.ingest.graph_file_sources import GraphFileSource
@@ -69,7 +69,7 @@ class FileSource(ABC):
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n), with their facts if known."""
 
-    def relabelled(self, codes: Indices, n_classes: int) -> FileSource:
+    def relabelled(self, codes: AnyArray, n_classes: int) -> FileSource:
         """Return the source for the labels of a fit: itself, unless it is supervised."""
         return self
 

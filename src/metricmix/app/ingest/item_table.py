@@ -18,7 +18,7 @@ from metricmix.app.ingest.delimited_text import (
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import InputError, TableFileError
 
-__all__ = ["BY_ROW", "ItemTable", "items_from_table", "read_items"]
+__all__ = ["BY_ROW", "ItemTable", "check_class_labels", "items_from_table", "read_items"]
 
 BY_ROW = "row"
 """What stands for row numbers instead of a column of ids."""
@@ -175,7 +175,7 @@ def items_from_table(
         for cell in columns.pop(label)
     )
     if need_labels:
-        _check_labels(table, labels, label)
+        check_class_labels(table, labels, label)
     return ItemTable(table, ids, labels, columns, id_column, label)
 
 
@@ -198,7 +198,7 @@ def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:
         row_of[item] = k
 
 
-def _check_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
+def check_class_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
     """Raise TableFileError unless there are labels, and few enough classes."""
     given = [label for label in labels if label]
     if not given:
@@ -220,5 +220,5 @@ def _check_labels(table: TextTable, labels: Sequence[str], column: str) -> None:
         raise TableFileError(
             f"{table.source}, column {column!r}: expected labels, a few classes, found "
             f"{len(classes)} different values in {len(given)} cells, such as {given[0]}; name "
-            "another column, or put them into classes"
+            "another column, or put them into classes; numbers are predicted with --target number"
         )

@@ -20,6 +20,7 @@ from metricmix.app.ingest.item_table import BY_ROW, ItemTable
 from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.app.ingest.target_column import TargetColumn
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
@@ -213,7 +214,7 @@ class JoinReport:
     `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
     `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
     order of magnitude; both without the cost of learning. `left_out` are sources that are not made
-    by default here, and why.
+    by default here, and why. With a numeric `target` there are no classes.
     """
 
     n_items: int
@@ -225,11 +226,12 @@ class JoinReport:
     seconds: float
     labels_left_out: tuple[tuple[str, str], ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+    target: TargetColumn | None = None
 
     @property
     def n_labelled(self) -> int:
-        """Number of items with a label."""
-        return sum(self.classes.values())
+        """Number of items with a label, or with a known target."""
+        return sum(self.classes.values()) if self.target is None else self.target.n_known
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from metricmix.dissimilarity.supervised import (
 )
 from metricmix.dissimilarity.supervised_recipes import digests
 from metricmix.dissimilarity.table_sources import OutOfBagForest
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats
 
 __all__ = ["LearnedSource", "SpreadSource"]
 
@@ -65,7 +65,7 @@ class SupervisedFileSource(FileSource):
             self.codes = np.array([number.get(label, -1) for label in items.labels])
             self.n_classes = max(1, len(classes))
 
-    def relabelled(self, codes: Indices, n_classes: int) -> FileSource:
+    def relabelled(self, codes: AnyArray, n_classes: int) -> FileSource:
         """Return the source for the labels of a fit, to which new items are compared."""
         other = copy(self)
         for name in ("supervised", "predictor"):

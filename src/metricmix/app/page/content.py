@@ -1,9 +1,10 @@
-"""How the content of a page is computed from a fitted classifier."""
+"""How the content of a page is computed from a fitted classifier or regressor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ from metricmix.app.page.values import (
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import held_out_probabilities
+from metricmix.estimators.regression_comparison import held_out_targets
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.selection import some_of_each_class
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import in_threads
@@ -42,6 +45,7 @@ from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.trees import distances_from
+from metricmix.plots.style import SCALE
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -52,19 +56,21 @@ __all__ = [
     "Precomputed",
     "default_n_bootstrap",
     "distances_among",
-    "fitted_classifier",
+    "fitted_predictor",
     "page_content",
     "shown_items",
 ]
 
 MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
 """Items on the page of a sample; fewer where rows are computed again in every search."""
+MISFIT = 3.0
+"""Usual errors from which on a known target is a misfit."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
 the items of a sample however many there are."""
 
 
-def shown_items(model: MetricMixtureClassifier) -> Indices | None:
+def shown_items(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Indices | None:
     """Return the items on the page, in their order; None for all.
 
     All are shown up to 65535 items with whole matrices, 1000 with computed rows, and 3000 along
@@ -80,12 +86,41 @@ def shown_items(model: MetricMixtureClassifier) -> Indices | None:
         most = MAX_SAMPLE_OF_ROWS
     if n <= (MAX_ITEMS if stack._block is not None else most):
         return None
-    labels = np.searchsorted(model.classes_, model.transduction_)
-    given = np.flatnonzero(model._codes >= 0)
-    found = np.flatnonzero(model._codes < 0)
+    labels = label_numbers(model)[1]
+    given = np.flatnonzero(model._rule.codes >= 0)
+    found = np.flatnonzero(model._rule.codes < 0)
     first = some_of_each_class(given, labels[given], most)
     rest = some_of_each_class(found, labels[found], most - len(first))
     return np.sort(np.concatenate([first, rest]))
+
+
+def label_numbers(
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
+) -> tuple[tuple[str, ...], Indices]:
+    """Return the classes as texts, and the class number of every item.
+
+    The classes of a numeric target are ranges with about as many items each, from low to high.
+    """
+    if not isinstance(model, MetricMixtureRegressor):
+        names = tuple(str(label) for label in model.classes_.tolist())
+        return names, np.searchsorted(model.classes_, model.transduction_)
+    y = model.transduction_
+    ends = np.unique(np.quantile(y, np.linspace(0, 1, len(SCALE) + 1)))
+    ends = ends if len(ends) > 1 else np.array([y.min(), y.max()])
+    labels = np.clip(np.searchsorted(ends, y, side="right") - 1, 0, len(ends) - 2)
+    return tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(ends.tolist())), labels
+
+
+def target_misfits(
+    model: MetricMixtureRegressor, predicted: Floats, given: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which known targets are far from what is predicted: beyond three usual errors.
+
+    The usual error is 1.48 times the median absolute one, the standard deviation of normal errors.
+    """
+    error = np.abs(model.transduction_ - predicted)
+    usual = 1.4826 * float(np.median(error[given]))
+    return given & (error > MISFIT * usual)
 
 
 def distances_among(lengths: EdgeLengths, items: Indices) -> Floats:
@@ -153,7 +188,7 @@ class Annotations:
 
 
 def page_content(
-    model: MetricMixtureClassifier,
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
     *,
     title: str = "A learned metric",
     n_bootstrap: int | None = None,
@@ -163,14 +198,14 @@ def page_content(
     annotations: Annotations | None = None,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> PageContent:
-    """Return what a page shows of a fitted classifier.
+    """Return what a page shows of a fitted classifier or regressor.
 
     Where there are too many items (:func:`shown_items`) it shows a sample: its map, its labels and
     the certificate of its triangles. It then holds no paths, which go through other items too.
 
     Parameters
     ----------
-    model : MetricMixtureClassifier or MetricMixtureClassifierCV
+    model : MetricMixtureClassifier, MetricMixtureClassifierCV or MetricMixtureRegressor
     title : str
     n_bootstrap : int, optional
         Resamples for the intervals of the weights; 0 for no intervals. Default: 100, and fewer
@@ -183,7 +218,7 @@ def page_content(
         Called with the name of the next step and the fraction done; one call at a time, but not
         always from the calling thread.
     """
-    model = fitted_classifier(model)
+    model = fitted_predictor(model)
     precomputed, annotations = precomputed or Precomputed(), annotations or Annotations()
     report = on_progress or (lambda step, fraction: None)
     stack, metric = model.stack_, precomputed.metric
@@ -193,26 +228,40 @@ def page_content(
         report("metric", 0.0)
         metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
     probabilities = precomputed.probabilities
-    if probabilities is None:
+    if probabilities is None and isinstance(model, MetricMixtureRegressor):
+        probabilities = held_out_targets(model, metric)
+    elif probabilities is None:
         probabilities = held_out_probabilities(model, metric)
     if shown is not None:
         report("metric", 0.0)
         metric = distances_among(lengths, shown) if metric is None else metric[np.ix_(shown, shown)]
     assert metric is not None
-    given = np.asarray(model._codes >= 0)[on_page]
-    labels = np.searchsorted(model.classes_, model.transduction_)[on_page]
-    probabilities = probabilities[on_page]
-    predicted = probabilities.argmax(axis=1)
+    everyone = np.asarray(model._rule.codes >= 0)
+    classes, labels = label_numbers(model)
+    given, labels = everyone[on_page], labels[on_page]
+    about_rule: dict[str, Any]
+    if isinstance(model, MetricMixtureRegressor):
+        about_rule = {
+            "misfit": target_misfits(model, probabilities, everyone)[on_page],
+            "target": model.transduction_[on_page],
+            "predicted": probabilities[on_page],
+        }
+    else:
+        probabilities = probabilities[on_page]
+        predicted = probabilities.argmax(axis=1)
+        about_rule = {
+            "misfit": given & (predicted != labels),
+            "confidence": probabilities[np.arange(len(labels)), labels],
+            "prefers": predicted,
+        }
     ids, about = stack.items[on_page].tolist(), [str(text) for text in annotations.items]
     items = Items(
         ids=tuple(str(item) for item in ids),
-        classes=tuple(str(label) for label in model.classes_.tolist()),
+        classes=classes,
         labels=labels,
         given=given,
-        misfit=given & (predicted != labels),
         about=tuple(about if shown is None or not about else (about[k] for k in shown)),
-        confidence=probabilities[np.arange(len(labels)), labels],
-        prefers=predicted,
+        **about_rule,
         nearest=nearest_on_page(precomputed.nearest, metric, given, shown),
     )
     report("certificate", 0.1)
@@ -273,13 +322,13 @@ def nearest_on_page(
     return np.where(there, place, -1)
 
 
-def fitted_classifier(model: object) -> MetricMixtureClassifier:
-    """Return the model, or the best estimator of a search, if it is a fitted classifier."""
+def fitted_predictor(model: object) -> MetricMixtureClassifier | MetricMixtureRegressor:
+    """Return the model, or the best estimator of a search, if it is fitted and predicts."""
     found = getattr(model, "best_estimator_", model)
-    if not isinstance(found, MetricMixtureClassifier):
+    if not isinstance(found, (MetricMixtureClassifier, MetricMixtureRegressor)):
         raise InputError(
             argument="model",
-            expected="a fitted MetricMixtureClassifier",
+            expected="a fitted MetricMixtureClassifier or MetricMixtureRegressor",
             found=type(model).__name__,
         )
     check_is_fitted(found)
@@ -296,7 +345,7 @@ def default_n_bootstrap(n_labelled: int) -> int:
 
 
 def page_weights(
-    model: MetricMixtureClassifier,
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
     n_bootstrap: int | None,
     table: pd.DataFrame | Mapping[str, Any] | None,
     descriptions: Mapping[str, str],
@@ -307,7 +356,7 @@ def page_weights(
     """
     if table is None:
         if n_bootstrap is None:
-            n_bootstrap = default_n_bootstrap(int((model._codes >= 0).sum()))
+            n_bootstrap = default_n_bootstrap(int((model._rule.codes >= 0).sum()))
         if n_bootstrap == 0 or not isinstance(model.objective, str):
             rows = zip(model.stack_.names, model.weights_.tolist(), strict=True)
             return tuple(
@@ -324,7 +373,7 @@ def page_weights(
 
 
 def make_views(
-    model: MetricMixtureClassifier,
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
     metric: Floats,
     items: Indices,
     on_progress: Callable[[float], None],

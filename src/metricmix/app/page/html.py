@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from metricmix.app.page.values import EmbeddedPaths, ObjectiveCurve, PageContent
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError
-from metricmix.plots.style import PALETTE
+from metricmix.plots.style import PALETTE, SCALE
 from metricmix.typing import Floats
 
 __all__ = [
@@ -62,6 +62,10 @@ def encode(content: PageContent) -> tuple[str, str]:
         arrays.add("prefers", items.prefers, smallest_type(np.asarray(items.prefers)))
     if items.nearest is not None:
         arrays.add("nearest", np.asarray(items.nearest) + 1, "u2")  # 0 for none
+    for name in ("target", "predicted"):
+        values = getattr(items, name)
+        if values is not None:
+            arrays.add(name, to_float32(np.asarray(values, np.float64)), "f4")
     views = []
     for k, view in enumerate(content.views):  # 16 bits a coordinate: finer than any screen
         places = np.asarray(view.coordinates)
@@ -76,7 +80,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         arrays.add("phrase keys", np.diff(np.array(keys), prepend=0), "u4")
     record = {
         "title": content.title,
-        "palette": PALETTE,
+        "palette": PALETTE if items.target is None else SCALE,
         "ids": items.ids,
         "sampleOf": content.sample_of,
         "about": items.about,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metricmix.app.page.values import EmbeddedPaths
 from metricmix.estimators.attribution import edge_parts
-from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.base import MixturePredictor
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.geodesic import geodesic_stack
@@ -41,7 +41,7 @@ MAX_PHRASES = 5000
 """Edges that a page says in words."""
 
 
-def chain_lengths(model: MetricMixtureClassifier) -> EdgeLengths | None:
+def chain_lengths(model: MixturePredictor) -> EdgeLengths | None:
     """Return the lengths of a model on the edges to each item's ten nearest items, and its links.
 
     None if the model itself has sparse edges, or there are more than 2000 items.
@@ -53,7 +53,7 @@ def chain_lengths(model: MetricMixtureClassifier) -> EdgeLengths | None:
 
 
 def embed_chains(
-    model: MetricMixtureClassifier, given: NDArray[np.bool_]
+    model: MixturePredictor, given: NDArray[np.bool_]
 ) -> tuple[EmbeddedPaths, Floats] | tuple[None, None]:
     """Return the paths along the nearest items that a page holds, and their metric, (n, n).
 

@@ -50,6 +50,9 @@ class Items:
         The class that the rule predicts for each item.
     nearest : (n,) array of item numbers, optional
         The nearest item with a given label, other than itself; -1 where there is none.
+    target, predicted : (n,) arrays, optional
+        Of a numeric target: its value, given or predicted, and what the rule predicts without the
+        item's own. The classes are then ranges of the target, from low to high.
     """
 
     ids: tuple[str, ...]
@@ -61,6 +64,8 @@ class Items:
     confidence: NDArray[np.floating] | None = None
     prefers: NDArray[np.integer] | None = None
     nearest: NDArray[np.integer] | None = None
+    target: NDArray[np.floating] | None = None
+    predicted: NDArray[np.floating] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -68,7 +73,7 @@ class Items:
             raise InputError(
                 argument="items", expected=f"at most {MAX_ITEMS} for one page", found=n
             )
-        optional = ("confidence", "prefers", "nearest")
+        optional = ("confidence", "prefers", "nearest", "target", "predicted")
         names = ["labels", "given", "misfit", *(["about"] if self.about else [])]
         for name in (*names, *(name for name in optional if getattr(self, name) is not None)):
             found = len(getattr(self, name))

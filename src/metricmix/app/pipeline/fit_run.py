@@ -17,6 +17,7 @@ from metricmix.app.ingest.column_types import encode
 from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
+from metricmix.app.ingest.target_column import target_values
 from metricmix.app.page import write_page
 from metricmix.app.page.html import json_values
 from metricmix.app.page.page_paths import nearest_labelled_item
@@ -42,7 +43,6 @@ from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.encoded_table import ItemData
 from metricmix.estimators.bootstrap import weight_columns
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import compare
 from metricmix.estimators.cross_validation import (
     FEWEST_LABELS,
     MetricMixtureClassifierCV,
@@ -50,6 +50,8 @@ from metricmix.estimators.cross_validation import (
 )
 from metricmix.estimators.findings import diagnose
 from metricmix.estimators.model_files import save
+from metricmix.estimators.regression_comparison import FEWEST_TARGETS, held_out_targets
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError
 from metricmix.paths.all_pairs import path_metric
@@ -123,8 +125,9 @@ def fit_plan(
 ) -> FitOutcome:
     """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
     comparison, metric, apart = None, None, None
+    told = ConvergenceWarning if plan.report.target is None else UserWarning  # far targets too
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+        warnings.simplefilter("always", told)
         with progress.step("sources") as report:
             gathered = build(plan, storage, report)
             stack = gathered.stack.with_item_data(item_data(plan))
@@ -138,23 +141,24 @@ def fit_plan(
                 )
         else:
             weights = weight_columns(model, 0)
-        if settings.n_splits and (model._codes >= 0).sum() >= FEWEST_LABELS:
+        given = np.asarray(model._rule.codes >= 0)
+        numbers = isinstance(model, MetricMixtureRegressor)
+        if settings.n_splits and given.sum() >= (FEWEST_TARGETS if numbers else FEWEST_LABELS):
             with progress.step("accuracy") as report:
-                comparison = compare(
-                    model, n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                comparison = model.compare(
+                    n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
                 )
-        given = np.asarray(model._codes >= 0)
         if storage.kind == "matrices":
             with progress.step("metric"):
                 metric = path_metric(model.stack_, model.mixture_)
-                probabilities = held_out_probabilities(model, metric)
+                probabilities = held_out(model, metric)
                 items = nearest_labelled_item(metric, given)
                 nearest = items, metric[np.arange(len(items)), items]
         else:
             with progress.step("nearest"):
-                probabilities = held_out_probabilities(model)
+                probabilities = held_out(model)
                 nearest = nearest_other_label(model, given)
-        findings = diagnose(model, probabilities=probabilities)
+        findings = diagnose(model, probabilities=None if numbers else probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
                 apart = measured_stretch(model)
@@ -200,8 +204,17 @@ def item_data(plan: Plan) -> ItemData:
     return ItemData(table, links, complete)
 
 
+def held_out(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, metric: Floats | None = None
+) -> Floats:
+    """Return what the rule says of all items without their own label or target."""
+    if isinstance(model, MetricMixtureRegressor):
+        return held_out_targets(model, metric)
+    return held_out_probabilities(model, metric)
+
+
 def nearest_other_label(
-    model: MetricMixtureClassifier, given: NDArray[np.bool_]
+    model: MetricMixtureClassifier | MetricMixtureRegressor, given: NDArray[np.bool_]
 ) -> tuple[Indices, Floats]:
     """Return the nearest labelled item of each item, other than itself, and its distance."""
     distances, items = nearest_labelled(model.stack_, model.mixture_, given, 2)
@@ -210,7 +223,7 @@ def nearest_other_label(
     return items[rows, second], distances[rows, second]
 
 
-def measured_stretch(model: MetricMixtureClassifier) -> Stretch:
+def measured_stretch(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Stretch:
     """Return how far distances along the edges lie above those over all pairs, on some pairs.
 
     For more than 5000 items, a bound of it.
@@ -243,8 +256,10 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     written.flush()
 
 
-def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifier:
-    """Fit the classifier, its rule and rho chosen by cross-validation if `settings.tune`."""
+def learn(
+    gathered: JoinedData, settings: FitSettings
+) -> MetricMixtureClassifier | MetricMixtureRegressor:
+    """Fit the estimator, its rule and rho chosen by cross-validation if `settings.tune`."""
     options: dict[str, Any] = {
         "objective": settings.objective,
         "constraint": settings.constraint,
@@ -262,6 +277,8 @@ def learn(gathered: JoinedData, settings: FitSettings) -> MetricMixtureClassifie
     stated = {name: value for name, value in options.items() if value is not None}
     if settings.constraint == "signed":
         stated["constraint"] = None
+    if gathered.report.target is not None:
+        return MetricMixtureRegressor(**stated).fit(gathered.stack, target_values(gathered.items))
     labels = np.array(gathered.items.labels)
     X: Any = gathered.stack
     if gathered.stack.supervised:  # every fold computes these from its own labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison
 from metricmix.estimators.cross_validation import FEWEST_LABELS, TUNED
 from metricmix.estimators.findings import MetricFinding
+from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
@@ -52,7 +54,7 @@ class FitOutcome:
     Attributes
     ----------
     settings : FitSettings
-    model : MetricMixtureClassifier
+    model : MetricMixtureClassifier or MetricMixtureRegressor
     gathered : JoinedData
         The joined files.
     weights : dict of columns
@@ -64,9 +66,9 @@ class FitOutcome:
     nearest : pair of (n,) arrays
         The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
-        Class probabilities without the item's own label.
-    comparison : Comparison, optional
-        Accuracies on held-out labels.
+        Class probabilities without the item's own label; for a numeric target, (n,) predictions.
+    comparison : Comparison or TargetComparison, optional
+        Accuracies on held-out labels, or errors on held-out targets.
     notes : tuple of str
         Convergence warnings.
     seconds : dict of str to float
@@ -80,14 +82,14 @@ class FitOutcome:
     """
 
     settings: FitSettings
-    model: MetricMixtureClassifier
+    model: MetricMixtureClassifier | MetricMixtureRegressor
     gathered: JoinedData
     weights: dict[str, Any]
     storage: ValueStorage
     metric: Floats | None
     nearest: tuple[Indices, Floats]
     probabilities: Floats
-    comparison: Comparison | None
+    comparison: Comparison | TargetComparison | None
     notes: tuple[str, ...]
     seconds: dict[str, float]
     stretch: Stretch | None = None
@@ -171,6 +173,7 @@ class FitOutcome:
             "items": report.n_items,
             "labelled": report.n_labelled,
             "classes": report.classes,
+            "target": None if report.target is None else asdict(report.target),
             "labels_left_out": dict(report.labels_left_out),
             "directed": report.directed,
             "sources": [str(source.spec) for source in self.gathered.sources],
@@ -187,23 +190,23 @@ class FitOutcome:
             "status": self.model.result_.status.value,
             "headline": self.headline,
             "findings": [finding.to_record() for finding in self.findings],
-            "accuracy": None
-            if comparison is None
-            else {
-                "how": self.how_evaluated,
-                "verdict": comparison.verdict.to_record(),
-                "methods": [
-                    {
-                        "name": method.name,
-                        "kind": method.kind,
-                        "mean": method.mean,
-                        "standard_error": method.standard_error,
-                    }
-                    for method in comparison.methods
-                ],
-            },
+            "accuracy": None,
         }
+        if comparison is not None:
+            methods = [method_record(method) for method in comparison.methods]
+            name = "r2" if report.target is not None else "accuracy"
+            verdict: Any = comparison.verdict
+            if isinstance(comparison, Comparison):
+                verdict = comparison.verdict.to_record()
+            record[name] = {"how": self.how_evaluated, "verdict": verdict, "methods": methods}
         return dict(json_values(record))
+
+
+def method_record(method: Any) -> dict[str, Any]:
+    """Return how well a method does on what was held out, for JSON."""
+    scores = ("r2", "mean_absolute_error") if isinstance(method, TargetMethod) else ("mean",)
+    names = ("name", "kind", *scores, "standard_error")
+    return {name: getattr(method, name) for name in names}
 
 
 def run_page(
@@ -214,22 +217,27 @@ def run_page(
     items, sources = gathered.items, gathered.report.sources
     accuracies: tuple[Accuracy, ...] = ()
     confusion = None
-    if outcome.comparison is not None:
-        accuracies = tuple(
-            Accuracy(
-                method.name, method.mean, method.standard_error, single=method.kind == "single"
-            )
-            for method in outcome.comparison.methods
-        )
+    for method in outcome.comparison.methods if outcome.comparison is not None else ():
+        score = method.r2 if isinstance(method, TargetMethod) else method.mean
+        single = method.kind == "single"
+        accuracies += (Accuracy(method.name, score, method.standard_error, single=single),)
+    if isinstance(outcome.comparison, Comparison):
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     title_column = settings.name
     if title_column is None:
         by_name = {name.casefold(): name for name in items.attributes}
         title_column = by_name.get("name", by_name.get("title", ""))
-    facts = [("Table", f"{items.source}, items by {items.named_by}")]
+    facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
     facts += [("Read", items.table.remark)] if items.table.remark else []
     joined = gathered.report
     facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
+    target = joined.target
+    if target is not None:
+        facts.append((f"Target {settings.label}", f"{target.describe()} ({target.why})"))
+        if isinstance(outcome.comparison, TargetComparison):
+            learned = outcome.comparison["learned"]
+            error = f"{learned.mean_absolute_error:.4g} mean absolute error, R² {learned.r2:.3f}"
+            facts.append(("On held-out targets", f"{error}; {outcome.how_evaluated}"))
     first_of_file = {source.file: source for source in reversed(sources)}
     facts += [
         (f"Source {source.name}", text)
@@ -267,7 +275,7 @@ def run_page(
             phrases=EdgePhrases(
                 EdgeLengths(model._input.stack, model.mixture_),
                 gathered.sources,
-                model.classes_.tolist(),
+                getattr(model, "classes_", np.empty(0)).tolist(),
             ).sentence,
             headline=outcome.headline,
         ),

@@ -2,9 +2,10 @@
 
 ::
 
-    model.mm          the classifier with its sources, for metricmix.load
+    model.mm          the classifier or regressor with its sources, for metricmix.load
     inputs.json.gz    the cells and edges that new items are compared with
-    predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers
+    predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers;
+                      for a numeric target id, target, given, predicted, nearest, distance
     weights.csv       source, weight, its interval, share of resamples with its sign, its effect
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
@@ -38,6 +39,7 @@ from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
+from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import AnyArray, Floats, Indices
@@ -71,9 +73,9 @@ FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A fitted classifier, and the folder it came from; None for a model file alone."""
+    """A fitted estimator, and the folder it came from; None for a model file alone."""
 
-    model: MetricMixtureClassifier
+    model: MetricMixtureClassifier | MetricMixtureRegressor
     folder: Path | None
     source: Path
 
@@ -128,7 +130,8 @@ class RunFolder:
         if self.folder is not None:
             with suppress(ModelFileError):
                 sources = self.inputs().sources
-        return EdgePhrases(lengths, sources, self.model.classes_.tolist())
+        classes = getattr(self.model, "classes_", np.empty(0))
+        return EdgePhrases(lengths, sources, classes.tolist())
 
     @property
     def page(self) -> Path | None:
@@ -168,7 +171,7 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     Raises
     ------
     ModelFileError
-        If there is no model, it is damaged, or it is not a classifier.
+        If there is no model, it is damaged, or it predicts nothing.
     """
     source = Path(path)
     folder = source if source.is_dir() else None
@@ -183,8 +186,9 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     except OSError as error:
         raise ModelFileError(f"{file}: {error.strerror or error}") from None
     model = getattr(model, "best_estimator_", model)
-    if not isinstance(model, MetricMixtureClassifier):
-        raise ModelFileError(f"{file}: expected a classifier, found a {type(model).__name__}")
+    if not isinstance(model, (MetricMixtureClassifier, MetricMixtureRegressor)):
+        found = type(model).__name__
+        raise ModelFileError(f"{file}: expected a classifier or regressor, found a {found}")
     return RunFolder(model, folder, source)
 
 
@@ -196,17 +200,20 @@ VALUES_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class NewLabel:
-    """The label of a new item, its probability, and the nearest labelled item."""
+    """The label of a new item, its probability, and the nearest labelled item.
+
+    A predicted number has no probability.
+    """
 
     id: str
-    label: str
-    confidence: float
+    label: str | float
+    confidence: float | None
     nearest: str
     distance: float
 
 
 def predict_files(
-    model: MetricMixtureClassifier, kept: FitInputs, new: NewItemData
+    model: MetricMixtureClassifier | MetricMixtureRegressor, kept: FitInputs, new: NewItemData
 ) -> Iterator[NewLabel]:
     """Yield a label for every new item, in their order.
 
@@ -215,8 +222,8 @@ def predict_files(
     they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
     stack, n = model._input.stack, model.stack_.n_items
-    codes, n_classes = np.asarray(model._codes), len(model.classes_)
-    sources = tuple(source.relabelled(codes, n_classes) for source in kept.sources)
+    n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
+    sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
     kept = replace(kept, sources=sources)
     if stack.edges is not None:
         yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
@@ -241,21 +248,22 @@ def predict_files(
 
 
 def labelled_new_items(
-    model: MetricMixtureClassifier, ids: Sequence[str], rows: AnyArray | CrossEdges
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    ids: Sequence[str],
+    rows: AnyArray | CrossEdges,
 ) -> Iterator[NewLabel]:
     """Yield labels of new items, given their dissimilarities or their edges."""
-    labelled = model._codes >= 0
     joined = model._join_rows(rows)
-    probabilities = model._rule.new_probabilities(joined)
-    distances, nearest = joined.nearest(labelled, 1)
-    for k, p in enumerate(probabilities):
-        yield NewLabel(
-            ids[k],
-            str(model.classes_[p.argmax()]),
-            float(p.max()),
-            str(model.stack_.items[nearest[k, 0]]),
-            float(distances[k, 0]),
-        )
+    distances, nearest = joined.nearest(model._rule.codes >= 0, 1)
+    answers = model._rule.of_new(joined)
+    found: list[tuple[str | float, float | None]]
+    if isinstance(model, MetricMixtureRegressor):
+        found = [(value, None) for value in answers.tolist()]
+    else:
+        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in answers]
+    for k, (label, confidence) in enumerate(found):
+        item, distance = str(model.stack_.items[nearest[k, 0]]), float(distances[k, 0])
+        yield NewLabel(ids[k], label, confidence, item, distance)
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -289,15 +297,21 @@ def check_output_folder(folder: Path) -> None:
 
 
 def prediction_rows(
-    model: MetricMixtureClassifier, nearest: tuple[Indices, Floats], probabilities: Floats
+    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    nearest: tuple[Indices, Floats],
+    probabilities: Floats,
 ) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv.
 
     `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
     probability of the label by `probabilities`, (n, C), which leave out an item's own label
     (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
-    predicted class where it is not the given one.
+    predicted class where it is not the given one. For a numeric target, `probabilities` are the
+    predictions, (n,), without an item's own target.
     """
+    if isinstance(model, MetricMixtureRegressor):
+        yield from target_rows(model, nearest, probabilities)
+        return
     yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
     given = model._codes >= 0
     labels = np.searchsorted(model.classes_, model.transduction_)
@@ -316,11 +330,34 @@ def prediction_rows(
         )
 
 
+def target_rows(
+    model: MetricMixtureRegressor, nearest: tuple[Indices, Floats], predicted: Floats
+) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per item of predictions.csv, for a numeric target."""
+    yield "id", "target", "given", "predicted", "nearest", "distance"
+    given, (others, distances) = model._rule.codes >= 0, nearest
+    for i, item in enumerate(model.stack_.items.tolist()):
+        yield (
+            item,
+            f"{model.transduction_[i]:.10g}",
+            "yes" if given[i] else "no",
+            f"{predicted[i]:.10g}",
+            model.stack_.items[others[i]],
+            f"{distances[i]:.6g}",
+        )
+
+
 def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per new item."""
-    yield "id", "label", "confidence", "nearest", "distance"
+    labels = list(labels)
+    numbers = any(new.confidence is None for new in labels)
+    yield ("id", *(("predicted",) if numbers else ("label", "confidence")), "nearest", "distance")
     for new in labels:
-        yield new.id, new.label, f"{new.confidence:.4f}", new.nearest, f"{new.distance:.6g}"
+        near = (new.nearest, f"{new.distance:.6g}")
+        if new.confidence is None:
+            yield new.id, f"{new.label:.10g}", *near
+        else:
+            yield new.id, new.label, f"{new.confidence:.4f}", *near
 
 
 def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:

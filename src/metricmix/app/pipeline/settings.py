@@ -10,9 +10,11 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
-from metricmix.app.ingest.item_table import read_items
+from metricmix.app.ingest.item_table import ItemTable, check_class_labels, items_from_table
 from metricmix.app.ingest.join import Plan, plan, shorten
-from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.app.ingest.table_files import read_table
+from metricmix.app.ingest.target_column import target_column
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.validation import check_choice
 
@@ -38,9 +40,10 @@ class FitSettings:
         What becomes of a label that only one item has. Nothing can be learned or checked from it:
         by default the item counts as unlabelled, and no item is predicted so.
     rule, objective, rho, constraint
-        Of :class:`~metricmix.MetricMixtureClassifier`; None for its own default.
+        Of :class:`~metricmix.MetricMixtureClassifier`, or of
+        :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
     geodesic : int, "auto" or None
-        Of the classifier: nearest items of each item that paths lead along; None for all pairs.
+        Of the estimator: nearest items of each item that paths lead along; None for all pairs.
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
@@ -50,6 +53,8 @@ class FitSettings:
         Whether to write all distances, and the page.
     title : str, optional
         Of the page.
+    target : {"classes", "number"}, optional
+        What the labels are; None: see :func:`~metricmix.app.ingest.target_column.target_column`.
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
@@ -86,6 +91,7 @@ class FitSettings:
     report: bool = True
     title: str | None = None
     name: str | None = None
+    target: str | None = None
     edges_per_item: int | None = None
     dense: bool = False
     within: float = 60.0
@@ -122,7 +128,43 @@ def plan_files(settings: FitSettings) -> Plan:
     InputError
         If a setting names no column.
     """
-    items = read_items(settings.table, id=settings.id, label=settings.label)
+    cells = read_table(settings.table)
+    items = items_from_table(cells, id=settings.id, label=settings.label, need_labels=False)
+    kinds = dict(settings.kinds)
+    stated = settings.target
+    if settings.label in kinds:
+        stated = stated or ("classes" if kinds[settings.label] == "category" else "number")
+        del kinds[settings.label]
+    target = target_column(items, stated)
+    if settings.name and settings.name not in items.attributes:
+        raise InputError(
+            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
+        )
+    if target is None:
+        items = with_classes(items, settings)
+    elif settings.tune:
+        raise InputError(
+            "chooses among rules for classes",
+            argument="--tune",
+            remedy="leave it out: for numbers rule and rho are chosen by themselves",
+        )
+    if target is None:
+        return plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    of_classes = [spec.name for spec in settings.sources if spec.kind in SUPERVISED_KINDS]
+    if of_classes:
+        raise InputError(
+            f"source {of_classes[0]!r} is a classifier, and there are numbers to predict",
+            argument="--source",
+            remedy="leave it out",
+        )
+    plain = replace(items, labels=None)  # no sources that are computed from classes
+    found = plan(plain, settings.sources, kinds=kinds, defaults=settings.defaults)
+    return replace(found, items=items, report=replace(found.report, classes={}, target=target))
+
+
+def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
+    """Return the items with the labels that count; TableFileError if there are too few."""
+    check_class_labels(items.table, items.labels or (), settings.label)
     sizes = Counter(label for label in items.labels or () if label)
     where = f"{settings.table}, column {settings.label!r}"
     if len(sizes) < 2:
@@ -142,15 +184,11 @@ def plan_files(settings: FitSettings) -> Plan:
                 f"{where}: expected two classes with two labelled items at least, found one item "
                 f"labelled {single}; label a few more, or pass --single-labels keep"
             )
-    if settings.name and settings.name not in items.attributes:
-        raise InputError(
-            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
-        )
-    return plan(items, settings.sources, kinds=settings.kinds, defaults=settings.defaults)
+    return items
 
 
 def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
-    """Return the settings with all that was chosen filled in: ids, kinds of columns, sources."""
+    """Return the settings with all that was chosen filled in: ids, columns, target, sources."""
     kinds = {column.name: column.kind for column in plan.report.columns}
     for pattern, kind in settings.kinds.items():  # how cells are written is part of what was stated
         for name in kinds:
@@ -162,6 +200,7 @@ def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
         sources=tuple(source.spec for source in plan.sources),
         defaults=False,
         kinds=kinds,
+        target="classes" if plan.report.target is None else "number",
     )
 
 

@@ -31,10 +31,11 @@ async function readData() {
   const all = await inflate(byId("arrays").textContent);
   const take = (name) => unpack(all, data.arrays[name]);
   for (const name of ["labels", "given", "misfit"]) data[name] = take(name);
-  for (const name of ["confidence", "prefers", "nearest"]) {
+  for (const name of ["confidence", "prefers", "nearest", "target", "predicted"]) {
     data[name] = name in data.arrays ? take(name) : null;
   }
   if (data.confidence) data.confidence = Float32Array.from(data.confidence, (u) => u / LEVELS);
+  data.palette.ordered = data.target !== null; // classes are ranges of a number
   if (data.nearest) data.nearest = Int32Array.from(data.nearest, (u) => u - 1);
   data.views.forEach((view, k) => {
     const { low, span } = view;

@@ -33,9 +33,12 @@ function called(data, i) {
   return text && text !== data.ids[i] ? [" ", element("bdi", cut(text), { class: "about", title: text })] : [];
 }
 
-const labelOf = (data, i) => named(data.classes[data.labels[i]]);
+const labelOf = (data, i) => named(data.target ? short(data.target[i]) : data.classes[data.labels[i]]);
 
 function describe(data, i) {
+  if (data.target) {
+    return [labelOf(data, i), data.given[i] ? ` (known; predicted ${short(data.predicted[i])})` : " (predicted)"];
+  }
   const kind = !data.misfit[i] ? [data.given[i] ? "given" : "found"]
     : ["given, but the rule prefers ", data.prefers ? named(data.classes[data.prefers[i]]) : "another"];
   return [labelOf(data, i), " (", ...kind, ")"];

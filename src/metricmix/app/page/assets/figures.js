@@ -67,12 +67,14 @@ function curve({ iteration, objective }) {
 }
 
 function accuracyCard(data) {
+  const numeric = data.target !== null;
+  const spread = (value) => (numeric ? value.toFixed(3) : (100 * value).toFixed(1));
   const table = (ones) => barTable(ones.map((one) => ({
-    ...one, note: one.spread === null ? "" : `± ${(100 * one.spread).toFixed(1)}`,
-  })), percent, 1);
+    ...one, note: one.spread === null ? "" : `± ${spread(one.spread)}`,
+  })), numeric ? (value) => (value === null ? "–" : value.toFixed(3)) : percent, 1);
   const methods = data.accuracies.filter((one) => !one.single);
   const singles = data.accuracies.filter((one) => one.single);
-  const made = card("Accuracy");
+  const made = card(numeric ? "R² on held-out targets" : "Accuracy");
   if (data.headline) made.append(element("p", named(data.headline), { class: "headline" }));
   if (methods.length) made.append(table(methods));
   if (singles.length) made.append(element("h3", "Each source alone"), table(singles));

@@ -86,9 +86,13 @@ function fillLegend() {
   const grey = ["#595959"];
   const key = (text, given, misfit) => byId("key").append(
     element("li", [markPicture(grey, 0, given, misfit), element("span", text)]));
-  key("filled: label given", 1, 0);
-  if (data.given.includes(0)) key("hollow: label found", 0, 0);
-  if (data.misfit.includes(1)) key("crossed: given, but the rule disagrees (misfit)", 1, 1);
+  grey.ordered = data.palette.ordered;
+  const words = data.target
+    ? ["filled: target known", "hollow: target predicted", "crossed: known, but far from what the rule predicts (misfit)"]
+    : ["filled: label given", "hollow: label found", "crossed: given, but the rule disagrees (misfit)"];
+  key(words[0], 1, 0);
+  if (data.given.includes(0)) key(words[1], 0, 0);
+  if (data.misfit.includes(1)) key(words[2], 1, 1);
 }
 
 makeSearch(data, byId("controls"), byId("search"), byId("found"), {
@@ -116,8 +120,9 @@ window.addEventListener("hashchange", () => select(itemsOfHash(data, location.ha
 
 const given = data.given.reduce((sum, one) => sum + one, 0);
 const shown = data.sampleOf ? `A sample of ${data.ids.length} of ${data.sampleOf} items` : `${data.ids.length} items`;
-byId("summary").textContent = `${shown}, ${given} with a given label, ` +
-  `${data.classes.length} classes, ${data.weights.length} sources` +
+byId("summary").textContent = (data.target ? `${shown}, ${given} with a known target, `
+  : `${shown}, ${given} with a given label, ${data.classes.length} classes, `) +
+  `${data.weights.length} sources` +
   `${data.paths && data.paths.directed ? ", directed: the way back may be longer" : ""}.`;
 fillLegend();
 showFigures(data, byId("figures"));

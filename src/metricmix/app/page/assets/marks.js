@@ -44,11 +44,12 @@ function makeStamps(data, radius, ratio) {
   return { sheet, side };
 }
 
-// Seven colours and twelve shapes: no two of 84 labels have the same of both.
+// Seven colours and twelve shapes: no two of 84 labels have the same of both. Ranges of a number are
+// circles, darker or lighter.
 function drawMark(context, palette, label, radius, given, misfit) {
   const colour = palette[label % palette.length];
   context.beginPath();
-  SHAPES[label % SHAPES.length](context, radius);
+  SHAPES[palette.ordered ? 0 : label % SHAPES.length](context, radius);
   context.fillStyle = given ? colour : "#ffffff";
   context.fill();
   context.lineWidth = given ? 0.8 : 1.6;

@@ -16,7 +16,10 @@ function itemLine(data, i, ...more) {
 // What is known of one item, and the way to the nearest one whose label was given.
 function aboutItem(data, i, onPathTo) {
   const mark = markPicture(data.palette, data.labels[i], data.given[i], data.misfit[i]);
-  const known = [["Label", [mark, labelOf(data, i), data.given[i] ? " (given)" : " (found)"]]];
+  const known = data.target
+    ? [["Target", [mark, labelOf(data, i), data.given[i] ? " (known)" : " (predicted)"]]]
+    : [["Label", [mark, labelOf(data, i), data.given[i] ? " (given)" : " (found)"]]];
+  if (data.target && data.given[i]) known.push(["Predicted without it", short(data.predicted[i])]);
   if (data.confidence) {
     const how = data.given[i] ? " by the rule, without this label" : "";
     known.push(["Confidence", percent(data.confidence[i]) + how]);
@@ -27,7 +30,7 @@ function aboutItem(data, i, onPathTo) {
     const button = element("button", [named(data.ids[near]), ...called(data, near)],
       { type: "button", id: "nearest" });
     button.addEventListener("click", () => onPathTo(near));
-    known.push(["Nearest labelled item", [button, " ", labelOf(data, near)]]);
+    known.push([data.target ? "Nearest known item" : "Nearest labelled item", [button, " ", labelOf(data, near)]]);
   }
   return definitions(known);
 }
