@@ -17,6 +17,7 @@ import metricmix as mm
 from metricmix.app.page import page_content, page_html
 from metricmix.app.server import PageServer, connection_limit, is_loopback
 from metricmix.exceptions import InputError
+from metricmix.paths.geodesic import geodesic_stack
 from reference.models import signed_classifier
 
 
@@ -79,6 +80,19 @@ def test_paths_are_those_of_the_library(server: PageServer, model: Any) -> None:
             assert np.array(found["parts"])[:, -1] == pytest.approx(expected.link)
             several += len(found["nodes"]) > 2
     assert several
+
+
+def test_paths_along_nearest_items_and_words(model: Any, html: str) -> None:
+    stack = geodesic_stack(model.stack_, model.mixture_, 10)
+    with PageServer(model, html, phrases=lambda i, j: f"{i} to {j}") as server:
+        for i, j in ((0, 29), (12, 3)):
+            expected = mm.shortest_path(stack, model.mixture_, i, j)
+            answer, body = ask(server, f"/chain/{i}/{j}")
+            assert answer.status == 200
+            told = json.loads(body)
+            assert told["nodes"] == list(expected.nodes)
+            assert told["length"] == pytest.approx(expected.length)
+            assert told["phrases"] == [f"{u} to {v}" for u, v in expected.edges]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A local web server for a page, which computes the paths that the page does not hold.
 
-The server answers two kinds of requests: ``/`` is the page, and ``/path/I/J`` the shortest path
-from item number I of the page to item number J with the parts of its edges, as JSON. Its items are
+The server answers three kinds of requests: ``/`` is the page, ``/path/I/J`` the shortest path from
+item number I of the page to item number J with the parts of its edges, as JSON, and ``/chain/I/J``
+the same along the nearest items of each item. Its items are
 numbers, too; those that are not on the page, which may show a sample, are named by their ids. A
 path takes one search over the sources, usually O(R n); the metric is never computed.
 
@@ -25,10 +26,13 @@ import json
 import re
 import socket
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
+from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event, Thread
 from time import monotonic
@@ -38,12 +42,13 @@ from urllib.parse import urlsplit
 
 from metricmix.app.page.content import fitted_predictor
 from metricmix.app.page.html import as_live, page_items
-from metricmix.app.page.page_paths import path_record
+from metricmix.app.page.page_paths import chain_lengths, path_record
 from metricmix.exceptions import InputError
+from metricmix.mixture.edge_lengths import EdgeLengths
 
 __all__ = ["PageServer", "connection_limit", "is_loopback"]
 
-PATH = re.compile(r"/path/([0-9]{1,9})/([0-9]{1,9})")
+PATH = re.compile(r"/(path|chain)/([0-9]{1,9})/([0-9]{1,9})")
 HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 HEADERS_END = re.compile(rb"\r?\n\r?\n")
 DEFAULT_PORT = 80
@@ -97,6 +102,8 @@ class PageServer:
         Address to listen on; by default, only this machine can connect.
     port : int
         0 for any free port.
+    phrases : function of two item numbers, optional
+        Says in words what the edge between two items is made of.
 
     Attributes
     ----------
@@ -121,9 +128,16 @@ class PageServer:
     'http://127.0.0.1:.../'
     """
 
-    def __init__(self, model: Any, html: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        fitted = fitted_predictor(model)
-        self._lengths = fitted._lengths()
+    def __init__(
+        self,
+        model: Any,
+        html: str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        phrases: Callable[[int, int], str] | None = None,
+    ) -> None:
+        self._model = fitted = fitted_predictor(model)
+        self._lengths, self._phrases = fitted._lengths(), phrases
         self._ids = [str(item) for item in fitted.stack_.items.tolist()]
         shown, total = page_items(html)
         self._items = list(range(len(self._ids)))
@@ -147,6 +161,11 @@ class PageServer:
         trace: TracebackType | None,
     ) -> None:
         self._connections.stop()
+
+    @cached_property
+    def _chains(self) -> EdgeLengths:
+        """The lengths along the nearest items; those of the model, if these are sparse or many."""
+        return chain_lengths(self._model) or self._lengths
 
     def is_addressed(self, host: str | None) -> bool:
         """Return whether a request that names `host` is meant for this server."""
@@ -174,17 +193,20 @@ class PageServer:
             return _error(HTTPStatus.BAD_REQUEST, "expected an address, found something else")
         if path == "/":
             return HTTPStatus.OK, "text/html; charset=utf-8", self._page
-        if not path.startswith("/path/"):
-            return _error(HTTPStatus.NOT_FOUND, "there is / and /path/I/J")
+        if not path.startswith(("/path/", "/chain/")):
+            return _error(HTTPStatus.NOT_FOUND, "there is /, /path/I/J and /chain/I/J")
         found, n = PATH.fullmatch(path), len(self._items)
-        i, j = (int(number) for number in found.groups()) if found else (n, n)
+        i, j = (int(number) for number in found.groups()[1:]) if found else (n, n)
         if i >= n or j >= n or i == j:
             return _error(
                 HTTPStatus.BAD_REQUEST, f"expected two different item numbers from 0 to {n - 1}"
             )
         try:
-            record = path_record(self._lengths, self._items[i], self._items[j])
+            lengths = self._chains if found is not None and found[1] == "chain" else self._lengths
+            record = path_record(lengths, self._items[i], self._items[j])
             nodes = record["nodes"]
+            if self._phrases is not None:
+                record["phrases"] = [self._phrases(u, v) for u, v in pairwise(nodes)]
             record["nodes"] = [self._places.get(node, self._ids[node]) for node in nodes]
         except (InputError, MemoryError) as error:
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "not enough memory")

@@ -274,7 +274,7 @@ def sources_for(
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
     stack = stack.with_item_data(data)
     if k is None:
-        return stack
+        return stack.with_links(np.stack(links["links"], axis=1)) if links else stack
     ends = {name: near.ends(k) for name, near in found.nearest.items()}
     edges, report = edge_union(n, {**links, **ends}, found.table)
     recall = {name: near.recall for name, near in found.nearest.items()}

@@ -92,6 +92,8 @@ class DissimilarityStack:
 
     edges: EdgeSet | None = None
     """The edges of a sparse stack, :class:`~metricmix.EdgeStack`; None where every pair is one."""
+    links: Indices | None = None
+    """Item numbers (E, 2) of the links in the graphs that sources are made of, where known."""
     item_data: ItemData | None = None
     """What the sources were computed from, where that is known: for ``compare``."""
 
@@ -326,6 +328,7 @@ class DissimilarityStack:
         stack = self._derived([self._sources[r] for r in chosen], chosen)
         stack._n_unreachable = tuple(self._n_unreachable[r] for r in chosen)
         stack._items, stack.item_data = self._items, self.item_data
+        stack.links = self.links
         return stack
 
     def with_item_data(self, data: ItemData) -> Self:
@@ -342,6 +345,13 @@ class DissimilarityStack:
             for name, source in zip(self._names, self._sources, strict=True)
             if source.supervised
         )
+
+    def with_links(self, links: ArrayLike) -> DissimilarityStack:
+        """Return the stack with `links`, pairs of item numbers (E, 2): edges of geodesic paths."""
+        stack, pairs = copy.copy(self), np.asarray(links, dtype=np.int64).reshape(-1, 2)
+        check_indices(pairs.ravel(), self._n, name="links")
+        stack.links = pairs
+        return stack
 
     def relabelled(
         self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False
@@ -452,6 +462,11 @@ class DissimilarityStack:
             ]
             part = self._derived(subset, range(self.n_sources))
             part._items = self._items.take(rows)
+            if self.links is not None:
+                place = np.full(self._n, -1)
+                place[rows] = np.arange(len(rows))
+                kept = place[self.links]
+                part.links = kept[(kept >= 0).all(axis=1)]
             return part
         values = np.stack([source.block(rows, columns) for source in self._sources])
         ends = self.items[rows], self.items[columns]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from threadpoolctl import threadpool_limits
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
@@ -51,7 +52,7 @@ from metricmix.solvers.problem import CONSTRAINTS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, unmasked
+from metricmix.validation import check_choice, check_integer, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,10 @@ NEARLY_ZERO = 0.01
 STEPS_ON_LENGTHS = 1000
 """Default `max_iter` of the full method on edge lengths, where a step takes a millisecond."""
 NEW_ITEMS = ("attached", "augmented")
-LEARNED = ("_input", "_objective", "stack_", "result_", "mixture_", "n_iter_", "moved_share_")
+LEARNED = (
+    *("_input", "_objective", "_edges", "_near", "stack_"),
+    *("result_", "mixture_", "n_iter_", "moved_share_"),
+)
 """What :meth:`MixtureLearner._learn` sets."""
 ROOTS = 32
 """Items from which that share is measured."""
@@ -109,6 +113,7 @@ class MixtureEstimator(NestedParameters):
     """
 
     _constraints: ClassVar[tuple[str, ...]] = CONSTRAINTS
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None,)
     _objectives: ClassVar[tuple[str, ...]] = OBJECTIVES
 
     sources: Any = field(default="precomputed", kw_only=False)
@@ -117,6 +122,7 @@ class MixtureEstimator(NestedParameters):
     constraint: str | None = "nonnegative"
     scaling: Any = "mean"
     projection: bool | str = "auto"
+    geodesic: Any = None
     method: Any = "full"
     max_iter: int | None = None
     solver_options: Mapping[str, Any] | None = None
@@ -172,6 +178,15 @@ class MixtureEstimator(NestedParameters):
                 expected="'auto', True or False",
                 found=f"{self.projection!r}",
             )
+        if self.geodesic not in self._geodesics:
+            if isinstance(self.geodesic, str) or self.geodesic is None:
+                choices = ", ".join(map(repr, self._geodesics))
+                raise InputError(
+                    argument="geodesic",
+                    expected=f"{choices} or a number of nearest items",
+                    found=f"{self.geodesic!r}",
+                )
+            check_integer(self.geodesic, name="geodesic", low=1)
         for name in self.solver_options or {}:
             if name in (*OWN, "link"):
                 problem = f"{name!r} is a parameter of the estimator itself"
@@ -191,6 +206,12 @@ class MixtureEstimator(NestedParameters):
         else:
             opened = PrecomputedInput(X, scaling, type(self).__name__)
             self.n_features_in_ = len(opened.stack)
+        if opened.stack.edges is not None and self.geodesic not in (None, "auto"):
+            raise InputError(
+                "the edges of this stack are sparse already",
+                argument="geodesic",
+                remedy="leave it out",
+            )
         if y is not None and len(opened.samples) != _num_samples(y):
             raise InputError(
                 argument="y",
@@ -260,6 +281,8 @@ class MixtureLearner(MixtureEstimator):
     _input: Input = field(init=False)
     _objective: Objective | None = field(init=False)
     _single: str | None = field(init=False, default=None)  # the source with the whole weight
+    _edges: EdgeSet | None = field(init=False, default=None)  # those of a geodesic metric
+    _near: Mixture | None = field(init=False, default=None)  # by whose lengths items are near
 
     def _learn(
         self,
@@ -271,10 +294,41 @@ class MixtureLearner(MixtureEstimator):
         """Learn the weights, unless `result` has them, and set what was learned."""
         self._input, self._objective, self.stack_ = opened, objective, opened.stack
         if result is None:
-            result, moved_share = self._solve_as_used(objective, opened.stack)
+            self.stack_, self._near = self._with_edges(objective, opened.stack)
+            self._edges = None if self._near is None else self.stack_.edges
+            result, moved_share = self._solve_as_used(objective, self.stack_)
+        elif self._edges is not None:
+            self.stack_ = EdgeStack.of(opened.stack, self._edges)
         self.result_, self.moved_share_ = result, moved_share
         assert result.mixture is not None
         self.mixture_, self.n_iter_ = result.mixture, result.n_iter
+
+    def _with_edges(
+        self, objective: Objective | None, stack: DissimilarityStack
+    ) -> tuple[DissimilarityStack, Mixture | None]:
+        """Return the stack that paths are searched in, and the mixture by which items are near.
+
+        The stack itself and None, unless `geodesic` is a number: then edges lead to the nearest
+        items by the lengths that are learned over all pairs.
+        """
+        if stack.edges is not None or not isinstance(self.geodesic, int | np.integer):
+            return stack, None
+        over_all = copy(self)
+        over_all.projection, over_all.method, over_all.max_iter = False, "full", None
+        over_all.solver_options = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only to find what is near
+            result = over_all._solve(objective, stack, refit=True, verbose=False)
+        assert result.mixture is not None
+        return self._along(stack, result.mixture), result.mixture
+
+    def _along(self, stack: DissimilarityStack, mixture: Mixture) -> DissimilarityStack:
+        """Return a stack on the edges to the items that are nearest by a mixture, if geodesic."""
+        if stack.edges is not None or not isinstance(self.geodesic, int | np.integer):
+            return stack
+        from metricmix.paths.geodesic import geodesic_stack
+
+        return geodesic_stack(stack, mixture, int(self.geodesic))
 
     def _make_objective(self, known: Any, item_weights: Floats | None = None) -> Objective | None:
         """Return what to minimise, for the labels of all items of a stack."""
@@ -461,6 +515,11 @@ class MixtureLearner(MixtureEstimator):
             from metricmix.paths.sparse_new_items import SparseNewItems
 
             return SparseNewItems.from_edges(self._lengths(), rows, n_jobs=self.n_jobs)
+        if self._near is not None:
+            from metricmix.paths.geodesic import join_nearest
+
+            k, near = self._as_fitted().geodesic, EdgeLengths(self._input.stack, self._near)
+            return join_nearest(self._lengths(), near, rows, k, n_jobs=self.n_jobs)
         return NewItems.from_rows(self._lengths(), rows, n_jobs=self.n_jobs)
 
 
@@ -469,6 +528,7 @@ class MixturePredictor(MixtureLearner):
     """Base of the estimators that predict labels or targets by a rule on the metric."""
 
     _constraints: ClassVar[tuple[str, ...]] = ("auto", *CONSTRAINTS)
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
     _unknown: ClassVar[float] = -1
     """What stands for an unknown label in `_known`."""
 
@@ -505,7 +565,7 @@ class MixturePredictor(MixtureLearner):
         """Return a copy with the settings of a candidate as its parameters."""
         settled = copy(self)
         settled.rule, settled.rho = candidate.rule, candidate.rho
-        settled.constraint = candidate.constraint
+        settled.constraint, settled.geodesic = candidate.constraint, candidate.geodesic
         if candidate.weights != "learned":
             settled.objective = None
             settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
@@ -537,6 +597,12 @@ class MixturePredictor(MixtureLearner):
                 "sources=[...]",
                 argument="new_items",
                 remedy="use 'attached' for precomputed dissimilarities",
+            )
+        if self._edges is not None:
+            raise InputError(
+                "'augmented' is for paths over all pairs, and this metric is a geodesic one",
+                argument="new_items",
+                remedy="use 'attached'",
             )
         known = np.append(self._known, self._unknown)
         table = self._check_table(X, self._input.recipes, reset=False)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.explanation import Explanation
+    from metricmix.estimators.label_evidence import LabelEvidence, Misfit, TypicalItem
 
 
 __all__ = ["MetricMixtureClassifier"]
@@ -78,8 +79,9 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         What was chosen where parameters leave it open, what it was compared with on held-out
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
-        a single source, local ones), another rho or another rule are clearly better. With fewer
-        than five labels a class weights stay equal.
+        a single source, local ones), another rho or another rule are clearly better, or, with
+        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
+        weights stay equal.
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame
@@ -282,6 +284,33 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         from metricmix.estimators.explanation import explain
 
         return explain(self, i, X=X, k=k)
+
+    def explain_label(self, item: Any, other: Any = None) -> LabelEvidence:
+        """Return why `item` has its label and not `other`, by default the runner-up.
+
+        See :func:`metricmix.estimators.label_evidence.explain_label`.
+        """
+        from metricmix.estimators.label_evidence import explain_label
+
+        return explain_label(self, item, other)
+
+    def typical_items(self) -> list[TypicalItem]:
+        """Return the medoid of each class.
+
+        See :func:`metricmix.estimators.label_evidence.typical_items`.
+        """
+        from metricmix.estimators.label_evidence import typical_items
+
+        return typical_items(self)
+
+    def misfits(self) -> list[Misfit]:
+        """Return the given labels that look wrong, the most suspicious first, with evidence.
+
+        See :func:`metricmix.estimators.label_evidence.misfits`.
+        """
+        from metricmix.estimators.label_evidence import misfits
+
+        return misfits(self)
 
     def compare(
         self,

@@ -204,7 +204,7 @@ class Trials:
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
         self.model = model._settled(model.selection_.best)
-        self.stack, self.labelled = model.stack_, labelled
+        self.stack, self.labelled = model._input.stack, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
         self.by_source = data.table is None or not data.complete
         self.baselines, self.remarks = baselines_of(data, labelled, len(model.classes_))
@@ -262,8 +262,9 @@ class Trials:
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []
         for f, fold in enumerate(self.folds):
-            results.append(self.learn(fold[0], self.stacks[f]))
-            metric = self.metric(results[f].mixture, self.stacks[f])
+            result, used = self.learn(fold[0], self.stacks[f])
+            results.append(result)
+            metric = self.metric(result.mixture, used)
             found["learned"].append(self.predict(metric, fold))
             self.on_fold(R + 2 + f, total)
         not_converged = sum(not has_settled(result) for result in results)
@@ -305,7 +306,7 @@ class Trials:
         model = self.model
         if not isinstance(weights, Mixture):
             weights = Mixture(weights, stack.names, beta=model.beta, scaling=stack.scales)
-        lengths = EdgeLengths(stack, weights)
+        lengths = EdgeLengths(model._along(stack, weights), weights)
         return FoldPredictor(lengths, self.labelled, len(model.classes_), model.n_jobs)
 
     def probabilities(self, metric: FoldPredictor, fold: Fold, rule: Rule | None = None) -> Floats:
@@ -331,16 +332,19 @@ class Trials:
         chance = np.maximum(p[np.arange(len(p)), right], 1e-15)
         return float((p.argmax(axis=1) != right).mean()), float(-np.log(chance).mean().round(12))
 
-    def learn(self, train: Indices, stack: DissimilarityStack) -> SolveResult:
+    def learn(
+        self, train: Indices, stack: DissimilarityStack
+    ) -> tuple[SolveResult, DissimilarityStack]:
         """Learn the weights from the labels of the training items, as the model does from all.
 
+        Returned with the stack that they are used on, of a geodesic metric that on its edges.
         Weights stay equal where these are too few for a named objective.
         """
         trial = copy(self.model)
         trial.random_state = deepcopy(self.model.random_state)
         sizes = np.bincount(self.codes[train])
         if isinstance(trial.objective, str) and (sizes.max() < 2 or (sizes > 0).sum() < 2):
-            return trial._solve(None, stack)
+            return trial._solve(None, stack), stack
         try:
             objective = make_objective(trial, self.known(train), self.model.classes_)
         except InputError as error:
@@ -350,10 +354,11 @@ class Trials:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
             warnings.simplefilter("ignore", ProjectionWarning)  # the fit has said so
-            result, _ = trial._solve_as_used(objective, stack, refit=True, verbose=False)
+            used, _ = trial._with_edges(objective, stack)
+            result, _ = trial._solve_as_used(objective, used, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return result
+        return result, used
 
     def method(self, name: str, kind: str, answers: list[Indices]) -> Method:
         """Return how good the predictions of a method are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -122,6 +122,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     >>> bool(model.best_score_ > 0.95)
     True
     """
+
+    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
 
     rhos: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     betas: Sequence[float] = (1.0,)
@@ -251,7 +253,8 @@ def fold_scores(
             trial = search._classifier(**setting)
             try:
                 objective = make_objective(trial, codes, search.classes_)
-                result, _ = trial._solve_as_used(objective, stack, refit=True, **options)
+                used, _ = trial._with_edges(objective, stack)
+                result, _ = trial._solve_as_used(objective, used, refit=True, **options)
             except InputError as error:
                 raise InputError(
                     "one of the training sets will not do", argument="cv", remedy=error
@@ -260,7 +263,7 @@ def fold_scores(
                 raise KeyboardInterrupt
             assert result.mixture is not None
             weights = result.weights
-            lengths = EdgeLengths(stack, result.mixture)
+            lengths = EdgeLengths(used, result.mixture)
             metric = FoldPredictor(lengths, items, len(search.classes_), search.n_jobs)
         rule = as_rule(setting["rule"])
         answers.append(metric.probabilities(rule, np.arange(len(test)), codes[items]))

@@ -22,7 +22,14 @@ from metricmix.estimators.classifier_files import as_predictions
 from metricmix.estimators.model_container import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
-__all__ = ["EDGE_ARRAYS", "EDGE_STACK", "edge_fingerprint", "edge_parts_of", "restored_edge_stack"]
+__all__ = [
+    "EDGE_ARRAYS",
+    "EDGE_STACK",
+    "checked_edges",
+    "edge_fingerprint",
+    "edge_parts_of",
+    "restored_edge_stack",
+]
 
 EDGE_STACK: dict[str, Any] = {
     "n_items": int,

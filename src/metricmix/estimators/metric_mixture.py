@@ -151,7 +151,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
     def _are_items(self, rows: AnyArray | CrossEdges, first: int) -> bool:
         """Return whether rows are those of the items first, first + 1, … of the fit."""
         if not isinstance(rows, CrossEdges):
-            return are_items(self.stack_, rows, first)
+            return are_items(self._input.stack, rows, first)
         from metricmix.paths.sparse_new_items import are_items_of
 
         assert isinstance(self.stack_, EdgeStack)

@@ -43,6 +43,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.edge_building import EdgeReport
+from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeSource, EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
@@ -78,6 +79,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.edge_stack_files import (
     EDGE_ARRAYS,
     EDGE_STACK,
+    checked_edges,
     edge_parts_of,
     restored_edge_stack,
 )
@@ -242,6 +244,8 @@ LEARNED = {
     "_input": PrecomputedInput | FeatureInput | IdInput,
     "result_": SolveResult,
     "moved_share_": float,
+    "_edges": EdgeSet | None,
+    "_near": Mixture | None,
     "classes_": AnyArray | None,
     "_codes": Indices | None,
 }
@@ -250,7 +254,7 @@ FITTED: dict[type[Any], dict[str, Any]] = {
     MetricMixtureClassifier: {**COMMON, **LEARNED, "selection_": Selection, "_labels": Indices},
     MetricMixtureRegressor: {
         **COMMON,
-        **{name: LEARNED[name] for name in ("_input", "result_", "moved_share_")},
+        **{name: LEARNED[name] for name in [*LEARNED][:5]},
         "_targets": Floats,
         "selection_": TargetSelection,
         "transduction_": Floats,
@@ -294,11 +298,13 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "scaling": str,
         "scales": Floats,
         "facts": tuple[SourceFacts | None, ...],
+        "links": Indices | None,
         "by_probabilities": dict,
         "block": Matrix | list[Matrix] | None,
         "fingerprint": dict | None,
     },
     EdgeStack: EDGE_STACK,
+    EdgeSet: {"n": int, "tails": Ints, "heads": Ints, "directed": bool},
     ProbabilitySource: {"name": str, "probabilities": Floats},
     SupervisedSource: {
         "name": str,
@@ -323,7 +329,7 @@ PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model ha
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
 HELD = ("codes", "memberships", "probabilities", "y", *ARRAYS)
 LABELS = ("_codes", "_labels", "_targets", "transduction_")
-MEMBERS = ("X", "block", "samples", *LABELS, *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
+MEMBERS = ("X", "block", "links", "samples", *LABELS, *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -643,6 +649,8 @@ class Reader:
             stack = restored_edge_stack(self.sources, self.file.verify, **parts)
             hash(tuple([] if parts["items"] is None else parts["items"].tolist()))
             return with_scales(stack, parts["scaling"], parts["scales"])
+        if kind is EdgeSet:
+            return checked_edges(**parts)
         if kind in (ProbabilitySource, SupervisedSource):
             return decode_source(kind, **parts)
         if kind is PredictionSource:
@@ -710,9 +718,10 @@ class Reader:
 
     def restore_learner(self, estimator: Any, values: dict[str, Any]) -> None:
         """Set what a MetricMixture or a MetricMixtureClassifier has learned."""
-        opened, result, share, classes, codes = (values[name] for name in LEARNED)
+        opened, result, share, edges, near, classes, codes = (values[name] for name in LEARNED)
         n, given = len(opened.stack), np.empty(0, np.int64)
         self.join_input(estimator, opened, result, share)
+        self.join_edges(estimator, opened.stack, edges, near)
         if classes is not None:
             found = np.unique(codes[codes >= 0])
             sound = codes.shape == (n,) and codes.min() >= -1 and len(classes) > 1
@@ -746,11 +755,12 @@ class Reader:
 
     def restore_regressor(self, estimator: MetricMixtureRegressor, values: dict[str, Any]) -> None:
         """Set what a MetricMixtureRegressor has learned."""
-        opened, result, share = (values[name] for name in ("_input", "result_", "moved_share_"))
+        opened, result, share, edges, near = (values[name] for name in [*LEARNED][:5])
         targets, last, selection = (
             values[name] for name in ("_targets", "transduction_", "selection_")
         )
         self.join_input(estimator, opened, result, share)
+        self.join_edges(estimator, opened.stack, edges, near)
         check_choice(estimator.new_items, NEW_ITEMS, name="new_items")
         known = ~np.isnan(targets)
         sound = targets.shape == last.shape == (len(opened.stack),) and known.sum() > 1
@@ -771,6 +781,13 @@ class Reader:
         if opened.n_features is not None:
             estimator.n_features_in_ = opened.n_features
         self.check_result(result, opened.stack)
+
+    def join_edges(
+        self, estimator: Any, stack: DissimilarityStack, edges: Any, near: Mixture | None
+    ) -> None:
+        """Give an estimator the edges of its metric, if it is a geodesic one."""
+        check_edges(edges, near, stack)
+        estimator._edges, estimator._near = edges, near
 
     def check_metric(self, metric: AnyArray, n: int, directed: bool) -> None:
         """Raise unless a metric is an n × n matrix of distances."""
@@ -873,6 +890,8 @@ class Reader:
         hash(tuple([] if ids is None else ids.tolist()))
         stack = with_scales(stack, others["scaling"], others["scales"])
         stack._items, stack._n_unreachable = ItemIds(n, ids), unreachable
+        if others["links"] is not None:
+            stack = stack.with_links(others["links"])
         return stack
 
     def check_sources(
@@ -907,6 +926,18 @@ def with_scales(stack: DissimilarityStack, scaling: str, scales: Floats) -> Diss
     scaled = stack.rescaled(scales)
     scaled._scaling = scaling
     return scaled
+
+
+def check_edges(edges: EdgeSet | None, near: Mixture | None, stack: DissimilarityStack) -> None:
+    """Raise unless the edges of a geodesic metric, if there are some, join the items of a stack."""
+    require((edges is None) == (near is None), "expected edges and the lengths they are chosen by")
+    if edges is None or near is None:
+        return
+    raw = near.raw_weights(stack)
+    require(np.isfinite(raw).all() and near.link == "softplus", "expected finite edge lengths")
+    fits = stack.edges is None and (edges.n, edges.directed) == (len(stack), stack.directed)
+    require(fits, "expected edges between the items of its stack")
+    require(edges.components[0] == 1, "expected edges that join all items")
 
 
 def check_selection(

@@ -43,6 +43,11 @@ DOCUMENTATION = {
         lengths, which needs the pairs of labelled items only. The metric is projected either way.
         "auto": on edge lengths, unless the projection then moves more than 10 % of the distances.
         False warns in that case.
+    geodesic : int or None; of classifiers and regressors also "auto"
+        None: every pair of items is an edge. A number k: only each item's k nearest items, by the
+        lengths learned over all pairs, and the links of the stack are edges, and weights are
+        learned again through paths along these. Paths then lead through items, and the distance is
+        still a metric. "auto": see `selection_`.
     method : {"full", "stochastic"} or solver
         Name of a solver, or a solver object with its settings; see :func:`metricmix.minimize`.
         "full" is L-BFGS; where "auto" of `projection` asks for paths, it is path generation.

@@ -175,7 +175,7 @@ class TargetComparisonTrials:
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
         self.model = model._settled(model.selection_.best)
-        self.stack, self.known, self.y = model.stack_, known, model._targets[known]
+        self.stack, self.known, self.y = model._input.stack, known, model._targets[known]
         self.dealt, self.on_fold = dealt, on_fold or (lambda done, total: None)
         self.table = table
 
@@ -196,11 +196,11 @@ class TargetComparisonTrials:
             visible = np.full(L, np.nan)
             visible[train] = self.y[train]
             stack = self.stack.relabelled(self.of_all(visible), 0)
-            learned = self.learn(stack, visible)
+            learned, used = self.learn(stack, visible)
             weights.append(learned.weights)
-            equal = self.model._equal_weights(stack)
-            for kind, mixture in (("learned", learned), ("equal", self.mixture(stack, equal))):
-                found[kind][repeat, test] = self.predict(stack, mixture, test, visible)
+            equal = self.mixture(stack, self.model._equal_weights(stack))
+            for kind, over, mixture in (("learned", used, learned), ("equal", stack, equal)):
+                found[kind][repeat, test] = self.predict(over, mixture, test, visible)
             inner = deal_targets(self.y[train], 5, repeat)
             errors = []
             for r in range(len(names)):
@@ -239,19 +239,25 @@ class TargetComparisonTrials:
         targets[self.known] = visible
         return targets
 
-    def learn(self, stack: DissimilarityStack, visible: Floats) -> Mixture:
-        """Learn the weights from the training targets, as the model does from all."""
+    def learn(
+        self, stack: DissimilarityStack, visible: Floats
+    ) -> tuple[Mixture, DissimilarityStack]:
+        """Learn the weights from the training targets, as the model does from all.
+
+        Returned with the stack that they are used on, of a geodesic metric that on its edges.
+        """
         trial = copy(self.model)
         trial.random_state = deepcopy(self.model.random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", ProjectionWarning)  # the fit has said so
             objective = trial._make_objective(self.of_all(visible))
-            result, _ = trial._solve_as_used(objective, stack, refit=True, verbose=False)
+            used, _ = trial._with_edges(objective, stack)
+            result, _ = trial._solve_as_used(objective, used, refit=True, verbose=False)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         assert result.mixture is not None
-        return result.mixture
+        return result.mixture, used
 
     def mixture(self, stack: DissimilarityStack, weights: Floats) -> Mixture:
         """Return weights as a mixture."""
@@ -259,7 +265,8 @@ class TargetComparisonTrials:
 
     def metric(self, stack: DissimilarityStack, mixture: Mixture) -> FoldPredictor:
         """Return the metric of a mixture between the items of known target."""
-        return FoldPredictor(EdgeLengths(stack, mixture), self.known, 0, self.model.n_jobs)
+        lengths = EdgeLengths(self.model._along(stack, mixture), mixture)
+        return FoldPredictor(lengths, self.known, 0, self.model.n_jobs)
 
     def predict(
         self, stack: DissimilarityStack, mixture: Mixture, test: Indices, visible: Floats

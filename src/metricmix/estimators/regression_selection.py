@@ -33,6 +33,7 @@ from metricmix.estimators.selection import (
     CandidateTrials,
     Choice,
     FoldPredictor,
+    along_edges,
 )
 from metricmix.exceptions import ConvergenceWarning
 from metricmix.typing import Floats, Indices
@@ -150,7 +151,7 @@ def select_for_target(
         NaN where unknown.
     """
     known = np.flatnonzero(~np.isnan(targets))
-    candidates = candidates_for(model, stack.names, len(known))
+    candidates = along_edges(model, candidates_for(model, stack.names, len(known)))
     first = candidates[0]
     reason = ""
     if len(candidates) == 1:

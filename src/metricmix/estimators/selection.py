@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ __all__ = [
     "FoldPredictor",
     "LabelledKFold",
     "Selection",
+    "along_edges",
     "candidates_of",
     "select",
 ]
@@ -75,6 +76,8 @@ LABELS_AT_MOST = 1000
 SEARCHED_UP_TO, COMPUTED_UP_TO = 2000, 500
 """Items up to which candidates that need shortest paths through all of them are compared: with
 matrices in memory, and with sources computed on demand."""
+GEODESIC = 10
+"""Nearest items of each item, where a geodesic metric is compared."""
 COLLAPSED_AT_MOST, PAIRS_AT_MOST = 0.1, 1000
 """Share of labelled pairs, of so many, that a candidate may bring to nearly zero distance."""
 LOCAL_UP_TO = 1 << 25
@@ -98,6 +101,8 @@ class Candidate:
     rule : rule object
     local : bool
         Whether each class or region has learned weights of its own.
+    geodesic : int or None
+        Nearest items of each item that paths lead along; None for all pairs.
     """
 
     weights: str
@@ -105,11 +110,12 @@ class Candidate:
     rho: float | None
     rule: DistanceRule
     local: bool = False
+    geodesic: int | None = None
 
     @property
-    def way(self) -> tuple[str, str | None, float | None, bool]:
+    def way(self) -> tuple[str, str | None, float | None, bool, int | None]:
         """All but the rule: candidates with the same have the same metric."""
-        return self.weights, self.constraint, self.rho, self.local
+        return self.weights, self.constraint, self.rho, self.local, self.geodesic
 
     @property
     def is_signed(self) -> bool:
@@ -118,14 +124,14 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The weights in words."""
-        if self.weights == "equal":
-            return "equal weights"
-        if self.weights != "learned":
-            return f"{self.weights} alone"
+        """The weights in words, and the edges where these are not all pairs."""
         words = {"nonnegative": "weights >= 0", "simplex": "weights >= 0 of sum 1"}
-        name = words.get(self.constraint or "", "signed weights")
-        return f"local {name}" if self.local else name
+        name = "equal weights"
+        if self.weights == "learned":
+            name = "local " * self.local + words.get(self.constraint or "", "signed weights")
+        elif self.weights != "equal":
+            name = f"{self.weights} alone"
+        return name if self.geodesic is None else f"{name} along {self.geodesic} nearest items"
 
     def __str__(self) -> str:
         ridge = "" if self.rho is None else f", rho {self.rho:.2g}"
@@ -215,8 +221,24 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. Local weights are compared unless `local` says which to use.
+    your own is taken as it is. Local weights are compared unless `local` says which to use. A
+    `geodesic` of "auto" adds one candidate, the first with paths along the ten nearest items.
     """
+    return along_edges(model, candidates_over(model, names, sizes))
+
+
+def along_edges(model: Any, found: list[Candidate]) -> list[Candidate]:
+    """Return candidates with the edges that the parameter `geodesic` states, or leaves open."""
+    if model.geodesic == "auto":
+        few = found[0].weights == "equal" and model.objective is not None
+        return found if few else [*found, replace(found[0], geodesic=GEODESIC)]
+    return [replace(candidate, geodesic=model.geodesic) for candidate in found]
+
+
+def candidates_over(
+    model: MetricMixtureClassifier, names: Sequence[str], sizes: Indices
+) -> list[Candidate]:
+    """Return the same candidates for one set of edges."""
     rules = CANDIDATE_RULES if model.rule == "auto" else (as_rule(model.rule),)
     if model.objective is None:
         return [Candidate("equal", None, None, rule) for rule in rules]
@@ -406,7 +428,8 @@ class CandidateTrials:
 
     def is_direct(self, candidate: Candidate) -> bool:
         """Return whether the edge lengths of a candidate are a metric: no path is needed."""
-        return not (candidate.is_signed or candidate.local) and all(
+        through_paths = candidate.is_signed or candidate.local or candidate.geodesic is not None
+        return not through_paths and all(
             known is not None and known.triangle_inequality for known in self.stack.facts
         )
 
@@ -439,7 +462,7 @@ class CandidateTrials:
         result = self.solve(candidate, model, stack, part, known)
         assert result.mixture is not None
         whole, items = (part, np.arange(len(known))) if direct else (stack, self.labelled)
-        lengths = EdgeLengths(whole, result.mixture)
+        lengths = EdgeLengths(model._along(whole, result.mixture), result.mixture)
         return FoldPredictor(lengths, items, self.n_classes, model.n_jobs)
 
     def solve(

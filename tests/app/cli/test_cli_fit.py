@@ -526,7 +526,12 @@ def test_explain_two_items(fitted) -> None:
     for k, name in enumerate(expected.sources):
         assert name in text
         assert f"{expected.edges[0, k]:+.3g}" in text
-    assert text.endswith("b4: y\n")
+    assert "b4: y\n" in text
+    phrases = [reason["phrase"] for edge in told["edges"] for reason in edge["reasons"]]
+    assert phrases
+    assert all(phrase in text for phrase in phrases)
+    nearer = [reason["nearer"] for reason in told["edges"][0]["reasons"]]
+    assert nearer == sorted(nearer, reverse=True)
 
 
 def test_an_item_and_itself(fitted) -> None:
@@ -541,6 +546,76 @@ def test_explain_one_item(fitted) -> None:
     assert told["given"] is False
     assert sum(told["probabilities"].values()) == pytest.approx(1)
     assert len(told["nearest"]) == 3
+
+
+def test_explain_along_nearest_items(fitted) -> None:
+    over_all = json.loads(run("explain", fitted / "out", "a1", "b4", "--json").output)
+    along = json.loads(
+        run("explain", fitted / "out", "a1", "b4", "--geodesic", "1", "--json").output
+    )
+    assert len(along["path"]) > 2
+    assert along["length"] > over_all["length"]
+
+
+def test_why_not_another_label(fitted) -> None:
+    told = json.loads(run("explain", fitted / "out", "a4", "--json").output)["rather"]
+    assert (told["label"], told["other"]) == ("x", "y")
+    assert [chain["label"] for chain in told["chains"]] == ["x", "y"]
+    assert set(told["flips"]) == set(mm.load(fitted / "out/model.mm").stack_.names)
+    text = run("explain", fitted / "out", "a4", "--not", "y").output
+    assert "item a4: 'x' rather than 'y'" in text
+    assert f"nearest 'y': {told['chains'][1]['item']}" in text
+
+
+def test_misfits_and_typical_items(fitted) -> None:
+    model = mm.load(fitted / "out/model.mm")
+    told = json.loads(run("explain", fitted / "out", "--typical", "--json").output)["typical"]
+    assert [(one["label"], one["item"]) for one in told] == [
+        (one.label, one.item) for one in model.typical_items()
+    ]
+    text = run("explain", fitted / "out", "--typical").output
+    assert text.startswith(f"x: {told[0]['item']}, at ")
+    misfits = json.loads(run("explain", fitted / "out", "--misfits", "--json").output)["misfits"]
+    assert [one["item"] for one in misfits] == [one.item for one in model.misfits()]
+    text = run("explain", fitted / "out", "--misfits").output
+    assert text.count("\n") == max(1, len(misfits))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("a1", "--misfits"),
+        ("--misfits", "--typical"),
+        ("a1", "b4", "--not", "y"),
+        ("a1", "--not", "z"),
+        ("a1", "--geodesic", "2"),
+    ],
+)
+def test_explain_refuses_what_does_not_go_together(fitted, words) -> None:
+    result = run("explain", fitted / "out", *words)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
+def test_fit_along_nearest_items(folder) -> None:
+    words = ("fit", "things.csv", "--label", "kind", "--edges", "links.csv", *QUICK)
+    result = run(*words, "--geodesic", "2", "-o", "along")
+    assert result.exit_code == 0, result.output
+    assert "along 2 nearest items" in result.output
+    model = mm.load("along/model.mm")
+    assert model.stack_.edges is not None
+    (folder / "new.csv").write_text("id,size,colour,note\nn1,2.5,red,small and red\n")
+    told = run("predict", "along", "new.csv", "--json")
+    assert json.loads(told.stdout)["label"] in ("x", "y")
+    assert run(*words, "--geodesic", "-o", "chosen").exit_code == 0
+    assert json.loads(Path("chosen/run.json").read_text())["arguments"]["geodesic"] == "auto"
+    for wrong in ("0", "two"):
+        refused = run(*words, "--geodesic", wrong, "-o", "wrong")
+        assert refused.exit_code == 2
+        assert "--geodesic: expected a number of nearest items" in refused.stderr
+    refused = run(*words, "--geodesic", "3", "--edges-per-item", "3", "-o", "wrong")
+    assert "pass one of the two" in refused.stderr
 
 
 def test_explain_refuses(fitted) -> None:

@@ -15,9 +15,20 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.page import Items, PageContent, View, Weight, as_live, page_content, write_page
+from metricmix.app.page import (
+    Annotations,
+    Items,
+    PageContent,
+    View,
+    Weight,
+    as_live,
+    page_content,
+    page_paths,
+    write_page,
+)
 from metricmix.app.page.html import item_ids, quantise, to_float32
 from metricmix.exceptions import InputError
+from metricmix.paths.geodesic import geodesic_stack
 from reference.models import signed_classifier
 
 HOSTILE = (
@@ -201,7 +212,9 @@ def test_paths_of_a_model_read_back(tmp_path: Path, directed: bool) -> None:
     write_page(tmp_path / "report.html", page_content(model, n_bootstrap=5))
     tags, data = parsed(tmp_path / "report.html")
     arrays = unpacked(tags, data)
-    assert [view["name"] for view in data["views"]] == ["mixture", "square", "other"]
+    names = ["mixture", "square", "other", "paths through items"]
+    assert [view["name"] for view in data["views"]] == names
+    assert [view["chains"] for view in data["views"]] == [False, False, False, True]
     assert arrays["view 0"].shape == (2 * n,)
     about = data["paths"]
     assert about["complete"]
@@ -226,6 +239,52 @@ def test_paths_of_a_model_read_back(tmp_path: Path, directed: bool) -> None:
             assert parts == pytest.approx(expected.edges[:, r], abs=2e-5 * about["scales"][r])
     assert next(own, None) is None
     assert len(arrays["between"])  # some path has more than one edge
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_chains_lead_along_the_nearest_items(tmp_path: Path, directed: bool) -> None:
+    n = 40
+    model = curved(n, directed=directed)
+    phrases = Annotations(phrases=lambda i, j: f"{i} and {j}")
+    content = page_content(model, n_bootstrap=0, annotations=phrases)
+    write_page(tmp_path / "report.html", content)
+    tags, data = parsed(tmp_path / "report.html")
+    arrays = unpacked(tags, data)
+    stack = geodesic_stack(model.stack_, model.mixture_, 10)
+    pairs = [(i, j) for i in range(n) for j in range(n) if i < j or (directed and i != j)]
+    starts = np.concatenate([[0], arrays["chain counts"].astype(int).cumsum()])
+    for p, (i, j) in enumerate(pairs):
+        path = mm.shortest_path(stack, model.mixture_, i, j)
+        between = arrays["chain between"][starts[p] : starts[p + 1]].tolist()
+        assert (i, *between, j) == path.nodes
+    assert data["chains"]["directed"] == directed
+    used = set(arrays["chain edges"].cumsum().tolist()) | set(arrays["edges"].cumsum().tolist())
+    keys = arrays["phrase keys"].cumsum().tolist()
+    assert set(keys) == used
+    assert data["phrases"] == [f"{key // n} and {key % n}" for key in keys]
+
+
+def test_a_geodesic_model_has_its_own_paths_only() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = mm.MetricMixtureClassifier(["euclidean"], geodesic=4, rule="nearest").fit(X, y)
+    content = page_content(model, n_bootstrap=0)
+    assert content.chains is None
+    assert content.paths is not None
+    assert len(content.paths.between)
+    assert not any(view.chains for view in content.views)
+
+
+def test_the_shortest_edges_are_said_in_words_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_paths, "MAX_PHRASES", 7)
+    model = curved(30)
+    content = page_content(
+        model, n_bootstrap=0, annotations=Annotations(phrases=lambda i, j: "said")
+    )
+    chains = content.chains
+    assert chains is not None
+    shortest = chains.edges[np.argsort(chains.edge_lengths, kind="stable")[:7]]
+    assert sorted(content.phrases) == sorted(shortest.tolist())
 
 
 def test_beyond_800_items_near_pairs_are_held() -> None:

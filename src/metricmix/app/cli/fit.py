@@ -172,6 +172,14 @@ No data at hand? metricmix example citations""",
     type=click.Choice(["nonnegative", "simplex", "signed"]),
     help="On the weights; left out, it is chosen on held-out labels.",
 )
+@click.option(
+    "--geodesic",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[K]",
+    help="Paths through items: only each item's K nearest items and the given links are edges. "
+    "Without K: along 10 nearest items if that is clearly better on held-out labels.",
+)
 @click.option("--tune", is_flag=True, help="Choose rule and rho in a wider grid, by accuracy.")
 @click.option(
     "--folds",
@@ -341,6 +349,13 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
         *("title", "name", "target", "edges_per_item", "dense", "within", "single_labels"),
     )
+    geodesic = stated["geodesic"]
+    if geodesic is not None and geodesic != "auto":
+        if not (geodesic.isdecimal() and int(geodesic) >= 1):
+            raise CommandError(
+                f"--geodesic: expected a number of nearest items, or nothing, got {geodesic!r}"
+            )
+        geodesic = int(geodesic)
     with report_errors():
         return FitSettings(
             str(table),
@@ -351,6 +366,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             kinds=kinds,
             n_bootstrap=stated["bootstrap"],
             n_splits=stated["folds"],
+            geodesic=geodesic,
             **{name: stated[name] for name in names},
         )
 

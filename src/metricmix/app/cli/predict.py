@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,9 @@ from metricmix.app.cli.common import (
 if TYPE_CHECKING:
     from metricmix.app.ingest import ItemTable
     from metricmix.app.ingest.new_items import NewEdgesReport
+    from metricmix.app.ingest.phrases import Reason
     from metricmix.app.pipeline import NewLabel
+    from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
 
@@ -181,37 +184,98 @@ def print_errors(items: ItemTable, labels: list[NewLabel]) -> None:
 Examples:
   metricmix explain papers p17 p203
   metricmix explain papers p17
-  metricmix explain papers p17 p203 --json""",
+  metricmix explain papers p17 --not physics
+  metricmix explain papers --misfits
+  metricmix explain papers --typical --json""",
 )
 @click.argument("model", type=FILE)
-@click.argument("a")
+@click.argument("a", required=False)
 @click.argument("b", required=False)
+@click.option("--not", "other", metavar="LABEL", help="With A alone: why not this label.")
+@click.option("--misfits", is_flag=True, help="Which labels look wrong, and why.")
+@click.option("--typical", is_flag=True, help="The most typical item of each label.")
+@click.option(
+    "--geodesic",
+    type=click.IntRange(1),
+    metavar="K",
+    help="The path along the K nearest items of each item, also if the model uses all pairs.",
+)
 @json_option
-def explain(model: Path, a: str, b: str | None, as_json: bool) -> None:
+def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: Any) -> None:
     """Show the shortest path between the items A and B, edge by edge, and what it is made of.
 
     MODEL is a folder that metricmix fit wrote, or a saved classifier. The length of an edge comes
     from the sources; a source may make it shorter, where its weight is negative. "link" is the
-    length that every edge has. With A alone: why A has its label.
+    length that every edge has. Below, each edge in words, from the cells and links of the items:
+    what brings them nearest comes first. With A alone: why A has its label and not another, and
+    how much more or less a source would have to count for the label to change.
 
     Exit code 0: told; 2: MODEL cannot be opened, or has no such item.
     """
+    several = asked["misfits"] or asked["typical"]
+    if several == (a is not None) or (asked["misfits"] and asked["typical"]):
+        raise CommandError("expected one or two items, or --misfits, or --typical")
+    if asked["other"] is not None and (a is None or b is not None):
+        raise CommandError("--not: expected one item, whose label is explained")
+    if asked["geodesic"] is not None and b is None:
+        raise CommandError("--geodesic: expected two items, and the path between them")
     with interruptible("nothing was told"), report_errors():
         from metricmix.app.pipeline import open_run
 
         run = open_run(model, verify=False)
-        if b is None:
-            why = run.model.explain(run.find_item(a))
-            if as_json:
-                print_json(explanation_record(why))
-            else:
-                click.echo(str(why))
-            return
-        path = run.model.contributions(run.find_item(a), run.find_item(b))
-        if as_json:
-            print_json(contributions_record(run.model, path))
+        if a is None:
+            tell_of_all(run.model, asked["misfits"], as_json)
+        elif b is None:
+            tell_label(run, a, asked["other"], as_json)
         else:
-            print_contributions(run.model, path)
+            lengths = run.lengths(asked["geodesic"])
+            path = run.contributions(a, b, lengths)
+            words = run.phrases(lengths)
+            edges = [words.reasons(u, v) for u, v in path.path.edges]
+            if as_json:
+                print_json(contributions_record(run.model, path, edges))
+            else:
+                print_contributions(run.model, path, edges)
+
+
+def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
+    """Print the labels that look wrong, or the typical items."""
+    if not hasattr(model, "misfits"):
+        raise CommandError("--misfits, --typical: expected a classifier, found a regressor")
+    found: list[Any] = list(model.misfits() if misfits else model.typical_items())
+    if as_json:
+        print_json({"misfits" if misfits else "typical": [asdict(one) for one in found]})
+        return
+    for one in found:
+        click.echo(
+            str(one)
+            if misfits
+            else f"{one.label}: {one.item}, at {one.distance:.4g} on average from the "
+            f"{one.size - 1} others"
+        )
+    if misfits and not found:
+        click.echo("no given label looks wrong: the rule prefers each of them")
+
+
+def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None:
+    """Print why an item has its label, and not another one."""
+    item, model = run.find_item(a), run.model
+    if not hasattr(model, "explain_label"):  # a target, not a label
+        told: Any = model.explain(item)
+        if as_json:
+            print_json(explanation_record(told))
+        else:
+            click.echo(str(told))
+        return
+    names = {str(name): name for name in model.classes_.tolist()}
+    if other is not None and other not in names:
+        raise CommandError(f"--not: expected one of {', '.join(names)}, got {other!r}")
+    why, rather = model.explain(item), model.explain_label(item, names.get(other or ""))
+    if as_json:
+        print_json({**explanation_record(why), "rather": rather.to_record()})
+    else:
+        about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
+        click.echo("\n".join([*about, str(rather)]))
 
 
 def labels_by_item(model: Estimator) -> dict[Any, Any]:
@@ -219,10 +283,8 @@ def labels_by_item(model: Estimator) -> dict[Any, Any]:
     return dict(zip(model.stack_.items.tolist(), model.transduction_.tolist(), strict=True))
 
 
-def print_contributions(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, path: Contributions
-) -> None:
-    """Print a path as a table: a row per edge, a column per source."""
+def print_contributions(model: Estimator, path: Contributions, reasons: list[list[Reason]]) -> None:
+    """Print a path as a table: a row per edge, a column per source; then each edge in words."""
     n_edges = len(path.link)
     click.echo(
         f"{path.nodes[0]} to {path.nodes[-1]}: {path.length:.4g}, {n_edges} "
@@ -247,10 +309,13 @@ def print_contributions(
     labels = labels_by_item(model)
     texts = {node: f"{one:.4g}" if isinstance(one, float) else one for node, one in labels.items()}
     click.echo(f"labels: {', '.join(f'{node}: {texts[node]}' for node in path.nodes)}")
+    for edge, told in zip(edges, reasons, strict=True):
+        if told:
+            click.echo(f"{edge}: {'; '.join(reason.phrase for reason in told)}")
 
 
 def contributions_record(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, path: Contributions
+    model: Estimator, path: Contributions, reasons: list[list[Reason]]
 ) -> dict[str, Any]:
     """Return a path and its parts, for JSON."""
     labels = labels_by_item(model)
@@ -266,6 +331,7 @@ def contributions_record(
                 "length": float(path.edges[k].sum() + path.link[k]),
                 "sources": dict(zip(path.sources, path.edges[k].tolist(), strict=True)),
                 "link": float(path.link[k]),
+                "reasons": [asdict(reason) for reason in reasons[k]],
             }
             for k in range(len(path.link))
         ],
@@ -365,7 +431,9 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                         run.model, title=title, n_bootstrap=resamples, on_progress=on_progress
                     )
                     html = page_html(content)
-        with open_server(run.model, html, host, port) as server:
+        with report_errors():
+            words = run.phrases(run.lengths())
+        with open_server(run.model, html, host, port, words.sentence) as server:
             with suppress(KeyboardInterrupt):  # which is how it ends
                 if not is_loopback(host):
                     click.echo(
@@ -390,14 +458,18 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
 
 
 def open_server(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, html: str, host: str, port: int
+    model: Estimator,
+    html: str,
+    host: str,
+    port: int,
+    phrases: Callable[[int, int], str],
 ) -> PageServer:
     """Return a server that is bound to an address; CommandError if it cannot be."""
     from metricmix.app.server import PageServer
 
     message = f"--host: expected an address of this machine, found {host!r}"
     try:
-        return PageServer(model, html, host, port)
+        return PageServer(model, html, host, port, phrases)
     except UnicodeError:  # not a valid host name
         pass
     except OSError as error:

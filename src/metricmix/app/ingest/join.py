@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -287,7 +287,18 @@ class Plan:
             for source in self.sources:
                 held[source.spec.name] = held[source.spec.name] or source.supervised
             stack = DissimilarityStack(held, None, directed, items=self.items.ids, validate=False)
-        return JoinedData(self.items, self.report.columns, self.sources, stack, self.report)
+        linked = with_links(stack, self.sources)
+        return JoinedData(self.items, self.report.columns, self.sources, linked, self.report)
+
+
+def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> DissimilarityStack:
+    """Return a stack that knows the links of all graphs over items that its sources are made of."""
+    graphs = {
+        source.spec.file: source.links.edges.ends
+        for source in sources
+        if source.links is not None and source.links.memberships is None
+    }
+    return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
 
 
 # -- the join ------------------------------------------------------------------------------------

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
-from metricmix.app.page.page_paths import embed_paths, nearest_labelled_item, pairs_to_embed
+from metricmix.app.page.page_paths import (
+    edges_to_phrase,
+    embed_chains,
+    embed_paths,
+    nearest_labelled_item,
+    pairs_to_embed,
+)
 from metricmix.app.page.values import (
     MAX_ITEMS,
     Accuracy,
@@ -167,6 +173,8 @@ class Annotations:
         The command that made the page.
     facts : sequence of (str, str)
         Names and values that say how the metric was made.
+    phrases : function of two item numbers, optional
+        Says in words what the edge between two items is made of.
     headline : str, optional
         How it does beside simpler methods, in a sentence.
     """
@@ -175,6 +183,7 @@ class Annotations:
     sources: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
     facts: Sequence[tuple[str, str]] = ()
+    phrases: Callable[[int, int], str] | None = None
     headline: str | None = None
 
 
@@ -263,10 +272,18 @@ def page_content(
         report("paths", 0.2)
         pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
         paths = embed_paths(lengths, pairs, metric)
+    chains, chain_metric = embed_chains(model, given) if shown is None else (None, None)
+    phrases = {}
+    if annotations.phrases is not None and shown is None:
+        keys = edges_to_phrase([paths if chains is None else chains, paths])
+        phrases = {key: annotations.phrases(*divmod(key, n)) for key in keys.tolist()}
     report("intervals", 0.3)
     weights, intervals = page_weights(model, n_bootstrap, precomputed.weights, annotations.sources)
     report("maps", 0.5)
     views = make_views(model, metric, on_page, lambda done: report("maps", 0.5 + 0.5 * done))
+    if chain_metric is not None:
+        points = align(plane_coordinates(chain_metric), np.asarray(views[0].coordinates))
+        views = (*views, View("paths through items", points, chains=True))
     trace, status = model.result_.trace, model.result_.status
     return PageContent(
         title=title,
@@ -285,6 +302,8 @@ def page_content(
         if isinstance(model.mixture_, LocalMixture)
         else None,
         sample_of=None if shown is None else stack.n_items,
+        chains=chains,
+        phrases=phrases,
         headline=annotations.headline,
     )
 

@@ -72,7 +72,12 @@ def encode(content: PageContent) -> tuple[str, str]:
         low = places.min(axis=0, initial=np.inf) if len(places) else np.zeros(2)
         span = float((places - low).max(initial=0.0)) or 1.0
         arrays.add(f"view {k}", np.rint((places - low) / span * LEVELS), "u2")
-        views.append({"name": view.name, "low": low.tolist(), "span": span})
+        about = {"low": low.tolist(), "span": span, "chains": view.chains}
+        views.append({"name": view.name, **about})
+    keys = sorted(content.phrases)
+    phrases = [content.phrases[key] for key in keys]
+    if keys:
+        arrays.add("phrase keys", np.diff(np.array(keys), prepend=0), "u4")
     record = {
         "title": content.title,
         "palette": PALETTE if items.target is None else SCALE,
@@ -89,6 +94,8 @@ def encode(content: PageContent) -> tuple[str, str]:
         "accuracies": [asdict(accuracy) for accuracy in content.accuracies],
         "headline": content.headline,
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),
+        "chains": None if content.chains is None else pack_paths(content.chains, arrays, "chain "),
+        "phrases": phrases,
         "convergence": None if curve is None else thinned(curve),
         "confusion": None
         if content.confusion is None
@@ -107,26 +114,26 @@ def encode(content: PageContent) -> tuple[str, str]:
     return text.translate(ESCAPES), arrays.text()
 
 
-def pack_paths(paths: EmbeddedPaths, arrays: ArrayPacker) -> dict[str, Any]:
+def pack_paths(paths: EmbeddedPaths, arrays: ArrayPacker, prefix: str = "") -> dict[str, Any]:
     """Pack paths: keys by their differences, parts of all sources but the largest.
 
     The part of the largest source is the edge length minus all other parts.
     """
     counts = np.diff(paths.indptr)
     if not paths.complete:
-        arrays.add("pairs", np.diff(paths.pairs, prepend=0), "u4")
-    arrays.add("counts", counts, smallest_type(counts))
-    arrays.add("between", paths.between, "u2")
-    arrays.add("lengths", to_float32(paths.lengths[counts > 0]), "f4")
-    arrays.add("edges", np.diff(paths.edges, prepend=0), "u4")
-    arrays.add("edge lengths", to_float32(paths.edge_lengths), "f4")
+        arrays.add(f"{prefix}pairs", np.diff(paths.pairs, prepend=0), "u4")
+    arrays.add(f"{prefix}counts", counts, smallest_type(counts))
+    arrays.add(f"{prefix}between", paths.between, "u2")
+    arrays.add(f"{prefix}lengths", to_float32(paths.lengths[counts > 0]), "f4")
+    arrays.add(f"{prefix}edges", np.diff(paths.edges, prepend=0), "u4")
+    arrays.add(f"{prefix}edge lengths", to_float32(paths.edge_lengths), "f4")
     largest = int(np.abs(paths.parts).max(axis=0, initial=0.0).argmax())
     scales = []
     for r, values in enumerate(paths.parts.T):
         quantised, scale = quantise(values)
         scales.append(scale)
         if r != largest:
-            arrays.add(f"part {r}", quantised, "u2")
+            arrays.add(f"{prefix}part {r}", quantised, "u2")
     return {
         "scales": scales,
         "largest": largest,

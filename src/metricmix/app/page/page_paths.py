@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,76 @@ from numpy.typing import NDArray
 
 from metricmix.app.page.values import EmbeddedPaths
 from metricmix.estimators.attribution import edge_parts
+from metricmix.estimators.base import MixturePredictor
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.all_pairs import path_metric
+from metricmix.paths.geodesic import geodesic_stack
 from metricmix.paths.pair import shortest_path, shortest_paths
 from metricmix.typing import Floats, Indices
 
-__all__ = ["embed_paths", "nearest_labelled_item", "pairs_to_embed", "path_record"]
+__all__ = [
+    "chain_lengths",
+    "edges_to_phrase",
+    "embed_chains",
+    "embed_paths",
+    "nearest_labelled_item",
+    "pairs_to_embed",
+    "path_record",
+]
 
 MAX_ITEMS_ALL_PAIRS = 800
 MAX_BYTES_ALL_PAIRS = 6_800_000
 """Size of all paths before compression: about 8 MB of the file."""
 N_NEAREST = 10
+CHAINS_ALONG = 10
+"""Nearest items of each item along which a page shows paths, besides those of the model."""
+CHAINS_UP_TO = 2000
+"""Items up to which it does."""
+PAIR_OF_CHAINS = 5
+"""Sources that a pair of theirs counts for: edges are few, a pair has its length and some items."""
+MAX_PHRASES = 5000
+"""Edges that a page says in words."""
+
+
+def chain_lengths(model: MixturePredictor) -> EdgeLengths | None:
+    """Return the lengths of a model on the edges to each item's ten nearest items, and its links.
+
+    None if the model itself has sparse edges, or there are more than 2000 items.
+    """
+    stack = model.stack_
+    if stack.edges is not None or stack.n_items > CHAINS_UP_TO:
+        return None
+    return EdgeLengths(geodesic_stack(stack, model.mixture_, CHAINS_ALONG), model.mixture_)
+
+
+def embed_chains(
+    model: MixturePredictor, given: NDArray[np.bool_]
+) -> tuple[EmbeddedPaths, Floats] | tuple[None, None]:
+    """Return the paths along the nearest items that a page holds, and their metric, (n, n).
+
+    None for both where :func:`chain_lengths` returns None.
+    """
+    lengths = chain_lengths(model)
+    if lengths is None:
+        return None, None
+    metric = path_metric(lengths.stack, lengths.mixture, n_jobs=model.n_jobs)
+    n_sources = min(lengths.stack.n_sources, PAIR_OF_CHAINS)
+    pairs = pairs_to_embed(metric, given, n_sources, directed=lengths.directed)
+    return embed_paths(lengths, pairs, metric), metric
+
+
+def edges_to_phrase(tables: Sequence[EmbeddedPaths | None]) -> Indices:
+    """Return the keys of the edges that a page says in words: of the first table first.
+
+    At most 5000 of them, and of a table that has more the shortest.
+    """
+    found = np.empty(0, np.int64)
+    for table in tables:
+        if table is not None:
+            order = np.argsort(table.edge_lengths, kind="stable")
+            keys = table.edges[order]
+            found = np.concatenate([found, keys[~np.isin(keys, found)]])[:MAX_PHRASES]
+    return found
 
 
 def pairs_to_embed(

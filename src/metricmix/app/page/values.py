@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,10 +85,15 @@ class Items:
 
 @dataclass(frozen=True)
 class View:
-    """One map of the items: its name, and (n, 2) coordinates."""
+    """One map of the items: its name, and (n, 2) coordinates.
+
+    `chains` says that it shows the distances along the nearest items, whose paths are `chains` of
+    the page.
+    """
 
     name: str
     coordinates: NDArray[np.floating]
+    chains: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,8 +214,10 @@ class PageContent:
 
     `intervals` says in a sentence what the intervals of the weights are; `command` is the one that
     made the page; `facts` are names and values that say how, in the order in which they are shown;
-    `sample_of` is the number of all items, where the page shows a sample of them; `headline` says
-    how the metric does beside simpler methods.
+    `sample_of` is the number of all items, where the page shows a sample of them; `chains` are
+    paths along the nearest items of each item; `phrases` say edges in words, by their keys
+    ``i * n + j``, with i < j unless directed; `headline` says how the metric does beside simpler
+    methods.
 
     Raises
     ------
@@ -231,6 +239,8 @@ class PageContent:
     facts: tuple[tuple[str, str], ...] = ()
     local_weights: LocalWeights | None = None
     sample_of: int | None = None
+    chains: EmbeddedPaths | None = None
+    phrases: Mapping[int, str] = field(default_factory=dict)
     headline: str | None = None
 
     def __post_init__(self) -> None:

@@ -264,6 +264,7 @@ def learn(
         "objective": settings.objective,
         "constraint": settings.constraint,
         "random_state": settings.seed,
+        "geodesic": settings.geodesic if gathered.stack.edges is None else None,
     }
     if settings.tune:
         if settings.rule is not None:

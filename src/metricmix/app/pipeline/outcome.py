@@ -10,6 +10,7 @@ import numpy as np
 
 from metricmix.app.ingest.delimited_text import stem_of
 from metricmix.app.ingest.join import JoinedData
+from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
     Accuracy,
     Annotations,
@@ -28,6 +29,7 @@ from metricmix.estimators.cross_validation import FEWEST_LABELS, TUNED
 from metricmix.estimators.findings import MetricFinding
 from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
 from metricmix.estimators.regressor import MetricMixtureRegressor
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
 from metricmix.typing import Floats, Indices
@@ -270,6 +272,11 @@ def run_page(
             sources={source.name: source.describe() for source in sources},
             command=command,
             facts=facts,
+            phrases=EdgePhrases(
+                EdgeLengths(model._input.stack, model.mixture_),
+                gathered.sources,
+                getattr(model, "classes_", np.empty(0)).tolist(),
+            ).sentence,
             headline=outcome.headline,
         ),
         on_progress=lambda _, fraction: report(round(1000 * fraction), 1000),

@@ -22,6 +22,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,12 +33,15 @@ import numpy as np
 
 from metricmix.app.ingest.file_sources import NewItemData
 from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
+from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.model_files import load
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -103,6 +107,31 @@ class RunFolder:
             return ids[text]
         similar = difflib.get_close_matches(text, list(ids), n=3, cutoff=0.5) or list(ids)[:3]
         raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
+
+    def lengths(self, geodesic: int | None = None) -> EdgeLengths:
+        """Return the edge lengths of the model; along the k nearest items if `geodesic` is k."""
+        model = self.model
+        if geodesic is None:
+            return model._lengths()
+        from metricmix.paths.geodesic import geodesic_stack
+
+        whole = model._input.stack
+        if whole.edges is not None:
+            raise InputError("the edges of this model are sparse already", argument="--geodesic")
+        return EdgeLengths(geodesic_stack(whole, model.mixture_, geodesic), model.mixture_)
+
+    def contributions(self, a: str, b: str, lengths: EdgeLengths) -> Contributions:
+        """Return what the path between two items is made of."""
+        return contributions(lengths.stack, lengths.mixture, self.find_item(a), self.find_item(b))
+
+    def phrases(self, lengths: EdgeLengths) -> EdgePhrases:
+        """Return what says edges in words; without the inputs of the fit, dissimilarities only."""
+        sources: tuple[Any, ...] = ()
+        if self.folder is not None:
+            with suppress(ModelFileError):
+                sources = self.inputs().sources
+        classes = getattr(self.model, "classes_", np.empty(0))
+        return EdgePhrases(lengths, sources, classes.tolist())
 
     @property
     def page(self) -> Path | None:
@@ -192,7 +221,7 @@ def predict_files(
     (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
     they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
-    stack, n = model.stack_, model.stack_.n_items
+    stack, n = model._input.stack, model.stack_.n_items
     n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
     sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
     kept = replace(kept, sources=sources)

@@ -42,6 +42,8 @@ class FitSettings:
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`, or of
         :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
+    geodesic : int, "auto" or None
+        Of the estimator: nearest items of each item that paths lead along; None for all pairs.
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
@@ -93,6 +95,7 @@ class FitSettings:
     edges_per_item: int | None = None
     dense: bool = False
     within: float = 60.0
+    geodesic: int | str | None = None
     single_labels: str = "drop"
 
     def __post_init__(self) -> None:
@@ -100,6 +103,12 @@ class FitSettings:
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense takes the values of all pairs of items, --edges-per-item those of some",
+                remedy="pass one of the two",
+            )
+        if self.geodesic is not None and self.edges_per_item is not None:
+            raise InputError(
+                "--geodesic chooses edges by learned distances of all pairs, --edges-per-item "
+                "without them",
                 remedy="pass one of the two",
             )
 

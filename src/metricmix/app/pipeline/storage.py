@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from metricmix import memory
-from metricmix.app.ingest.join import PER_TRAVERSED_EDGE, JoinedData, Plan
+from metricmix.app.ingest.join import PER_TRAVERSED_EDGE, JoinedData, Plan, with_links
 from metricmix.app.page.content import MAX_SAMPLE
 from metricmix.dissimilarity.edge_building import edge_union
 from metricmix.dissimilarity.edge_set import EdgeSet
@@ -291,6 +291,8 @@ def build(plan: Plan, storage: ValueStorage, on_source: Callable[[int, int], Non
     k = storage.edges_per_item
     if k is not None:
         stack = on_edges(plan, stack, k, left_out, on_source)
+    else:
+        stack = with_links(stack, kept)
     return JoinedData(plan.items, plan.report.columns, kept, stack, plan.report, k)
 
 

@@ -41,17 +41,22 @@ async function readData() {
     const { low, span } = view;
     view.coordinates = Float32Array.from(take(`view ${k}`), (u, c) => low[c % 2] + (span * u) / LEVELS);
   });
-  if (data.paths) {
-    const { scales, largest, complete } = data.paths;
-    Object.assign(data.paths, {
-      pairs: complete ? null : summed(take("pairs")),
-      counts: take("counts"),
-      between: take("between"),
-      lengths: take("lengths"),
-      edges: summed(take("edges")),
-      edgeLengths: take("edge lengths"),
-      parts: scales.map((_, r) => (r === largest ? null : take(`part ${r}`))),
+  for (const [table, prefix] of [[data.paths, ""], [data.chains, "chain "]]) {
+    if (!table) continue;
+    const { scales, largest, complete } = table;
+    Object.assign(table, {
+      pairs: complete ? null : summed(take(`${prefix}pairs`)),
+      counts: take(`${prefix}counts`),
+      between: take(`${prefix}between`),
+      lengths: take(`${prefix}lengths`),
+      edges: summed(take(`${prefix}edges`)),
+      edgeLengths: take(`${prefix}edge lengths`),
+      parts: scales.map((_, r) => (r === largest ? null : take(`${prefix}part ${r}`))),
     });
+  }
+  data.said = new Map();
+  if (data.phrases && data.phrases.length) {
+    summed(take("phrase keys")).forEach((key, k) => data.said.set(key, data.phrases[k]));
   }
   return data;
 }

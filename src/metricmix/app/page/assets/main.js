@@ -5,7 +5,9 @@ if (typeof DecompressionStream === "undefined") {
   return;
 }
 const data = await readData();
-const findPath = makePaths(data);
+const tables = [makePaths(data, data.paths), makePaths(data, data.chains)];
+let chains = 0; // whether paths along the nearest items are shown, or those of the model
+const findPath = (i, j) => tables[chains](i, j);
 const askServer = window.metricmixPath;
 const tip = byId("tip");
 let chosen = [], asked = 0, silence = 0;
@@ -60,7 +62,7 @@ function select(items, seen) {
   const found = chosen.length === 2 ? findPath(...chosen) : null;
   if (chosen.length === 2 && !found && askServer) {
     show("Computing the path …");
-    askServer(...chosen).then((record) => show(pathFromRecord(record)), () => show(
+    askServer(...chosen, chains).then((record) => show(pathFromRecord(record)), () => show(
       "The path could not be computed: the server of this page does not answer any more; start “metricmix explore” again."));
   } else show(found);
   const address = hashOf(data, chosen);
@@ -97,9 +99,18 @@ makeSearch(data, byId("controls"), byId("search"), byId("found"), {
   onFound(i) { map.hover(i); choose(i, true); },
   onMissing: (text) => say(`No item has “${text}” in its name.`),
 });
-data.views.forEach((view, k) => byId("view").append(element("option",
-  k ? `${view.name} alone` : `${view.name} (learned)`, { value: k })));
-byId("view").addEventListener("change", (event) => map.show(Number(event.target.value)));
+const optionOf = (view, k) => element("option",
+  view.chains ? view.name : k ? `${view.name} alone` : `${view.name} (learned)`, { value: k });
+const options = data.views.map(optionOf);
+options.sort((a, b) => (b.value === "0") - (a.value === "0")
+  || data.views[b.value].chains - data.views[a.value].chains || a.value - b.value);
+byId("view").append(...options);
+byId("view").addEventListener("change", (event) => {
+  const view = Number(event.target.value), before = chains;
+  map.show(view);
+  chains = data.views[view].chains ? 1 : 0;
+  if (chains !== before && chosen.length === 2) select(chosen, false);
+});
 byId("closer").addEventListener("click", () => map.scale(1.5));
 byId("farther").addEventListener("click", () => map.scale(1 / 1.5));
 byId("whole").addEventListener("click", () => map.whole());

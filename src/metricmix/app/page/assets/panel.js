@@ -74,7 +74,9 @@ function showPath(data, panel, found) {
   const digits = decimalsOf(found.length);
   const number = (value) => value.toFixed(digits);
   const steps = found.nodes.map((node, k) =>
-    itemLine(data, node, k ? `, ${short(found.edges[k - 1].length)} further` : ""));
+    itemLine(data, node, k ? `, ${short(found.edges[k - 1].length)} further` : "",
+      ...(k && found.edges[k - 1].said ? [element("small", named(found.edges[k - 1].said),
+        { class: "said" })] : [])));
   const rows = data.weights.map((weight, r) => ({ name: weight.name, value: found.totals[r] }));
   rows.push({ name: LINK, value: found.link });
   rows.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));

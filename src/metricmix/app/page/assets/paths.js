@@ -8,8 +8,7 @@ function makePath(nodes, length, edges) {
   return { nodes, length, edges, totals: totals.slice(0, sources), link: totals[sources] };
 }
 
-function makePaths(data) {
-  const table = data.paths;
+function makePaths(data, table) {
   const n = data.ids.length;
   if (!table) return () => null;
   const { directed } = table;
@@ -47,7 +46,7 @@ function makePaths(data) {
     const parts = table.parts.map((values, r) =>
       (values ? table.scales[r] * (values[e] / LEVELS) ** 2 : 0));
     parts[table.largest] = length - table.link - parts.reduce((sum, part) => sum + part, 0);
-    return { from, to, length, parts: [...parts, table.link] };
+    return { from, to, length, parts: [...parts, table.link], said: data.said.get(key(from, to)) };
   }
 
   // The path from i to j, or null if it is not embedded.
@@ -63,9 +62,9 @@ function makePaths(data) {
 }
 
 // The path from what a server has computed.
-function pathFromRecord({ nodes, length, parts }) {
+function pathFromRecord({ nodes, length, parts, phrases }) {
   const edges = parts.map((found, k) => ({
-    from: nodes[k], to: nodes[k + 1], parts: found,
+    from: nodes[k], to: nodes[k + 1], parts: found, said: phrases && phrases[k],
     length: found.reduce((sum, part) => sum + part, 0),
   }));
   return makePath(nodes, length, edges);

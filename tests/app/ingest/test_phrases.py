@@ -1,0 +1,148 @@
+"""Edges in words, from small tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metricmix as mm
+from metricmix.app.ingest import join, parse_edges, read_items
+from metricmix.app.ingest.phrases import EdgePhrases
+from metricmix.dissimilarity.hellinger import ProbabilitySource
+from metricmix.mixture.edge_lengths import edge_lengths
+
+PAPERS = """\
+paper,title,journal,year,printed,pages
+p1,the accretion disk of a star,ApJ,2001,2001-05-31,12
+p2,an accretion disk seen edge on,ApJ,2004,2001-06-10,12
+p3,the colour of distant galaxies,MNRAS,2004,2004-06-10,30
+p4,galaxies of the local group,MNRAS,2010,2010-01-01,31
+p5,the star of the county,ApJ,1999,1999-02-01,
+"""
+CITES = "source,target\np1,p3\np2,p3\np4,p3\np1,p4\np2,p4\np5,p4\np1,p2\n"
+
+
+def phrases_of(folder: Path, weights: Any = None, **options: Any) -> tuple[EdgePhrases, Any]:
+    (folder / "papers.csv").write_text(PAPERS)
+    (folder / "cites.csv").write_text(CITES)
+    found = join(
+        read_items(folder / "papers.csv"),
+        [parse_edges(str(folder / "cites.csv"))],
+        kinds={"title": "text", "pages": "number", "year": "number", "journal": "category"},
+    )
+    chosen = np.ones(found.stack.n_sources) if weights is None else weights
+    return EdgePhrases(edge_lengths(found.stack, chosen), found.sources, **options), found
+
+
+def test_words_come_from_the_cells_and_links(tmp_path: Path) -> None:
+    phrases, _ = phrases_of(tmp_path)
+    told = phrases.sentence(0, 1).split("; ")
+    assert len(set(told)) == len(told)  # each thing once, whichever source says it
+    assert set(told) == {
+        "title shares 'accretion', 'disk'",
+        "same journal (ApJ)",
+        "year 3 apart",
+        "printed 10 days apart",
+        "same pages (12)",
+        "linked in cites",
+        "both linked to p3, p4 in cites",
+    }
+    far = phrases.sentence(2, 4).split("; ")
+    assert {"journal MNRAS and ApJ", "year 5 apart", "printed 5 years apart"} < set(far)
+    assert {"title shares no word that is rare", "both linked to p4 in cites"} < set(far)
+    assert not any("pages" in phrase for phrase in far)  # unknown of one
+
+
+def test_reasons_are_ordered_by_what_they_bring_nearer(tmp_path: Path) -> None:
+    phrases, found = phrases_of(tmp_path)
+    means = found.stack.rescaled("mean").scales
+    reasons = phrases.reasons(0, 1)
+    nearer = [reason.nearer for reason in reasons]
+    assert nearer == sorted(nearer, reverse=True)
+    for reason in reasons:
+        r = found.stack.names.index(reason.source)
+        assert reason.nearer == pytest.approx(means[r] - found.stack.source(reason.source)[0, 1])
+    assert phrases.sentence(0, 1) == "; ".join(reason.phrase for reason in reasons)
+    again, _ = phrases_of(tmp_path)
+    assert again.sentence(0, 1) == phrases.sentence(0, 1)
+
+
+def test_sources_without_weight_say_nothing(tmp_path: Path) -> None:
+    _, found = phrases_of(tmp_path)
+    weights = [1.0 if name == "title" else 0.0 for name in found.stack.names]
+    phrases, _ = phrases_of(tmp_path, weights)
+    assert [reason.source for reason in phrases.reasons(0, 1)] == ["title"]
+
+
+def test_many_numbers_are_summed_up(tmp_path: Path) -> None:
+    file = tmp_path / "rocks.csv"
+    file.write_text("rock,a,b,c,d\nr1,1.5,2,3,10\nr2,1.5,2,3.01,50\nr3,9.5,7,8,90\nr4,1.5,2,3,10\n")
+    found = join(read_items(file))
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    assert phrases.sentence(0, 1) == (
+        "3 of 4 numbers nearly the same, the largest difference: d 40 apart"
+    )
+    assert phrases.sentence(0, 3) == "all 4 numbers the same"
+
+
+def test_counts_name_the_rarest_first(tmp_path: Path) -> None:
+    rows = np.zeros((8, 22), int)
+    rows[np.arange(22) % 6 + 2, np.arange(22)] = 1
+    rows[:7, 0] = 1
+    rows[[0, 1], 5] = 2
+    rows[[0, 1, 2], 7] = 1
+    header = ",".join(["id", *(f"w{k}" for k in range(22))])
+    lines = [",".join([f"i{k}", *map(str, row)]) for k, row in enumerate(rows.tolist())]
+    (tmp_path / "words.csv").write_text("\n".join([header, *lines]) + "\n")
+    found = join(read_items(tmp_path / "words.csv"))
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(found.stack.n_sources)), found.sources)
+    assert phrases.sentence(0, 1) == "both have w5, w7, w0"
+
+
+def test_other_sources_and_predictions() -> None:
+    p = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]])
+    apart = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
+    stack = mm.DissimilarityStack([ProbabilitySource(p, name="forest"), apart], ["forest", "km"])
+    phrases = EdgePhrases(edge_lengths(stack, [1.0, 0.1]), classes=["cat", "dog"])
+    assert phrases.sentence(0, 1) == "both predicted cat (forest); km at 50% of the mean distance"
+    assert phrases.sentence(0, 2) == (
+        "km at 150% of the mean distance; predicted cat and dog (forest)"
+    )
+    unnamed = EdgePhrases(edge_lengths(stack, [1.0, 0.0]))
+    assert unnamed.sentence(1, 2) == "predicted class 0 and class 1 (forest)"
+
+
+def test_numbers_are_told_with_their_unit(tmp_path: Path) -> None:
+    file = tmp_path / "boxes.csv"
+    file.write_text("box,weight\nb1,12.5 kg\nb2,13 kg\nb3,40 kg\nb4,41 kg\n")
+    found = join(read_items(file))
+    phrases = EdgePhrases(edge_lengths(found.stack, np.ones(2)), found.sources)
+    assert phrases.sentence(0, 1) == "weight 0.5 kg apart"
+
+
+def test_one_way_links_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text("town,people\nAa,300\nBo,41\nCu,7\n")
+    (tmp_path / "roads.csv").write_text("source,target\nAa,Bo\nBo,Cu\nCu,Aa\n")
+    roads = parse_edges(f"{tmp_path / 'roads.csv'}:directed")
+    found = join(read_items(tmp_path / "towns.csv"), [roads])
+    weights = [float(name == "roads") for name in found.stack.names]
+    phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
+    assert phrases.sentence(0, 1) == "linked in roads; both linked to Cu in roads"
+    back = "linked the other way only in roads; both linked to Cu in roads"
+    assert phrases.sentence(1, 0) == back
+
+
+def test_memberships_name_what_is_shared(tmp_path: Path) -> None:
+    (tmp_path / "women.csv").write_text("name,age\nAda,30\nBea,41\nCia,37\nDot,25\n")
+    (tmp_path / "events.csv").write_text(
+        "name,event\nAda,tea\nBea,tea\nCia,tea\nAda,ball\nBea,ball\nCia,walk\nDot,walk\n"
+    )
+    events = parse_edges(str(tmp_path / "events.csv"))
+    found = join(read_items(tmp_path / "women.csv"), [events])
+    assert found.stack.links is None
+    weights = [float(name.startswith("events")) for name in found.stack.names]
+    phrases = EdgePhrases(edge_lengths(found.stack, weights), found.sources)
+    assert phrases.sentence(0, 1) == "both with ball, tea in events"
