@@ -185,12 +185,25 @@ def test_single_labels_are_left_out_by_default() -> None:
     result = run(*arguments, "-o", "out")
     assert result.exit_code == 0, result.output
     assert "6 with a label (x 3, y 3)" in result.output
-    assert "a single item has the label odd (a4): left out, the item counts as" in result.output
-    assert set(labels("out").values()) == {"x", "y"}
-    assert labels("out")["a4"] == "x"
+    line = (
+        "label odd (a4) left out of learning: a single item has it (--single-labels keep uses it)"
+    )
+    assert line in result.output
+    assert set(labels("out").values()) == {"odd", "x", "y"}
+    with Path("out/predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows_by_id = {row["id"]: row for row in csv.DictReader(file)}
+    left_out, unlabelled = rows_by_id["a4"], rows_by_id["b3"]
+    assert [left_out[name] for name in ("label", "given", "confidence", "prefers")] == [
+        *("odd", "yes", "0.0000", "x")
+    ]
+    assert (unlabelled["given"], unlabelled["prefers"]) == ("no", "")
+    assert "labels: a4: odd (given), b3: y (predicted)" in run("explain", "out", "a4", "b3").output
     found = json.loads(Path("out/run.json").read_text())["found"]
     assert found["labels_left_out"] == {"odd": "a4"}
-    assert "a single item has the label odd (a4): left out" in Path("out/report.html").read_text()
+    page = Path("out/report.html").read_text()
+    assert "label odd (a4) left out of learning" in page
+    assert page.count('"given label odd, left out of learning"') == 1
+    assert "its given label 'odd' is left out of learning" in run("explain", "out", "a4").output
 
     result = run(*arguments, "--no-report", "-o", "kept", "--single-labels", "keep")
     assert result.exit_code == 0, result.output

@@ -526,7 +526,9 @@ def test_explain_two_items(fitted) -> None:
     for k, name in enumerate(expected.sources):
         assert name in text
         assert f"{expected.edges[0, k]:+.3g}" in text
-    assert "b4: y\n" in text
+    assert "labels: a1: x (given), " in text
+    assert "b4: y (given)\n" in text
+    assert [step["given"] for step in told["path"]] == [True] * len(told["path"])
     phrases = [reason["phrase"] for edge in told["edges"] for reason in edge["reasons"]]
     assert phrases
     assert all(phrase in text for phrase in phrases)
@@ -555,6 +557,13 @@ def test_explain_along_nearest_items(fitted) -> None:
     )
     assert len(along["path"]) > 2
     assert along["length"] > over_all["length"]
+    text = run("explain", fitted / "out", "a1", "b4", "--geodesic", "1").output
+    own = f"the model's own distance is {over_all['length']:.4g}\n"
+    assert f"the length is that of the geodesic metric over 1 nearest item; {own}" in text
+    assert "no item lies between" not in text
+    text = run("explain", fitted / "out", "a1", "a2").output
+    assert ", 1 edge\n" in text
+    assert "no item lies between them; --geodesic 10 shows a path through nearest items\n" in text
 
 
 def test_why_not_another_label(fitted) -> None:

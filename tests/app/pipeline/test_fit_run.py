@@ -275,6 +275,11 @@ def test_items_are_found_by_their_text(fitted) -> None:
     assert run.find_item("i7") == "i7"
     with pytest.raises(InputError, match=r"no item is called 'i99'; there are i.*and others"):
         run.find_item("i99")
+    with pytest.raises(InputError, match=r"no item is called 'I7'; did you mean 'i7'\?"):
+        run.find_item("I7")
+    alike = r"no item is called '7'; did you mean 'i7' \(or 'i17', 'i27'\)\?"
+    with pytest.raises(InputError, match=alike):
+        run.find_item("7")
 
 
 def test_the_page_of_another_model_is_not_read(fitted, tmp_path) -> None:
@@ -318,6 +323,6 @@ def test_labels_that_may_be_typing_errors() -> None:
     assert not list(label_remarks({"10": 2, "100": 2, "fruit": 3}))
     assert list(label_remarks({"cloth": 8, "tool": 3}, [("clothe", "i7"), ("x", "i9")])) == [
         "labels 'cloth' and 'clothe' look alike; are they two classes?",
-        "a single item has the label clothe (i7) or x (i9): left out, the item counts as "
-        "unlabelled (--single-labels keep keeps such classes)",
+        "labels clothe (i7), x (i9) left out of learning: a single item has each of them "
+        "(--single-labels keep uses them)",
     ]

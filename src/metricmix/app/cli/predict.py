@@ -233,9 +233,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
             words = run.phrases(lengths)
             edges = [words.reasons(u, v) for u, v in path.path.edges]
             if as_json:
-                print_json(contributions_record(run.model, path, edges))
+                print_json(contributions_record(run, path, edges))
             else:
-                print_contributions(run.model, path, edges)
+                print_contributions(run, path, edges, asked["geodesic"])
 
 
 def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
@@ -276,15 +276,26 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
     else:
         about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
         click.echo("\n".join([*about, str(rather)]))
+        if (label := run.labels_left_out().get(item)) is not None:
+            click.echo(f"its given label {label!r} is left out of learning: no other item has it")
 
 
-def labels_by_item(model: Estimator) -> dict[Any, Any]:
-    """Return the label of every item, given or predicted."""
-    return dict(zip(model.stack_.items.tolist(), model.transduction_.tolist(), strict=True))
+def labels_by_item(run: RunFolder) -> dict[Any, tuple[Any, bool]]:
+    """Return the label of every item, and whether it is given."""
+    model = run.model
+    given = (model._rule.codes >= 0).tolist()
+    labels = zip(model.transduction_.tolist(), given, strict=True)
+    found: dict[Any, tuple[Any, bool]] = dict(zip(model.stack_.items.tolist(), labels, strict=True))
+    return found | {item: (label, True) for item, label in run.labels_left_out().items()}
 
 
-def print_contributions(model: Estimator, path: Contributions, reasons: list[list[Reason]]) -> None:
-    """Print a path as a table: a row per edge, a column per source; then each edge in words."""
+def print_contributions(
+    run: RunFolder, path: Contributions, reasons: list[list[Reason]], geodesic: int | None
+) -> None:
+    """Print a path as a table: a row per edge, a column per source; then each edge in words.
+
+    With `geodesic`, the path is along as many nearest items; the model's distance is printed, too.
+    """
     n_edges = len(path.link)
     click.echo(
         f"{path.nodes[0]} to {path.nodes[-1]}: {path.length:.4g}, {n_edges} "
@@ -306,24 +317,42 @@ def print_contributions(model: Estimator, path: Contributions, reasons: list[lis
             for value, width in zip(parts, widths, strict=True)
         ]
         click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
-    labels = labels_by_item(model)
-    texts = {node: f"{one:.4g}" if isinstance(one, float) else one for node, one in labels.items()}
-    click.echo(f"labels: {', '.join(f'{node}: {texts[node]}' for node in path.nodes)}")
+    if geodesic is not None:
+        items = f"{geodesic} nearest item{'s' * (geodesic != 1)}"
+        ends = str(path.nodes[0]), str(path.nodes[-1])
+        own = run.contributions(*ends, run.lengths()).length
+        click.echo(
+            f"the length is that of the geodesic metric over {items}; the model's own distance is "
+            f"{own:.4g}"
+        )
+    elif n_edges == 1:
+        hint = "; --geodesic 10 shows a path through nearest items"
+        click.echo(f"no item lies between them{hint * (run.lengths().stack.edges is None)}")
+    labels = labels_by_item(run)
+    texts = []
+    for node in path.nodes:
+        label, given = labels[node]
+        text = f"{label:.4g}" if isinstance(label, float) else label
+        texts.append(f"{node}: {text} ({'given' if given else 'predicted'})")
+    click.echo(f"labels: {', '.join(texts)}")
     for edge, told in zip(edges, reasons, strict=True):
         if told:
             click.echo(f"{edge}: {'; '.join(reason.phrase for reason in told)}")
 
 
 def contributions_record(
-    model: Estimator, path: Contributions, reasons: list[list[Reason]]
+    run: RunFolder, path: Contributions, reasons: list[list[Reason]]
 ) -> dict[str, Any]:
     """Return a path and its parts, for JSON."""
-    labels = labels_by_item(model)
+    labels = labels_by_item(run)
     return {
         "from": path.nodes[0],
         "to": path.nodes[-1],
         "length": path.length,
-        "path": [{"item": node, "label": labels[node]} for node in path.nodes],
+        "path": [
+            {"item": node, "label": labels[node][0], "given": labels[node][1]}
+            for node in path.nodes
+        ],
         "edges": [
             {
                 "from": path.nodes[k],

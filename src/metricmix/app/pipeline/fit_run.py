@@ -105,7 +105,8 @@ def fit_files(
         with progress.step("writing"):
             save(model, folder / names.MODEL)
             save_inputs(folder / names.INPUTS, outcome.gathered)
-            rows = prediction_rows(model, outcome.nearest, outcome.probabilities)
+            left_out = outcome.gathered.report.labels_left_out
+            rows = prediction_rows(model, outcome.nearest, outcome.probabilities, left_out)
             write_csv(folder / names.PREDICTIONS, rows)
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
             if settings.keep_metric:

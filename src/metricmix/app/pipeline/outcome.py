@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import stem_of
+from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.join import JoinedData
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
@@ -209,6 +210,18 @@ def method_record(method: Any) -> dict[str, Any]:
     return {name: getattr(method, name) for name in names}
 
 
+def item_titles(items: ItemTable, column: str) -> Sequence[str]:
+    """Return what the page says beside each id: a cell, and a given label that was left out."""
+    titles = items.attributes[column] if column else ()
+    if not items.labels_left_out:
+        return titles
+    told = {
+        item: f"given label {label}, left out of learning" for label, item in items.labels_left_out
+    }
+    parts = zip(titles or [""] * len(items.ids), items.ids, strict=True)
+    return ["; ".join(filter(None, (title, told.get(item)))) for title, item in parts]
+
+
 def run_page(
     outcome: FitOutcome, command: str | None, report: Callable[[int, int], None]
 ) -> PageContent:
@@ -268,7 +281,7 @@ def run_page(
             outcome.metric, outcome.probabilities, outcome.weights, outcome.nearest[0]
         ),
         annotations=Annotations(
-            items=items.attributes[title_column] if title_column else (),
+            items=item_titles(items, title_column),
             sources={source.name: source.describe() for source in sources},
             command=command,
             facts=facts,

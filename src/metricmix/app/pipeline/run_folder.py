@@ -105,8 +105,24 @@ class RunFolder:
         ids = dict(zip(self.item_ids, self.model.stack_.items.tolist(), strict=True))
         if text in ids:
             return ids[text]
+        folded = text.casefold()
+        alike = [one for one in ids if one.casefold() == folded]
+        alike = alike or [one for one in ids if folded and folded in one.casefold()]
+        if alike:
+            others = f" (or {', '.join(map(repr, alike[1:3]))})" if alike[1:] else ""
+            raise InputError(f"no item is called {text!r}; did you mean {alike[0]!r}{others}?")
         similar = difflib.get_close_matches(text, list(ids), n=3, cutoff=0.5) or list(ids)[:3]
         raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
+
+    def labels_left_out(self) -> dict[str, str]:
+        """Return given labels that were left out of learning, by item; none of a model alone."""
+        if self.folder is None:
+            return {}
+        try:
+            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+            return {item: label for label, item in record["found"]["labels_left_out"].items()}
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            return {}
 
     def lengths(self, geodesic: int | None = None) -> EdgeLengths:
         """Return the edge lengths of the model; along the k nearest items if `geodesic` is k."""
@@ -300,14 +316,16 @@ def prediction_rows(
     model: MetricMixtureClassifier | MetricMixtureRegressor,
     nearest: tuple[Indices, Floats],
     probabilities: Floats,
+    left_out: Iterable[tuple[str, str]] = (),
 ) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv.
 
     `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
     probability of the label by `probabilities`, (n, C), which leave out an item's own label
     (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
-    predicted class where it is not the given one. For a numeric target, `probabilities` are the
-    predictions, (n,), without an item's own target.
+    predicted class where it is not the given one. `left_out` are given labels that are not among
+    the classes, each with the id of its item: given as well, with confidence 0. For a numeric
+    target, `probabilities` are the predictions, (n,), without an item's own target.
     """
     if isinstance(model, MetricMixtureRegressor):
         yield from target_rows(model, nearest, probabilities)
@@ -317,13 +335,15 @@ def prediction_rows(
     labels = np.searchsorted(model.classes_, model.transduction_)
     predicted = probabilities.argmax(axis=1)
     others, distances = nearest
+    single = {item: label for label, item in left_out}
     for i, item in enumerate(model.stack_.items.tolist()):
-        misfit = given[i] and predicted[i] != labels[i]
+        is_left_out = item in single
+        misfit = is_left_out or (given[i] and predicted[i] != labels[i])
         yield (
             item,
-            model.classes_[labels[i]],
-            "yes" if given[i] else "no",
-            f"{probabilities[i, labels[i]]:.4f}",
+            single[item] if is_left_out else model.classes_[labels[i]],
+            "yes" if given[i] or is_left_out else "no",
+            f"{0.0 if is_left_out else probabilities[i, labels[i]]:.4f}",
             model.stack_.items[others[i]],
             f"{distances[i]:.6g}",
             model.classes_[predicted[i]] if misfit else "",

@@ -209,7 +209,7 @@ def label_remarks(
 ) -> Iterator[str]:
     """Yield remarks on labels that may be typing errors: similar ones, and those of one item.
 
-    `left_out` are labels that count as unlabelled, and their items.
+    `left_out` are labels that are left out of learning, and their items.
     """
     sizes = {**classes, **{label: 1 for label, _ in left_out}}
     names = list(sizes)
@@ -224,9 +224,10 @@ def label_remarks(
         yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
     if left_out:
         names = [f"{label} ({item})" for label, item in left_out]
+        several, them = ("s", "them") if len(names) > 1 else ("", "it")
         yield (
-            f"a single item has the label {shorten(names, ' or ')}: left out, the item counts as "
-            "unlabelled (--single-labels keep keeps such classes)"
+            f"label{several} {shorten(names)} left out of learning: a single item has "
+            f"{'each of ' * bool(several)}{them} (--single-labels keep uses {them})"
         )
 
 
