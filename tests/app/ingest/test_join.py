@@ -222,7 +222,22 @@ def test_how_a_graph_was_read_is_told(write, items) -> None:
     text = "source,target,length,note\na,b,1,x\nb,a,2,y\nc,c,1,z\n"
     (graph,) = plan(items, [links(write("edges.csv", text))], defaults=False).report.sources
     assert (graph.weight, graph.directed, graph.unused) == ("length", False, ("note",))
-    assert (graph.n_edges, graph.n_repeated, graph.n_loops) == (2, 1, 1)
+    assert (graph.n_edges, graph.n_repeated, graph.n_both_ways, graph.n_loops) == (2, 0, 1, 1)
+
+
+def test_edges_in_both_directions_are_no_duplicates(write, items) -> None:
+    file = write("edges.csv", "source,target\na,b\nb,a\nb,c\nc,b\nb,a\na,c\na,c\n")
+
+    def told(**options: bool) -> list[str]:
+        spec = links(file, **options)
+        (graph,) = plan(items, [spec], defaults=False).report.sources
+        return [line for line in graph.remarks() if "duplicate" in line or "directions" in line]
+
+    duplicates = "2 duplicate edges, 0 self-loops"
+    both = "2 edges occur in both directions"
+    assert told() == [f"{both}; add :directed if direction matters", duplicates]
+    assert told(directed=False) == [both, duplicates]
+    assert told(directed=True) == [duplicates]
 
 
 def test_a_similarity_of_zero_does_not_stop_walks(write, items) -> None:

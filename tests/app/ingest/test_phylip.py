@@ -158,6 +158,13 @@ WRONG = {
     "2\na 0 1 1.5 2.5\nb 1.5 2.5 0 1\n": (
         ", line 2: expected 2 distances of 'a', or an integer after each as its replicate count"
     ),
+    "3\nMus       0 1.5 2\nRhinolophus1.5 0 0.25\nPan       2 0.25 0\n": (
+        ", line 3: the name runs into the first number ('Rhinolophus1.5'); put a space between them"
+    ),
+    "3\nMus_musculus 0 1.5 2\nPan_paniscus 1.5 0 1\nRhinolophus2.5e-1 1 0\n": (
+        ", line 4: the name runs into the first number ('Rhinolophus2.5e-1'); put a space between"
+    ),
+    "2\nGCA_000123.1 0 1.5\nGCA_000124.1 x 0\n": ", line 3, column 2: expected a number, found 'x'",
     "0\n": "expected at least one item",
     "999999999\na 0\n": "expected 999999999 items, as its first line says, found 1",
 }

@@ -100,7 +100,9 @@ class SourceReport:
     """How the ids of one source match those of the table.
 
     `foreign` ids are in the source only, `missing` ids in the table only; `lookalikes` are pairs
-    of a foreign id and the id of the table that it may stand for.
+    of a foreign id and the id of the table that it may stand for. `n_repeated` edges are duplicates
+    of others; `n_both_ways` edges of an undirected graph occur in both directions, and
+    `direction_stated` says whether that was asked for.
     """
 
     name: str
@@ -115,6 +117,8 @@ class SourceReport:
     n_edges: int = 0
     n_edges_left_out: int = 0
     n_repeated: int = 0
+    n_both_ways: int = 0
+    direction_stated: bool = False
     n_loops: int = 0
     weight: str | None = None
     directed: bool = False
@@ -175,6 +179,10 @@ class SourceReport:
                 f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no edge in "
                 f"it, such as {shorten(self.missing)}"
             )
+        if self.n_both_ways:
+            both = self.n_both_ways
+            hint = "" if self.direction_stated else "; add :directed if direction matters"
+            yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
         if self.n_repeated or self.n_loops:
             yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
         if self.unused:
@@ -538,7 +546,8 @@ def match_edges(
     connected = set(ends[used].ravel().tolist())
     missing = [item for k, item in enumerate(items.ids) if k not in connected]
     foreign = [] if edges.ids is None else [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    pairs = ends[inside] if edges.directed else np.sort(ends[inside], axis=1)
+    pairs = np.unique(ends[inside], axis=0)
+    n_pairs = len(pairs) if edges.directed else len(np.unique(np.sort(pairs, axis=1), axis=0))
     lookalikes = similar_ids(items.ids, foreign)
     report = SourceReport(
         spec.name,
@@ -551,7 +560,9 @@ def match_edges(
         missing=tuple(missing[:EXAMPLES]),
         n_edges=int(used.sum()),
         n_edges_left_out=int((~inside).sum()),
-        n_repeated=len(pairs) - len(np.unique(pairs, axis=0)),
+        n_repeated=int(inside.sum()) - len(pairs),
+        n_both_ways=len(pairs) - n_pairs,
+        direction_stated=spec.directed is not None,
         n_loops=int((inside & loops).sum()),
         weight=edges.weight,
         directed=edges.directed,

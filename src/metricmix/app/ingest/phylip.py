@@ -9,6 +9,7 @@ any number of lines; each distance may be followed by its number of replicates (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -34,6 +35,8 @@ __all__ = [
     "write_phylip",
 ]
 
+RUNS_INTO_NUMBER = re.compile(r"[^\d.]\d*\.\d+(?:[eE][-+]?\d+)?$")
+"""The end of a word that is a text with a decimal number right behind it."""
 NAME_LENGTH = 10
 """Characters of a name in strict PHYLIP."""
 Lines = Sequence[tuple[int, str]]
@@ -229,7 +232,13 @@ def read_variant(
         # Words of the line that lie in the ten characters of the name, or begin there.
         in_name = line.split()[1 : len(line[:NAME_LENGTH].split())] if variant.strict else []
         numbers_in_names |= not all(map(is_text, in_name))
-        parsed = [parser.parse(number, words, 2)]
+        try:
+            parsed = [parser.parse(number, words, 2)]
+        except TableFileError:
+            whole = line.split()[0]
+            if words and len(whole) > NAME_LENGTH and RUNS_INTO_NUMBER.search(words[0]):
+                raise _runs_into_number(parser.source, number, whole) from None
+            raise
         for number, line in lines[start + 1 : stop]:
             words += line.split()
             parsed.append(parser.parse(number, line.split(), 1))
@@ -286,6 +295,7 @@ def explain_misfit(source: Path, n: int, lines: Lines) -> MatrixFileError | Tabl
         parser = NumberParser(source, decimal_commas=False)
         names: list[str] = []
         lengths: list[int] = []
+        starts: list[int] = []
         try:
             for number, line in lines:
                 name, words = variant.split(line)
@@ -300,6 +310,7 @@ def explain_misfit(source: Path, n: int, lines: Lines) -> MatrixFileError | Tabl
                 if starts_row:
                     names.append(name)
                     lengths.append(len(words))
+                    starts.append(number)
                 else:
                     lengths[-1] += len(line.split())
         except TableFileError as error:
@@ -308,14 +319,28 @@ def explain_misfit(source: Path, n: int, lines: Lines) -> MatrixFileError | Tabl
         if len(names) != n:
             said = f"expected {n} items, as its first line says, found {len(names)}"
         else:
-            said = _wrong_length(names, lengths)
+            at, expected = _wrong_length(lengths)
+            if lengths[at] == expected - 1 and RUNS_INTO_NUMBER.search(names[at]):
+                return _runs_into_number(source, starts[at], names[at])
+            said = (
+                f"expected {expected} distances of {names[at]!r}, item {at + 1} of {n}, found "
+                f"{lengths[at]}"
+            )
         return MatrixFileError(f"{source}: {said}")
     return errors[0]
 
 
-def _wrong_length(names: Sequence[str], lengths: Sequence[int]) -> str:
-    """Return which row has a wrong length; the first row tells the intended variant."""
-    n = len(names)
+def _runs_into_number(source: Path, line: int, word: str) -> TableFileError:
+    """Return the error of a name without a separator behind it."""
+    return TableFileError(
+        f"{source}, line {line}: the name runs into the first number ({word!r}); put a space "
+        "between them"
+    )
+
+
+def _wrong_length(lengths: Sequence[int]) -> tuple[int, int]:
+    """Return a row of wrong length and the expected one; the first row tells the variant."""
+    n = len(lengths)
     intended = {
         0: PhylipVariant(False, "lower", False, False),
         1: PhylipVariant(False, "lower", True, False),
@@ -325,10 +350,7 @@ def _wrong_length(names: Sequence[str], lengths: Sequence[int]) -> str:
     expected = [intended.row_length(k, n) for k in range(n)]
     wrong = (k for k in range(n) if lengths[k] != expected[k])
     at = next(wrong, n - 1)
-    return (
-        f"expected {expected[at]} distances of {names[at]!r}, item {at + 1} of {n}, found "
-        f"{lengths[at]}"
-    )
+    return at, expected[at]
 
 
 def looks_like_phylip(source: Path) -> bool:
