@@ -2,4 +2,4 @@
 
 from metricmix.app.cli import main
 
-main()
+main(prog_name="metricmix")

@@ -184,7 +184,7 @@ def test_check_names_the_item_to_blame(bad: Path) -> None:
     assert "1 item is in all of the" in result.output
     last = result.output.splitlines()[-1].split()
     assert last[0] == "item7"
-    assert last[-1] == "0"
+    assert last[1:] == ["in", last[2], "of", last[2], "violated", "triangles"]
 
 
 def test_check_names_the_entry_to_blame(tmp_path: Path) -> None:
@@ -193,13 +193,25 @@ def test_check_names_the_entry_to_blame(tmp_path: Path) -> None:
     write_matrix(tmp_path / "entry.tsv", d, NAMES)
     result = call("check", tmp_path / "entry.tsv")
     assert "item3 – item12 is 40, over item" in result.output
-    assert "item3  in 18, which leaves 0; look at its entry with item12" in result.output
+    assert "item3  in 18 of 18 violated triangles; look at its entry with item12" in result.output
 
 
 def test_check_does_not_blame_at_random(hard: Path) -> None:
     result = call("check", hard)
     assert result.exit_code == 1
     assert "no few items explain the" in result.output
+    assert "(--tol 0.01 leaves small violations out)" in result.output
+    found = json.loads(call("check", hard, "--json").output)
+    left = found["broken_triangles"]
+    for k, one in enumerate(found["blame"]):
+        of = f"the remaining {left:,}" if k else f"{left:,} violated triangles"
+        assert f"{one['item']}  in {one['triangles']:,} of {of}\n" in result.output
+        left -= one["triangles"]
+        assert one["left"] == left
+    assert "each count is after removing the items above it" in result.output
+    stated = call("check", hard, "--tol", "1e-9")
+    assert "no few items explain the" in stated.output
+    assert "leaves small violations out" not in stated.output
 
 
 def test_check_json(bad: Path, good: Path) -> None:
@@ -404,6 +416,14 @@ def test_repair_writes_the_nearest_metric(norm: str, bad: Path, tmp_path: Path) 
     found = read_matrix(out)
     assert found.items == NAMES
     given = read_matrix(bad).values
+    change = (found.values - given)[np.triu_indices(20, 1)]
+    what = {
+        "l1": f"{abs(change).sum():.6g} (sum of absolute changes over pairs)",
+        "linf": f"{abs(change).max():.6g} (largest absolute change of a pair)",
+    }
+    squares = f"{(change**2).sum():.6g} (sum of squared changes over pairs; its root is "
+    squares += f"{np.linalg.norm(change):.6g})"
+    assert what.get(norm, squares) in result.output
     expected = nearest_metric(given, norm)
     if norm == "linf":  # one of many, which changes little else
         assert abs(found.values - given).max() <= expected.objective * (1 + 1e-9)

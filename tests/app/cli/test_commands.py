@@ -30,6 +30,13 @@ def test_help_names_the_commands() -> None:
     assert "demo" in result.output
 
 
+def test_the_module_is_called_as_the_command() -> None:
+    words = [sys.executable, "-m", "metricmix", "fit", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: metricmix fit ")
+    assert "then fit, unless --dry-run is given" in " ".join(done.stdout.split())
+
+
 def test_version() -> None:
     assert re.search(r"\d+\.\d+\.\d+", CliRunner().invoke(main, ["--version"]).output)
 

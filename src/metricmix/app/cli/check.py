@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from metricmix.app.cli.common import (
     FILE,
@@ -57,7 +58,9 @@ Examples:
 @click.option("--directed", is_flag=True, help="Distances may differ there and back.")
 @quiet_option
 @json_option
+@click.pass_context
 def check(
+    context: click.Context,
     file: Path,
     tol: float,
     top: int,
@@ -81,12 +84,16 @@ def check(
     if as_json:
         print_json(checked.to_record())
     elif not quiet:
-        print_check(checked)
+        stated = context.get_parameter_source("tol") is not ParameterSource.DEFAULT
+        print_check(checked, tol_stated=stated)
     raise SystemExit(0 if checked.is_metric else 1)
 
 
-def print_check(checked: MatrixCheck) -> None:
-    """Print the verdict, what is violated and where, and the items that most violations share."""
+def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
+    """Print the verdict, what is violated and where, and the items that most violations share.
+
+    With `tol_stated`, no other tolerance is suggested for items that explain little.
+    """
     found, matrix = checked.violations, checked.matrix
     n, limit = found.n, found.tolerance
     pairs = n * (n - 1) if found.counts_ordered else n * (n - 1) // 2
@@ -134,31 +141,37 @@ def print_check(checked: MatrixCheck) -> None:
             f"{one.second:.6g} = {one.first + one.second:.6g}"
         )
     if checked.responsible:
-        print_responsible_items(checked)
+        print_responsible_items(checked, tol_stated=tol_stated)
 
 
-def print_responsible_items(checked: MatrixCheck) -> None:
-    """Print the items that are part of most violations, and how many these explain."""
+def print_responsible_items(checked: MatrixCheck, *, tol_stated: bool) -> None:
+    """Print the items that are part of most violations, and how many these explain.
+
+    The count of an item is over the triangles that remain without the items above it.
+    """
     matrix, responsible, total = checked.matrix, checked.responsible, checked.n_violations
     count = checked.explained_by
     if count is None:
+        hint = "" if tol_stated else " (--tol 0.01 leaves small violations out)"
         click.echo(
-            f"  no few items explain the {total:,} broken triangles (--tol 0.01 leaves small "
-            "violations out); those in most of them:"
+            f"  no few items explain the {total:,} violated triangles{hint}; those in most of them:"
         )
     else:
         share = 1.0 - responsible[count - 1].remaining / total
         subject = "1 item is" if count == 1 else f"{count} items are"
         part = "all" if share == 1.0 else percent(share)
-        click.echo(f"  {subject} in {part} of the {total:,} broken triangles:")
+        click.echo(f"  {subject} in {part} of the {total:,} violated triangles:")
     width = max(len(matrix.name(one.item)) for one in responsible)
-    for one in responsible:
+    for k, one in enumerate(responsible):
+        left = one.triangles + one.remaining
+        count_of = f"the remaining {left:,}" if k else f"{left:,} violated triangles"
         entry = (
             ""
             if one.partner is None
             else f"; look at its entry with {matrix.name(one.partner)}, which is in most of them"
         )
         click.echo(
-            f"    {matrix.name(one.item):<{width}}  in {one.triangles:,}, which leaves "
-            f"{one.remaining:,}{entry}"
+            f"    {matrix.name(one.item):<{width}}  in {one.triangles:,} of {count_of}{entry}"
         )
+    if len(responsible) > 1:
+        click.echo("  (each count is after removing the items above it)")

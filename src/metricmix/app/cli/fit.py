@@ -136,7 +136,8 @@ No data at hand? metricmix example citations""",
     "--write-config",
     type=FILE,
     metavar="FILE",
-    help="Write what would be fitted, sources and settings with their reasons, as TOML to edit.",
+    help="Write what would be fitted, sources and settings with their reasons, as TOML to edit; "
+    "then fit, unless --dry-run is given.",
 )
 @click.option(
     "--config",

@@ -37,7 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["Repair", "as_record", "print_repair", "repair"]
 
 
-NORMS = ("l2", "l1", "linf", "decrease", "increase")
+OBJECTIVES = {
+    "l2": "sum of squared changes over pairs",
+    "l1": "sum of absolute changes over pairs",
+    "linf": "largest absolute change of a pair",
+    "decrease": "sum of squared changes over pairs",
+    "increase": "sum of squared changes over pairs",
+}
+"""What is made small, by norm."""
+NORMS = tuple(OBJECTIVES)
 NOT_REACHED, STOPPED = 1, 3
 ROUNDS_OF_ALL_RUNS = 1_000_000
 """With a checkpoint, where rounds add up over runs: the same command can always go on."""
@@ -336,8 +344,11 @@ def print_repair(done: Repair) -> None:
             click.echo(
                 f"    these have the widest range of {changes['filled']:,}; --json lists all"
             )
+    what = OBJECTIVES[done.norm]
+    if "squared" in what:
+        what += f"; its root is {math.sqrt(max(result.objective, 0.0)):.6g}"
     click.echo(
-        f"  {done.norm}: {result.objective:.6g}, and no metric has less than "
+        f"  {done.norm}: {result.objective:.6g} ({what}), and no metric has less than "
         f"{result.lower_bound:.6g} (gap {result.gap:.1g})"
     )
     if done.resumed:
