@@ -468,8 +468,6 @@ def test_where_nothing_was_learned_equal_weights_are_compared() -> None:
     told = replace(found, nothing_learned=True).verdict
     assert told.rival.kind == "logistic"
     assert "50.0 % by equal weights (" in str(told)
-    best = replace(found, methods=found.methods[:1] + found.methods[-1:], nothing_learned=True)
-    assert "the learned metric" not in str(best.verdict)
 
 
 def test_the_best_single_source_is_named() -> None:
