@@ -100,6 +100,9 @@ def table_specs(
     if supervised:
         learned = SourceSpec("learned", "learned")
         yield DefaultSource(learned, "a logistic regression on all columns, cross-fitted")
+        if alone and plain and not by_kind.keys() & {"text", "count"}:
+            forest = SourceSpec("forest", "forest", columns=tuple(plain))
+            yield DefaultSource(forest, "a random forest, which finds interactions of columns", 2)
 
 
 def graph_specs(
