@@ -114,7 +114,7 @@ def graph_specs(
         return DefaultSource(replace(spec, name=name, kind=kind, direction=direction), why, rank)
 
     if spec.membership:
-        yield source("angle", "membership", "things with few members count more")
+        yield source("angle", "membership", "groups with few members count more")
     elif not edges.directed:
         yield source("shared", "jaccard", "items that share neighbours may be alike", 1)
     else:
