@@ -38,7 +38,7 @@ def test_figures_can_be_read_as_text(visit: Any, report: Any) -> None:
         assert f"{weight.value:.4g}" in words
     assert "95 % interval" in words
     assert "5 resamples" in words
-    assert "learned mixture" in words
+    assert "learned metric" in words
     assert "90.0 %" in words
     assert "Each source alone" in words
     assert "5-fold cross-validation" in words

@@ -144,7 +144,7 @@ def test_citations(written: Path) -> None:
     folder = written / "citations"
     cites = read_edge_file(folder / "cites.csv")
     found = gathered(folder, parse_edges(str(folder / "cites.csv")))
-    edges = found.report.sources[4]
+    edges = next(source for source in found.report.sources if source.name == "cites")
     assert edges.n_foreign == 9
     assert edges.n_missing > 10  # papers without a citation
     assert found.report.n_labelled == 60
@@ -244,7 +244,8 @@ def test_minutes_explain_the_depots_better_than_straight_lines(written: Path) ->
     found = gathered(folder, parse_edges(f"{folder / 'roads.csv'}:directed"))
     assert found.stack.directed
     assert found.report.n_labelled == 48
-    straight, by_road = (accuracy(found, folder, [r]) for r in (0, 2))
+    names = [source.name for source in found.report.sources]
+    straight, by_road = (accuracy(found, folder, [names.index(r)]) for r in ("numbers", "roads"))
     assert by_road > straight + 0.05
     assert accuracy(found, folder) > straight + 0.05
 

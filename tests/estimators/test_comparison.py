@@ -450,9 +450,30 @@ def test_better_is_more_than_one_standard_error_of_the_paired_difference() -> No
 def test_ties_are_called_ties() -> None:
     found = comparison_of(learned=[0.8, 0.6, 0.9, 0.7], equal=[0.9, 0.7, 0.8, 0.7]).verdict
     assert found.status == "tie"
-    assert str(found).startswith("a tie: 75.0 % of the held-out labels are right by the learned")
+    assert str(found).startswith(
+        "no clear difference: 75.0 % of the held-out labels are right by the learned"
+    )
     same = comparison_of(learned=[0.5, 0.5, 0.5, 0.5], equal=[0.5, 0.5, 0.5, 0.5]).verdict
     assert (same.status, same.gain) == ("tie", 0.0)
+
+
+def test_a_gain_within_two_standard_errors_is_not_claimed() -> None:
+    found = comparison_of(learned=[0.9, 0.8, 0.8, 0.8], equal=[0.7, 0.7, 0.8, 0.9]).verdict
+    assert 0 < found.gain < 2 * found.standard_error
+    assert found.status == "tie"
+
+
+def test_where_nothing_was_learned_equal_weights_are_compared() -> None:
+    found = comparison_of(learned=[0.5] * 4, equal=[0.5] * 4, logistic=[0.9] * 4)
+    told = replace(found, nothing_learned=True).verdict
+    assert told.rival.kind == "logistic"
+    assert "50.0 % by equal weights (" in str(told)
+
+
+def test_the_best_single_source_is_named() -> None:
+    found = comparison_of(learned=[0.5] * 4, **{"best-single": [0.9] * 4})
+    told = replace(found, chosen={"words": 1, "links": 3}).verdict
+    assert "by the best-single ('links' in most folds)" in str(told)
 
 
 def test_the_learned_metric_is_best() -> None:

@@ -101,8 +101,9 @@ def test_few_labels_leave_weights_equal():
     assert "too few to learn from" in model.selection_.reason
     table = model.weights_table(5)
     assert (table["lower"] == table["weight"]).all()
-    learned = mm.MetricMixtureClassifier(sources(X), constraint="nonnegative")
-    assert len(set(learned.fit(np.arange(len(y)), known).weights_.tolist())) > 1
+    for stated in ({"constraint": "nonnegative"}, {"rho": 1e-3}):
+        learned = mm.MetricMixtureClassifier(sources(X), **stated)
+        assert len(set(learned.fit(np.arange(len(y)), known).weights_.tolist())) > 1
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,7 @@ class Trials:
             weights=np.array([result.weights for result in results]),
             n_splits=self.splitter.n_splits,
             n_repeats=self.splitter.n_repeats,
+            nothing_learned=not_learned == len(results),
         )
 
     def metrics(self, weights: Floats) -> list[FoldPredictor]:
@@ -453,6 +454,8 @@ class Comparison:
         What was learned in each fold.
     n_splits, n_repeats : int
         As used: not more splits than labelled items.
+    nothing_learned : bool
+        Whether weights were equal in all folds, for want of labels.
     """
 
     methods: tuple[Method, ...]
@@ -465,6 +468,7 @@ class Comparison:
     weights: Floats
     n_splits: int
     n_repeats: int
+    nothing_learned: bool = False
 
     def __getitem__(self, kind: str) -> Method:
         """Return the method of a kind of which there is one."""
@@ -478,9 +482,16 @@ class Comparison:
         return tuple(method for method in self.methods if method.kind == "single")
 
     @property
+    def best_source(self) -> str:
+        """The source that was best by the training labels of most folds; "" if that is unknown."""
+        return max(self.chosen, key=lambda name: self.chosen[name], default="")
+
+    @property
     def verdict(self) -> PairedDifference:
         """How the learned metric does beside the best of the others."""
         rivals = [method for method in self.methods if method.kind not in ("learned", "single")]
+        if self.nothing_learned:  # equal weights are what is compared
+            rivals = [method for method in rivals if method.kind != "equal"]
         if len(self.sources) == 1:  # which these are then, too
             rivals = [method for method in rivals if method.kind not in ("equal", "best-single")]
         against = [self.difference(method) for method in rivals]
@@ -495,7 +506,15 @@ class Comparison:
         learned = self["learned"]
         gains = learned.accuracy - rival.accuracy
         error = float(np.std(gains, ddof=1) / np.sqrt(self.n_splits))
-        return PairedDifference(learned, rival, learned.mean - rival.mean, error, self.n_splits)
+        return PairedDifference(
+            learned,
+            rival,
+            learned.mean - rival.mean,
+            error,
+            self.n_splits,
+            mine="equal weights" if self.nothing_learned else "the learned metric",
+            source=self.best_source,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row per method: name, kind, mean, standard_error."""
@@ -522,6 +541,10 @@ class PairedDifference:
     standard_error : float
         Of the differences by fold.
     n_splits : int
+    mine : str
+        What the metric is: "equal weights" where there were too few labels to learn from.
+    source : str
+        The best single source.
     """
 
     learned: Method
@@ -529,13 +552,19 @@ class PairedDifference:
     gain: float
     standard_error: float
     n_splits: int
+    mine: str = "the learned metric"
+    source: str = ""
 
     @property
     def status(self) -> str:
-        """One of "ahead", "tie" and "behind": better by more than one standard error, or not."""
-        if abs(self.gain) <= self.standard_error + 1e-9:  # rounding
-            return "tie"
-        return "ahead" if self.gain > 0 else "behind"
+        """One of "ahead", "tie" and "behind".
+
+        Ahead by more than two standard errors, behind by more than one: what may be a loss is said
+        sooner than what may be a gain.
+        """
+        if self.gain > 2.0 * self.standard_error + 1e-9:  # rounding
+            return "ahead"
+        return "behind" if self.gain < -self.standard_error - 1e-9 else "tie"
 
     def to_record(self) -> dict[str, Any]:
         """Return the verdict for JSON."""
@@ -557,14 +586,18 @@ class PairedDifference:
         name, status = self.rival.name, self.status
         if self.rival.kind in ("best-single", "most-frequent"):
             name = f"the {name}"
+        if self.rival.kind == "best-single" and self.source:
+            name += f" ({self.source!r} in most folds)"
         if status == "behind":
             advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
             return (
                 f"simpler is better here: {other} of the held-out labels are right by {name}, "
-                f"{mine} by the learned metric ({apart}); {advice}"
+                f"{mine} by {self.mine} ({apart}); {advice}"
             )
-        words = "a tie" if status == "tie" else "the learned metric is best"
+        words = "no clear difference" if status == "tie" else f"{self.mine} is best"
+        if status == "ahead" and self.mine == "equal weights":
+            words = "equal weights are best"
         return (
-            f"{words}: {mine} of the held-out labels are right by the learned metric, {other} by "
-            f"{name} ({apart})"
+            f"{words}: {mine} of the held-out labels are right by {self.mine}, {other} by {name} "
+            f"({apart})"
         )

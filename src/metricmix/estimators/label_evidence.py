@@ -218,7 +218,8 @@ def explain_label(model: MetricMixtureClassifier, item: Any, other: Any = None) 
     if other not in classes or other == label:
         raise InputError(
             argument="other",
-            expected=f"a class other than {label!r}, one of {classes}",
+            expected=f"a class other than {label!r}, which the item has: one of "
+            f"{[name for name in classes if name != label]}",
             found=f"{other!r}",
         )
     rule = model._rule

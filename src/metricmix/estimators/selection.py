@@ -221,7 +221,8 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. Local weights are compared unless `local` says which to use. A
+    your own is taken as it is. With fewer than five labels a class weights stay equal, unless a
+    constraint or rho is stated. Local weights are compared unless `local` says which to use. A
     `geodesic` of "auto" adds one candidate, the first with paths along the ten nearest items.
     """
     return along_edges(model, candidates_over(model, names, sizes))
@@ -245,7 +246,7 @@ def candidates_over(
     constraint = {"auto": "nonnegative", "none": None}.get(str(model.constraint), model.constraint)
     if not isinstance(model.objective, str):
         return [Candidate("learned", constraint, None, rules[0], model._is_local)]
-    if model.constraint == "auto" and sizes.mean() < FEW_LABELS:
+    if model.constraint == "auto" and model.rho is None and sizes.mean() < FEW_LABELS:
         return [Candidate("equal", None, None, ClassMean() if model.rule == "auto" else rules[0])]
     rhos: tuple[float | None, ...] = (model.rho,)
     if model.rho is None and model.objective == "class-means":

@@ -483,7 +483,8 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     table = outcome.weights
     rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
     width = max(len(str(name)) for name, *_ in rows)
-    click.echo("learned weights")
+    learned = outcome.model.result_.objective_kind != "none"
+    click.echo("learned weights" if learned else "equal weights (nothing was learned)")
     for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
         interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
         click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
@@ -499,7 +500,9 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
         width = max(len(method.name) for method in methods)
         for method in methods:
             mean, error = 100 * method.mean, 100 * method.standard_error
-            note = "   (chosen without the held-out labels)" * (method.kind == "best-single")
+            note = ""
+            if method.kind == "best-single":
+                note = f"   ({outcome.comparison.best_source!r} in most folds)"
             click.echo(f"  {method.name:<{width}} {mean:5.1f} % ± {error:.1f}{note}")
     for note in outcome.notes:
         click.echo(f"note: {note}")

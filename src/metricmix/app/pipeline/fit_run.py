@@ -134,7 +134,7 @@ def fit_plan(
             gathered = replace(gathered, stack=stack)
         with progress.step("learning"):
             model = learn(gathered, settings)
-        if settings.n_bootstrap:
+        if settings.n_bootstrap and model.result_.objective_kind != "none":
             with progress.step("intervals") as report:
                 weights = weight_columns(
                     model, settings.n_bootstrap, random_state=settings.seed, on_resample=report
