@@ -42,7 +42,7 @@ def default_specs(
     columns : sequence of Column
     graphs : sequence of pairs
         The specification and the content of every file of edges. The specification itself is a
-        source that was stated: path lengths, or shared things where it holds memberships.
+        source that was stated: path lengths, or shared groups where it holds memberships.
     alone : bool
         Whether there is nothing but the table.
     supervised : bool

@@ -467,7 +467,7 @@ def holds_memberships(
 
 
 def as_membership(spec: SourceSpec) -> SourceSpec:
-    """Return a source of a file of memberships; in place of path lengths, shared things."""
+    """Return a source of a file of memberships; in place of path lengths, shared groups."""
     kind = "jaccard" if spec.kind == "paths" else spec.kind
     return replace(spec, kind=kind, membership=True)
 
@@ -571,7 +571,7 @@ def match_edges(
 def match_memberships(
     items: ItemTable, spec: SourceSpec, edges: EdgeFile
 ) -> tuple[SourceReport, Memberships]:
-    """Match one end of each edge with the items; the other ends are things they belong to.
+    """Match one end of each edge with the items; the other ends are groups they belong to.
 
     TableFileError if no item belongs to anything, or no two share a thing.
     """
