@@ -179,7 +179,7 @@ def test_check_names_the_item_to_blame(bad: Path) -> None:
     result = call("check", bad, "--top", "3")
     assert result.exit_code == 1
     assert f"{bad}: 20 items, NOT a metric" in result.output
-    assert "of 190 pairs have a shorter way over other items, by " in result.output
+    assert "of 190 pairs have a shorter path through other items, by " in result.output
     assert result.output.count(" – ") == 3  # as many triangles as asked for
     assert "1 item is in all of the" in result.output
     last = result.output.splitlines()[-1].split()
@@ -192,15 +192,15 @@ def test_check_names_the_entry_to_blame(tmp_path: Path) -> None:
     d[3, 12] = d[12, 3] = 40.0
     write_matrix(tmp_path / "entry.tsv", d, NAMES)
     result = call("check", tmp_path / "entry.tsv")
-    assert "item3 – item12 is 40, over item" in result.output
+    assert "item3 – item12 is 40, via item" in result.output
     assert "item3  in 18 of 18 violated triangles; look at its entry with item12" in result.output
 
 
 def test_check_does_not_blame_at_random(hard: Path) -> None:
     result = call("check", hard)
     assert result.exit_code == 1
-    assert "no few items explain the" in result.output
-    assert "(--tol 0.01 leaves small violations out)" in result.output
+    assert "no small set of items explains the" in result.output
+    assert "(--tol 0.01 ignores small violations)" in result.output
     found = json.loads(call("check", hard, "--json").output)
     left = found["broken_triangles"]
     for k, one in enumerate(found["blame"]):
@@ -210,8 +210,8 @@ def test_check_does_not_blame_at_random(hard: Path) -> None:
         assert one["left"] == left
     assert "each count is after removing the items above it" in result.output
     stated = call("check", hard, "--tol", "1e-9")
-    assert "no few items explain the" in stated.output
-    assert "leaves small violations out" not in stated.output
+    assert "no small set of items explains the" in stated.output
+    assert "ignores small violations" not in stated.output
 
 
 def test_check_json(bad: Path, good: Path) -> None:
@@ -320,7 +320,7 @@ def test_check_finds_absurd_numbers(tmp_path: Path) -> None:
     d[3, 12] = d[12, 3] = 1.7e308
     write_matrix(tmp_path / "absurd.csv", d)
     result = call("check", tmp_path / "absurd.csv", "--top", 1)
-    assert "3 – 12 is 1.7e+308, over " in result.output
+    assert "3 – 12 is 1.7e+308, via " in result.output
     assert "look at its entry with 12" in result.output
 
 
@@ -545,7 +545,7 @@ def test_repair_asymmetric(how: str | None, expected: float | None, tmp_path: Pa
     if how is None:
         sentence = refused(call("repair", tmp_path / "ways.csv", "-o", out))
         assert sentence == (
-            f"{tmp_path / 'ways.csv'}: expected the same there and back, found 2 from a to b "
+            f"{tmp_path / 'ways.csv'}: expected a symmetric matrix, found 2 from a to b "
             "and 1 from b to a; pass --symmetrise mean, min or max"
         )
         assert not out.exists()

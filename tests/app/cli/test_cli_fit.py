@@ -20,6 +20,8 @@ from click.testing import CliRunner, Result
 
 import metricmix as mm
 from metricmix.app.cli import main
+from metricmix.app.cli.predict import change_of_label
+from metricmix.estimators.label_evidence import LabelEvidence
 
 QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
 TABLE = """id,kind,size,colour,note
@@ -88,7 +90,7 @@ def test_dry_run_writes_nothing(folder) -> None:
     assert result.exit_code == 0
     assert "column 'size': number (numbers in all cells that are known)" in result.output
     assert "column 'note': text" in result.output
-    assert "would take about 1 MiB of memory, " in result.output
+    assert "\nestimated time: " in result.output
     told = json.loads(run(*arguments, "--json").output)
     assert told["n_items"] == 8
     assert told["classes"] == {"x": 3, "y": 3}
@@ -116,7 +118,7 @@ def test_memberships_from_files_to_new_items(folder) -> None:
     result = run("fit", "women.csv", "--label", "group", "--edges", "events.csv", *QUICK, "-o", "w")
     assert result.exit_code == 0, result.output
     count = sum(len(graph[name]) for name in old)
-    assert f"read as memberships: {count} edges join an item with a thing" in result.output
+    assert f"read as memberships: {count} edges join an item with a group" in result.output
     sources = ["events", "events angle", "events walks", "events learned", "events spread"]
     assert [row["source"] for row in table(Path("w/weights.csv"))] == sources
     right = [row["label"] == group[row["id"]] for row in table(Path("w/predictions.csv"))]
@@ -574,6 +576,20 @@ def test_why_not_another_label(fitted) -> None:
     text = run("explain", fitted / "out", "a4", "--not", "y").output
     assert "item a4: 'x' rather than 'y'" in text
     assert f"nearest 'y': {told['chains'][1]['item']}" in text
+    assert " counted " not in text
+
+
+def test_factors_beyond_reason_are_left_out() -> None:
+    def sentence(**flips: float | None) -> str:
+        return change_of_label(LabelEvidence("a", "x", "y", "nearest", (None, None), {}, flips))
+
+    assert sentence(far=21.0, near=3.17, none=None, off=0.0, low=0.5) == (
+        "it would be 'y' if the weight of low were multiplied by 0.5, or the weight of near were "
+        "multiplied by 3.17"
+    )
+    assert sentence(far=21.0, off=0.04) == (
+        "no single weight, multiplied by 0.05 to 20, would change the label"
+    )
 
 
 def test_misfits_and_typical_items(fitted) -> None:
@@ -583,7 +599,7 @@ def test_misfits_and_typical_items(fitted) -> None:
         (one.label, one.item) for one in model.typical_items()
     ]
     text = run("explain", fitted / "out", "--typical").output
-    assert text.startswith(f"x: {told[0]['item']}, at ")
+    assert text.startswith(f"x: {told[0]['item']}, mean distance ")
     misfits = json.loads(run("explain", fitted / "out", "--misfits", "--json").output)["misfits"]
     assert [one["item"] for one in misfits] == [one.item for one in model.misfits()]
     text = run("explain", fitted / "out", "--misfits").output

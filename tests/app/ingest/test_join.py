@@ -260,7 +260,7 @@ def test_the_description_of_a_graph(write) -> None:
     items = read_items(write("t.csv", "id,x\n1,1\n2,2\n3,3\n4,5\n"))
     file = write("e.csv", "from,to,minutes\n1,2,5\n2,1,5\n3,3,1\n1,9,2\n1.0,2,1\n")
     graph = plan(items, [links(file, directed=True)], defaults=False).report.sources[0]
-    assert graph.describe() == f"path lengths in {file}, 2 directed edges each counting 1"
+    assert graph.describe() == f"path lengths in {file}, 2 directed edges of length 1"
     assert list(graph.remarks()) == [
         "2 edges left out: 2 ids are not in the table, such as 9, 1.0",
         "'1.0' there looks like '1' in the table; write ids alike",

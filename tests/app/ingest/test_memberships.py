@@ -45,9 +45,9 @@ def test_southern_women(women, write) -> None:
     assert found.stack.names == ("events", "events angle", "events walks")
     report = found.report.sources[0]
     assert (report.n_edges, report.n_things, report.n_across) == (89, 14, 89)
-    assert report.describe() == f"shared things in {edges}, 89 memberships in 14 things"
+    assert report.describe() == f"shared groups in {edges}, 89 memberships in 14 groups"
     assert next(iter(report.remarks())) == (
-        "read as memberships: 89 edges join an item with a thing that is not in the table, such as "
+        "read as memberships: 89 edges join an item with a group that is not in the table, such as "
         "E1, E2, E3; events.csv:graph would leave them out"
     )
     expected = [
@@ -99,7 +99,7 @@ def test_mostly_graphs_stay_graphs(items, write) -> None:
     forced = plan(items, [parse_edges(f"{file}:membership")])
     report = next(source for source in forced.report.sources if source.name == "g")
     assert (report.kind, report.n_between, report.n_across) == ("jaccard", 3, 2)
-    assert "3 edges join two items: each is a thing of the other" in list(report.remarks())
+    assert "3 edges join two items: each is a group of the other" in list(report.remarks())
 
 
 def test_mostly_memberships(items, write) -> None:
@@ -124,7 +124,7 @@ def test_nothing_is_shared(items, write) -> None:
     file = write("m.csv", "source,target\na,T1\nb,T2\nc,T3\n")
     with pytest.raises(TableFileError, match="expected edges between items"):
         plan(items, [parse_edges(str(file))])
-    with pytest.raises(TableFileError, match="expected things that two items"):
+    with pytest.raises(TableFileError, match="expected groups that two items"):
         plan(items, [parse_source(f"m=membership:{file}")])
 
 

@@ -55,7 +55,7 @@ Examples:
     help="Items to blame and worst triangles to show, at most.",
 )
 @symmetrise_option
-@click.option("--directed", is_flag=True, help="Distances may differ there and back.")
+@click.option("--directed", is_flag=True, help="d(a, b) may differ from d(b, a).")
 @quiet_option
 @json_option
 @click.pass_context
@@ -116,16 +116,16 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
             f"{way[found.worst_asymmetry]:.6g}" for way in (matrix.values, matrix.values.T)
         )
         click.echo(
-            f"  not symmetric: {i} – {j} is {there} there and {back} back; --symmetrise mean (or "
-            "min, max) checks one for both"
+            f"  not symmetric: {i} – {j} is {there} one way and {back} the other; "
+            "--symmetrise mean (or min, max) checks one value for both"
         )
     if checked.n_zero_pairs:
         click.echo(f"  pairs of different items at distance 0: {checked.n_zero_pairs:,}")
     if found.triangle > limit:
         relative = found.triangle / found.scale
         click.echo(
-            f"  {found.n_triangle_violations:,} of {pairs:,} pairs have a shorter way over other "
-            f"items, by {found.triangle:.6g} at most ({relative:.2g} of the largest entry)"
+            f"  {found.n_triangle_violations:,} of {pairs:,} pairs have a shorter path through "
+            f"other items, by {found.triangle:.6g} at most ({relative:.2g} of the largest entry)"
         )
         if relative < SMALL:
             tol = 10.0 ** math.ceil(math.log10(relative))
@@ -137,7 +137,7 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
     for one in checked.triangles:
         i, k, j = map(matrix.name, (one.i, one.k, one.j))
         click.echo(
-            f"    {i} – {j} is {one.direct:.6g}, over {k} it is {one.first:.6g} + "
+            f"    {i} – {j} is {one.direct:.6g}, via {k} it is {one.first:.6g} + "
             f"{one.second:.6g} = {one.first + one.second:.6g}"
         )
     if checked.responsible:
@@ -152,9 +152,10 @@ def print_responsible_items(checked: MatrixCheck, *, tol_stated: bool) -> None:
     matrix, responsible, total = checked.matrix, checked.responsible, checked.n_violations
     count = checked.explained_by
     if count is None:
-        hint = "" if tol_stated else " (--tol 0.01 leaves small violations out)"
+        hint = "" if tol_stated else " (--tol 0.01 ignores small violations)"
         click.echo(
-            f"  no few items explain the {total:,} violated triangles{hint}; those in most of them:"
+            f"  no small set of items explains the {total:,} violated triangles{hint}; "
+            "the items in most of them:"
         )
     else:
         share = 1.0 - responsible[count - 1].remaining / total

@@ -65,7 +65,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 symmetrise_option = click.option(
     "--symmetrise",
     type=click.Choice(["mean", "min", "max"]),
-    help="What to make of entries that differ there and back.",
+    help="How to combine asymmetric entries.",
 )
 
 

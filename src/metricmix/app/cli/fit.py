@@ -70,7 +70,7 @@ What can be a source (--source NAME=KIND:WHAT):
   paths                               path lengths in a graph: roads=paths:roads.csv:directed
   smoothed                            attributes, averaged along a graph: said=smoothed:cites.csv
   pagerank, jaccard                   what a graph alone says of two items
-  membership                          things they belong to: met=membership:events.csv
+  membership                          groups that items belong to: met=membership:events.csv
   gower, learned, forest              all kinds of columns; classifiers: said=learned:title,year
   learned_graph, spread               classifiers along a graph: topic=spread:cites.csv
   matrix                              a ready matrix: heard=matrix:distances.npy
@@ -102,7 +102,7 @@ No data at hand? metricmix example citations""",
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
     help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, perhaps "
-    "length or similarity), GraphML, GEXF, npz; or items and the things they belong to. Options: "
+    "length or similarity), GraphML, GEXF, npz; or items and the groups they belong to. Options: "
     "directed, undirected, length, similarity, ignore, membership, graph.",
 )
 @click.option(
@@ -117,7 +117,7 @@ No data at hand? metricmix example citations""",
     "--source",
     multiple=True,
     metavar="NAME=KIND:WHAT[:OPTION...]",
-    help="State a source yourself; then the table's columns are no sources by themselves.",
+    help="Define a source yourself; the table's columns are then not used as sources by default.",
 )
 @click.option(
     "--kind",
@@ -143,15 +143,15 @@ No data at hand? metricmix example citations""",
     "--config",
     type=FILE,
     metavar="FILE",
-    help="Read table, columns, sources and settings from such a file; options that are given here, "
-    "too, win.",
+    help="Read table, columns, sources and settings from such a file; options on the command line "
+    "take precedence.",
 )
 @click.option(
     "--rule",
     type=click.Choice(
         ["class-mean", "nearest", "k-nearest", "logistic", "spreading", "kernel-ridge"]
     ),
-    help="How labels follow from distances; left out, it is chosen on held-out labels.",
+    help="The rule that predicts labels from distances.  [default: chosen on held-out labels]",
 )
 @click.option(
     "--objective",
@@ -161,17 +161,17 @@ No data at hand? metricmix example citations""",
             *("kernel-regression", "target-differences"),
         ]
     ),
-    help="What learning makes small.  [default: class-means; kernel-regression for numbers]",
+    help="The loss that learning minimises.  [default: class-means; kernel-regression for numbers]",
 )
 @click.option(
     "--rho",
     type=click.FloatRange(0),
-    help="How strongly weights are drawn to equal ones; left out, it is chosen.",
+    help="How strongly weights are shrunk towards equal ones.  [default: chosen]",
 )
 @click.option(
     "--constraint",
     type=click.Choice(["nonnegative", "simplex", "signed"]),
-    help="On the weights; left out, it is chosen on held-out labels.",
+    help="Constraint on the weights.  [default: chosen on held-out labels]",
 )
 @click.option(
     "--geodesic",
@@ -199,7 +199,7 @@ No data at hand? metricmix example citations""",
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--metric", "keep_metric", is_flag=True, help="Write all distances: metric.npy.")
 @click.option("--report/--no-report", default=True, help="Whether to draw report.html.")
-@click.option("--title", help="Of the page.")
+@click.option("--title", help="The title of the page.")
 @click.option(
     "--name",
     help="The column to show on the page besides ids.  [default: one called name or title]",
@@ -247,7 +247,7 @@ def fit(
     mixed, 20 at most; --dry-run says which, and why.
 
     The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
-    run.json and inputs.json.gz, which predict needs. They are there whole or not at all.
+    run.json and inputs.json.gz, which predict needs. If the command fails, no file is written.
 
     Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
     """
@@ -392,6 +392,7 @@ def confirm_folder(out: Path, force: bool) -> None:
 def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     """Print what was joined; with `storage`, all columns and the cost too."""
     from metricmix.app.pipeline.settings import label_remarks
+    from metricmix.app.pipeline.storage import duration
 
     report, items = plan.report, plan.items
     about = f"{items.source}: {report.n_items:,} items by {items.named_by}"
@@ -430,7 +431,7 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
         for line in doubtful[:SHOWN]:
             click.echo(f"  {line}")
         if len(doubtful) > SHOWN:
-            click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run tells all")
+            click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run lists all")
         dirty = [line for column in report.columns for line in column.unreadable]
         n_dirty = sum(column.n_unreadable for column in report.columns)
         for line in dirty[:SHOWN]:
@@ -458,12 +459,13 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
         seen.add(source.file)
     for why in dict.fromkeys(report.left_out.values()):
         names = [name for name in report.left_out if report.left_out[name] == why]
-        click.echo(f"no default source here: {', '.join(names)} ({why})")
+        click.echo(f"not used by default: {', '.join(names)} ({why})")
     if report.directed:
-        click.echo("the metric is directed: the way back may be longer")
+        click.echo("the metric is directed: d(a, b) may differ from d(b, a)")
     if storage is not None:
         click.echo("\n".join(storage.lines()))
-        click.echo(f"would take about {storage.cost}")
+        if len(storage.costs) == 1:
+            click.echo(f"estimated time: {duration(storage.cost.seconds)}")
 
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import sys
 import time
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
 
     Estimator = MetricMixtureClassifier | MetricMixtureRegressor
     from metricmix.estimators.attribution import Contributions
+    from metricmix.estimators.label_evidence import LabelEvidence
 
 __all__ = ["explain", "explore", "predict"]
 
 CELLS = 5
 """Cells that cannot be read, reported each."""
+SHOWN, FACTORS = 5, (0.05, 20.0)
+"""Sources listed whose weight would change a label, and the factors on it that are considered."""
 
 
 @click.command(
@@ -90,7 +94,7 @@ def predict(
     ITEMS is a table with the columns of the fit. New items are attached to the metric as it is; to
     let them take part in it, put them into the table with an empty label, and fit again. Writes id,
     label, confidence, the nearest labelled item and its distance. Where ITEMS has the column of
-    labels, the share that is right is told on standard error.
+    labels, the accuracy is reported on standard error.
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
@@ -210,7 +214,7 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
     what brings them nearest comes first. With A alone: why A has its label and not another, and
     how much more or less a source would have to count for the label to change.
 
-    Exit code 0: told; 2: MODEL cannot be opened, or has no such item.
+    Exit code 0: explained; 2: MODEL cannot be opened, or has no such item.
     """
     several = asked["misfits"] or asked["typical"]
     if several == (a is not None) or (asked["misfits"] and asked["typical"]):
@@ -219,7 +223,7 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
         raise CommandError("--not: expected one item, whose label is explained")
     if asked["geodesic"] is not None and b is None:
         raise CommandError("--geodesic: expected two items, and the path between them")
-    with interruptible("nothing was told"), report_errors():
+    with interruptible("nothing was explained"), report_errors():
         from metricmix.app.pipeline import open_run
 
         run = open_run(model, verify=False)
@@ -250,8 +254,11 @@ def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
         click.echo(
             str(one)
             if misfits
-            else f"{one.label}: {one.item}, at {one.distance:.4g} on average from the "
-            f"{one.size - 1} others"
+            else f"{one.label}: {one.item}, the only labelled item of its class"
+            if one.size == 1
+            else f"{one.label}: {one.item}, mean distance {one.distance:.4g} to the "
+            f"{'other' if one.size == 2 else f'{one.size - 1} other'} labelled "
+            f"item{'s' * (one.size > 2)} of its class"
         )
     if misfits and not found:
         click.echo("no given label looks wrong: the rule prefers each of them")
@@ -275,9 +282,21 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         print_json({**explanation_record(why), "rather": rather.to_record()})
     else:
         about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
-        click.echo("\n".join([*about, str(rather)]))
+        *evidence, _ = str(rather).splitlines()
+        click.echo("\n".join([*about, *evidence, change_of_label(rather)]))
         if (label := run.labels_left_out().get(item)) is not None:
             click.echo(f"its given label {label!r} is left out of learning: no other item has it")
+
+
+def change_of_label(rather: LabelEvidence) -> str:
+    """Return which source's weight would change the label if multiplied by a moderate factor."""
+    least, most = FACTORS
+    factors = {name: one for name, one in rather.flips.items() if one and least <= one <= most}
+    nearest = sorted(factors.items(), key=lambda flip: abs(math.log(flip[1])))[:SHOWN]
+    if not nearest:
+        return f"no single weight, multiplied by {least:g} to {most:g}, would change the label"
+    words = [f"the weight of {name} were multiplied by {factor:.3g}" for name, factor in nearest]
+    return f"it would be {rather.other!r} if {', or '.join(words)}"
 
 
 def labels_by_item(run: RunFolder) -> dict[Any, tuple[Any, bool]]:

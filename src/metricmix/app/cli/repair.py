@@ -62,7 +62,7 @@ Examples:
 )
 @click.argument("file", type=FILE)
 @click.option(
-    "-o", "--out", type=FILE, required=True, help="Where to write the metric; its ending says how."
+    "-o", "--out", type=FILE, required=True, help="The file to write; its suffix sets the format."
 )
 @click.option(
     "--norm",
@@ -84,12 +84,12 @@ Examples:
 @click.option(
     "--start",
     type=FILE,
-    help="An earlier metric: what is written will be no worse. The proof begins anew.",
+    help="An earlier metric: the result will be no worse. The bound is computed from scratch.",
 )
 @click.option(
     "--checkpoint",
     type=FILE,
-    help="Where to keep what was found so far; a killed run goes on from it when started again.",
+    help="Where to save progress; a killed run resumes from it when started again.",
 )
 @symmetrise_option
 @click.option("--force", is_flag=True, help="Overwrite the file to write.")
@@ -187,7 +187,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[i, j] > max(1e-9, matrix.rounding) * scale:
         raise CommandError(
-            f"{file}: expected the same there and back, found {values[i, j]:.6g} from "
+            f"{file}: expected a symmetric matrix, found {values[i, j]:.6g} from "
             f"{matrix.name(i)} to {matrix.name(j)} and {values[j, i]:.6g} from {matrix.name(j)} to "
             f"{matrix.name(i)}; pass --symmetrise mean, min or max"
         )
@@ -203,7 +203,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     if part.any():
         i, j = 0, int(part.argmax())
         raise CommandError(
-            f"{file}: expected a way over known entries between any two items, found none between "
+            f"{file}: expected a path of known entries between any two items, found none between "
             f"{matrix.name(i)} and {matrix.name(j)}; fill in some entry between the two groups"
         )
     lowest = int(np.nanargmin(values))

@@ -64,7 +64,7 @@ def reproduce(
     """Run the paper's experiments and lay its claims beside what comes out.
 
     WHAT is an experiment (1, 2, 3), what only the figures need (figures), or all. Finished parts
-    are kept: after an interruption, the same command goes on where it was.
+    are kept: after an interruption, the same command resumes.
     """
     from metricmix.kernels.threads import effective_threads
     from metricmix.paper import reproduce as run

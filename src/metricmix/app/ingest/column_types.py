@@ -26,6 +26,7 @@ from metricmix.app.ingest.number_formats import (
     date_reading,
     number_hint,
     number_reading,
+    split_unit,
 )
 from metricmix.dissimilarity.table_sources import CUT, centre_and_spread
 from metricmix.exceptions import InputError, TableFileError
@@ -340,10 +341,11 @@ def unreadable_cells(
             missing = np.flatnonzero(np.isnan(found)).tolist()
             where = [k for k in missing if not is_missing(cells[k])]
         for k in where:
-            yield (
-                f"{items.where(k, column.name)}: {cells[k][:40]!r} is not {expected}; treated as "
-                "missing"
+            unit = "" if column.format.unit or column.format.order else split_unit(cells[k])[1]
+            problem = (
+                f"has a unit ({unit}), the other cells have none" if unit else f"is not {expected}"
             )
+            yield f"{items.where(k, column.name)}: {cells[k][:40]!r} {problem}; treated as missing"
 
 
 def are_counts(columns: Iterable[Floats]) -> bool:

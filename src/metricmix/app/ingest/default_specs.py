@@ -42,7 +42,7 @@ def default_specs(
     columns : sequence of Column
     graphs : sequence of pairs
         The specification and the content of every file of edges. The specification itself is a
-        source that was stated: path lengths, or shared things where it holds memberships.
+        source that was stated: path lengths, or shared groups where it holds memberships.
     alone : bool
         Whether there is nothing but the table.
     supervised : bool
@@ -117,7 +117,7 @@ def graph_specs(
         return DefaultSource(replace(spec, name=name, kind=kind, direction=direction), why, rank)
 
     if spec.membership:
-        yield source("angle", "membership", "things with few members count more")
+        yield source("angle", "membership", "groups with few members count more")
     elif not edges.directed:
         yield source("shared", "jaccard", "items that share neighbours may be alike", 1)
     else:

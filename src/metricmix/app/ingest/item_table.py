@@ -181,7 +181,10 @@ def items_from_table(
 
 def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:
     """Raise TableFileError unless every item has an id of its own."""
-    remedy = f"pass --id {BY_ROW} to number the items 1 to {len(ids)} (edges then name numbers)"
+    remedy = (
+        f"pass --id {BY_ROW} to number the items 1 to {len(ids)} (edge files then refer to these "
+        "numbers)"
+    )
     row_of: dict[str, int] = {}
     for k, item in enumerate(ids, 1):
         if not item:

@@ -44,7 +44,11 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
-NEEDS_METRICS = "computed from labels, which is slow where other sources may be no metrics"
+NEEDS_METRICS = (
+    "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
+    'the sources with --write-config FILE, add a line such as said = "learned:*", and pass '
+    "--config FILE"
+)
 LABELS_A_CLASS = 3
 """From which on, on average, there are supervised sources by default."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
@@ -80,12 +84,12 @@ OF_GRAPHS = {
     "spread": "labels spread over the graph",
 }
 OF_THINGS = {
-    "jaccard": "shared things",
+    "jaccard": "shared groups",
     "membership": "angle between memberships",
-    "pagerank": "walks over shared things",
-    "smoothed": "attributes smoothed over shared things",
+    "pagerank": "walks over shared groups",
+    "smoothed": "attributes smoothed over shared groups",
     "learned_graph": "logistic regression on memberships",
-    "spread": "labels spread over shared things",
+    "spread": "labels spread over shared groups",
 }
 """What a source of each kind is, in words."""
 PER_TRAVERSED_EDGE = 1e-8
@@ -144,14 +148,14 @@ class SourceReport:
         if self.n_things:
             return (
                 f"{OF_THINGS[self.kind]} in {self.file}, {self.n_edges:,} memberships in "
-                f"{self.n_things:,} things"
+                f"{self.n_things:,} groups"
             )
         weights = {"length": "with lengths", "similarity": "with similarities"}
         direction = "directed " if self.directed and self.kind == "paths" else ""
         way = {"out": " along the edges", "in": " against the edges"}.get(self.direction or "", "")
         return (
             f"{OF_GRAPHS[self.kind]}{way} in {self.file}, {self.n_edges:,} {direction}edges "
-            f"{weights.get(self.weight or '', 'each counting 1')}"
+            f"{weights.get(self.weight or '', 'of length 1')}"
         )
 
     def remarks(self) -> Iterator[str]:
@@ -194,16 +198,16 @@ class SourceReport:
     def _about_memberships(self, name: str) -> Iterator[str]:
         """Yield how edges between items and things were read."""
         yield (
-            f"read as memberships: {self.n_across:,} edges join an item with a thing that is not "
+            f"read as memberships: {self.n_across:,} edges join an item with a group that is not "
             f"in the table, such as {shorten(self.things)}; {name}:graph would leave them out"
         )
         if self.n_between:
-            yield f"{self.n_between:,} edges join two items: each is a thing of the other"
+            yield f"{self.n_between:,} edges join two items: each is a group of the other"
         if self.n_edges_left_out:
             yield f"{self.n_edges_left_out:,} edges left out: neither end is in the table"
         if self.n_missing:
             have = "items belong" if self.n_missing != 1 else "item belongs"
-            yield f"{self.n_missing:,} {have} to nothing in it, such as {shorten(self.missing)}"
+            yield f"{self.n_missing:,} {have} to no group in it, such as {shorten(self.missing)}"
 
 
 def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
@@ -471,7 +475,7 @@ def holds_memberships(
 
 
 def as_membership(spec: SourceSpec) -> SourceSpec:
-    """Return a source of a file of memberships; in place of path lengths, shared things."""
+    """Return a source of a file of memberships; in place of path lengths, shared groups."""
     kind = "jaccard" if spec.kind == "paths" else spec.kind
     return replace(spec, kind=kind, membership=True)
 
@@ -578,20 +582,20 @@ def match_edges(
 def match_memberships(
     items: ItemTable, spec: SourceSpec, edges: EdgeFile
 ) -> tuple[SourceReport, Memberships]:
-    """Match one end of each edge with the items; the other ends are things they belong to.
+    """Match one end of each edge with the items; the other ends are groups they belong to.
 
     TableFileError if no item belongs to anything, or no two share a thing.
     """
     if edges.ids is None:
         raise TableFileError(
-            f"{edges.source}: expected ids of items and things, found numbers only"
+            f"{edges.source}: expected ids of items and groups, found numbers only"
         )
     number = edges.numbers_in(items.ids)
     known = number[edges.ends] >= 0
     found = memberships_of(edges, number, len(items.ids))
     if not found.things or found.members.max() < 2:
         raise TableFileError(
-            f"{edges.source}: expected things that two items of {items.source} share, found "
+            f"{edges.source}: expected groups that two items of {items.source} share, found "
             f"{'none' if found.things else 'no item'} among {edges.n_nodes} nodes, such as "
             f"{quoted(edges.ids)}"
         )

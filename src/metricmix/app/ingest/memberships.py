@@ -1,4 +1,4 @@
-r"""Two-mode edge lists: items and the things they belong to, such as women and events.
+r"""Two-mode edge lists: items and the groups they belong to, such as women and events.
 
 With :math:`H_{it} > 0` where item i belongs to thing t, and :math:`d_t` the number of members of t:
 

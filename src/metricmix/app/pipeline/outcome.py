@@ -41,7 +41,7 @@ FOUND = {
     "hub": "Hub",
     "collapse": "Collapse",
     "twins": "Twins",
-    "majority": "One class takes all",
+    "majority": "One class dominates",
 }
 """What findings are called on the page."""
 REMARKS = 10
@@ -264,7 +264,7 @@ def run_page(
     remarks = [line for column in gathered.columns for line in column.remarks()]
     facts += [("Columns", line) for line in remarks[:REMARKS]]
     if len(remarks) > REMARKS:
-        facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run tells all"))
+        facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run lists all"))
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     facts += [("Not compared", why) for why in model.selection_.skipped]

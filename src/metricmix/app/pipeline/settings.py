@@ -52,7 +52,7 @@ class FitSettings:
     keep_metric, report : bool
         Whether to write all distances, and the page.
     title : str, optional
-        Of the page.
+        Title of the page.
     target : {"classes", "number"}, optional
         What the labels are; None: see :func:`~metricmix.app.ingest.target_column.target_column`.
     name : str, optional

@@ -153,8 +153,9 @@ def choose_storage(
     forced = not (fits("matrices") and whole <= limit)
     if k is not None or (forced and not dense) or (measure and len(plan.items.ids) > MEASURED_FROM):
         costs |= measured_costs(plan, settings, k or DEFAULT_K, held)
+    size = in_words(costs["matrices"].memory_bytes)
     if dense:
-        return ValueStorage("matrices", "--dense asks for them", costs)
+        return ValueStorage("matrices", f"--dense asks for them, about {size} of memory", costs)
     if k is not None:
         remarks = tuple(
             f"matrix {name!r} is in memory as a whole; its values on the edges are used"
@@ -162,13 +163,12 @@ def choose_storage(
         )
         return ValueStorage("edges", "--edges-per-item asks for them", costs, k, remarks)
     if not forced:
-        size = in_words(costs["matrices"].memory_bytes)
         return ValueStorage("matrices", f"they take about {size} of memory{room}", costs)
     why = (
         f"whole matrices would take {duration(whole)}, more than the {settings.within:g} minutes "
         "of --within"
         if fits("matrices")
-        else f"whole matrices need about {in_words(costs['matrices'].memory_bytes)}{room}"
+        else f"whole matrices need about {size}{room}"
     )
     if fits("rows") and (costs["rows"].seconds <= limit or (matrices and not fits("matrices"))):
         size = in_words(8.0 * len(plan.sources) * len(plan.items.ids) ** 2)
