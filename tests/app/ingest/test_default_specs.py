@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,19 @@ def test_a_table_alone_has_neighbours(columns) -> None:
     assert default_specs(columns, [], alone=True)[-1].spec.kind == "knn"
     words = [column for column in columns if column.name in ("note", "code")]
     assert default_specs(words, [], alone=True)[-1].spec.metric == "cosine"
+
+
+def test_a_forest_for_plain_tables_of_few_columns(columns) -> None:
+    plain = [column for column in columns if column.name in ("size", "weight", "colour")]
+    assert names(default_specs(plain, [], alone=True, supervised=True))[-2:] == [
+        "learned",
+        "forest",
+    ]
+    assert "forest" not in names(default_specs(plain, [], alone=True))
+    assert "forest" not in names(default_specs(plain, [], supervised=True))
+    assert "forest" not in names(default_specs(columns, [], alone=True, supervised=True))
+    many = [replace(plain[0], name=f"p{k}") for k in range(31)]
+    assert "forest" not in names(default_specs(many, [], alone=True, supervised=True))
 
 
 def test_many_categories_are_one_source(write) -> None:
@@ -108,7 +123,7 @@ def test_supervised_sources_need_labels(write, tmp_path) -> None:
     lines = [f"i{k},{k % 2}.{k},{'ab'[k % 2] if k < LABELLED else ''}" for k in range(12)]
     items = read_items(write("items.csv", "\n".join(["id,x,y", *lines])), label="y")
     found = join(items)
-    assert found.stack.supervised == ("learned",)
+    assert found.stack.supervised == ("learned", "forest")
     codes = np.array([k % 2 if k < LABELLED else -1 for k in range(12)])
     turned = np.where(codes >= 0, 1 - codes, -1)
     assert found.stack.relabelled(codes, 2) is found.stack

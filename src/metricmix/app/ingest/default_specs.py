@@ -18,6 +18,10 @@ MOST_SOURCES = 20
 MOST_SINGLE_CATEGORIES = 5
 """Columns of categories up to which each is a source of its own."""
 
+MOST_FOREST_COLUMNS = 30
+"""Columns up to which a forest is among the sources: with more, as of pixels, it takes most of the
+time and gains nothing."""
+
 
 @dataclass(frozen=True)
 class DefaultSource:
@@ -100,7 +104,8 @@ def table_specs(
     if supervised:
         learned = SourceSpec("learned", "learned")
         yield DefaultSource(learned, "a logistic regression on all columns, cross-fitted")
-        if alone and plain and not by_kind.keys() & {"text", "count"}:
+        few = len(plain) <= MOST_FOREST_COLUMNS and not by_kind.keys() & {"text", "count"}
+        if alone and plain and few:
             forest = SourceSpec("forest", "forest", columns=tuple(plain))
             yield DefaultSource(forest, "a random forest, which finds interactions of columns", 2)
 
