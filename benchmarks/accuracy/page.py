@@ -309,7 +309,6 @@ All of them are written anew in `benchmarks/accuracy/peers`, from what is publis
 single result is in [accuracy.json](accuracy.json).
 
 How the networks and smoothing methods are trained was settled with their Planetoid test accuracy in
-view, so theirs is if anything too high. Results of peers on networks and images were computed
-before a late change to how generated graphs are drawn, which does not concern them; their code
-stamps in the results file were set to the later code without computing them again.
+view, so theirs is if anything too high. Equal weights on most splits, and single sources, were
+measured with earlier code of this library than its defaults; every record names its commit.
 """
