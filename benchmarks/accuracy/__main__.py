@@ -13,7 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy.data import CURVES, IMAGES, NETWORKS, generated_names, splits_of
+from benchmarks.accuracy.data import (
+    CURVES,
+    IMAGES,
+    N_RANDOM,
+    NETWORKS,
+    generated_names,
+    splits_of,
+)
 from benchmarks.accuracy.figures import draw_accuracies, draw_curves
 from benchmarks.accuracy.page import mean_accuracy, write_page
 from benchmarks.accuracy.results import Results
@@ -85,8 +92,15 @@ def put_headline(results: Results) -> None:
     rows = []
     for method in (OURS, EQUAL, SINGLE, "gcn", "appnp", "s2gc", "ggcm", "logistic"):
         means = [mean_accuracy(results, data, method, "random") for data in NETWORKS]
-        rows.append([METHODS[method].title, *(mean.percent() if mean else "–" for mean in means)])
-    header = ["test accuracy, 20 labels a class, random splits", *map(str.capitalize, NETWORKS)]
+        cells = []
+        for mean in means:
+            part = f" on {mean.count}" if mean and mean.count < N_RANDOM else ""
+            cells.append(mean.percent() + part if mean else "–")
+        rows.append([METHODS[method].title, *cells])
+    header = [
+        f"test accuracy, 20 labels a class, {N_RANDOM} random splits",
+        *map(str.capitalize, NETWORKS),
+    ]
     before, rest = README.read_text(encoding="utf-8").split("<!-- accuracy -->\n", 1)
     after = rest.split("<!-- end of accuracy -->", 1)[1]
     note = (
