@@ -240,7 +240,7 @@ class TargetDifferences(TargetObjective):
         self.scale = SPREAD / mean if mean > 0 else 1.0
 
     def differences(self, terms: Indices) -> Floats:
-        """Return the target distances s |y_i - y_j| of pairs, numbered as in :meth:`pairs`."""
+        """Return the target distances ``s |y_i - y_j|`` of pairs, numbered as in :meth:`pairs`."""
         i, j = np.divmod(terms, len(self.labelled))
         return np.asarray(self.scale * np.abs(self.targets[i] - self.targets[j]))
 
