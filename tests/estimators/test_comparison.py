@@ -595,7 +595,7 @@ def test_a_class_with_a_single_item(rule: str) -> None:
     found = compare(fitted(y=few(0, 0, 0, 0, 1, 1, 1, 1, 2), rule=rule), n_splits=3)
     assert found.confusion[2, 2] == 0
     assert found.confusion.sum(axis=1).tolist() == [4, 4, 1]
-    assert "1 class has a single labelled item, which nobody gets right" in found.how
+    assert "1 class has a single labelled item, which no method can get right" in found.how
 
 
 def test_one_class_left_in_a_fold() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import metricmix as mm
 from metricmix.estimators.cross_validation import held_out_probabilities
-from metricmix.estimators.label_evidence import explain_label, misfits
+from metricmix.estimators.label_evidence import LabelEvidence, explain_label, misfits
 
 RNG = np.random.default_rng(0)
 N = 36
@@ -86,7 +86,7 @@ def test_chains_lead_to_the_nearest_item_of_either_class(geodesic: int | None) -
         assert why.total == pytest.approx(far.distance - near.distance)
         record = why.to_record()
         assert record["chains"][0]["path"][-1] == near.item
-    assert "difference of the chains" in str(model.explain_label(IDS[30]))
+    assert "difference of the two path lengths" in str(model.explain_label(IDS[30]))
 
 
 def test_other_must_be_another_class(by_means: mm.MetricMixtureClassifier) -> None:
@@ -128,3 +128,17 @@ def test_a_search_is_explained_by_its_best_estimator() -> None:
     search.fit(STACK, KNOWN)
     assert explain_label(search, "item 30").rule == "nearest"  # type: ignore[arg-type]
     assert misfits(search)[0].item == "item 4"  # type: ignore[arg-type]
+
+
+def test_factors_beyond_reason_are_left_out() -> None:
+    def sentence(**flips: float | None) -> str:
+        evidence = LabelEvidence("a", "x", "y", "nearest", (None, None), {}, flips)
+        return str(evidence).splitlines()[-1]
+
+    assert sentence(far=21.0, near=3.17, none=None, off=0.0, low=0.5) == (
+        "it would be 'y' if the weight of low were multiplied by 0.5, or the weight of near were "
+        "multiplied by 3.17"
+    )
+    assert sentence(far=21.0, off=0.04) == (
+        "no single weight, multiplied by 0.05 to 20, would change the label"
+    )

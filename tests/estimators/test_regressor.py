@@ -146,6 +146,8 @@ def test_few_targets_keep_equal_weights_and_say_so() -> None:
     model = mm.MetricMixtureRegressor(stack).fit(np.arange(30), known)
     assert np.ptp(model.weights_) == 0
     assert "12 targets are too few to learn from" in str(model.selection_)
+    stated = mm.MetricMixtureRegressor(stack, rho=1e-3).fit(np.arange(30), known)
+    assert np.ptp(stated.weights_) > 0
 
 
 def test_a_clearly_better_source_is_chosen() -> None:

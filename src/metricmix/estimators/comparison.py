@@ -391,7 +391,7 @@ class Trials:
         ]
         if alone:
             classes = "1 class has" if alone == 1 else f"{alone} classes have"
-            parts.append(f"{classes} a single labelled item, which nobody gets right")
+            parts.append(f"{classes} a single labelled item, which no method can get right")
         if not_learned:
             parts.append(
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "

@@ -44,6 +44,8 @@ __all__ = ["LabelEvidence", "Misfit", "TypicalItem", "explain_label", "misfits",
 NEAREST = 3
 """Labelled items that are evidence against a label."""
 SHOWN = 5
+FACTORS = 0.05, 20.0
+"""Factors on a weight that are considered: beyond them, the source hardly matters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class LabelEvidence:
         return float(sum(self.margin.values()))
 
     def __str__(self) -> str:
-        what = "log odds" if self.rule == "class-mean" else "difference of the chains"
+        what = "log odds" if self.rule == "class-mean" else "difference of the two path lengths"
         lines = [f"item {self.item}: {self.label!r} rather than {self.other!r}"]
         lines += [
             f"nearest {name!r}: {'none' if chain is None else chain}"
@@ -91,13 +93,14 @@ class LabelEvidence:
         if sizes[SHOWN:]:
             words.append(f"others {sum(value for _, value in sizes[SHOWN:]):+.2g}")
         lines.append(f"{what} {self.total:+.2g}: {', '.join(words)}")
-        flips = {name: factor for name, factor in self.flips.items() if factor is not None}
-        near = sorted(flips.items(), key=lambda flip: abs(np.log(max(flip[1], 1e-9))))
-        words = [f"{name} counted {factor:.3g} times" for name, factor in near[:SHOWN]]
+        least, most = FACTORS
+        flips = {name: by for name, by in self.flips.items() if by and least <= by <= most}
+        near = sorted(flips.items(), key=lambda flip: abs(np.log(flip[1])))[:SHOWN]
+        words = [f"the weight of {name} were multiplied by {by:.3g}" for name, by in near]
         lines.append(
             f"it would be {self.other!r} if {', or '.join(words)}"
             if words
-            else "no source alone would change it, however much or little it counted"
+            else f"no single weight, multiplied by {least:g} to {most:g}, would change the label"
         )
         return "\n".join(lines)
 
@@ -205,8 +208,8 @@ def explain_label(model: MetricMixtureClassifier, item: Any, other: Any = None) 
     item 4: 'low' rather than 'high'
     nearest 'low': 1 ('low') at ...
     nearest 'high': 2 ('high') at ...
-    difference of the chains +...: line +..., link +0
-    it would be 'high' if line counted 0 times
+    difference of the two path lengths +...: line +..., link +0
+    no single weight, multiplied by 0.05 to 20, would change the label
     """
     model = fitted_model(model)
     position, classes = item_position(model.stack_, item, "item"), model.classes_.tolist()

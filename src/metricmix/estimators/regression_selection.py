@@ -123,7 +123,7 @@ def candidates_for(
     constraint = {"auto": "nonnegative", "none": None}.get(str(model.constraint), model.constraint)
     if not isinstance(model.objective, str):
         return [Candidate("learned", constraint, None, rule) for rule in rules]
-    if model.constraint == "auto" and n_known < FEW_TARGETS:
+    if model.constraint == "auto" and model.rho is None and n_known < FEW_TARGETS:
         return [Candidate("equal", None, None, rules[0])]
     rhos: tuple[float, ...] = (model.rho,) if model.rho is not None else ()
     if model.rho is None:

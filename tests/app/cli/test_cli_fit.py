@@ -20,8 +20,6 @@ from click.testing import CliRunner, Result
 
 import metricmix as mm
 from metricmix.app.cli import main
-from metricmix.app.cli.predict import change_of_label
-from metricmix.estimators.label_evidence import LabelEvidence
 
 QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
 TABLE = """id,kind,size,colour,note
@@ -577,19 +575,6 @@ def test_why_not_another_label(fitted) -> None:
     assert "item a4: 'x' rather than 'y'" in text
     assert f"nearest 'y': {told['chains'][1]['item']}" in text
     assert " counted " not in text
-
-
-def test_factors_beyond_reason_are_left_out() -> None:
-    def sentence(**flips: float | None) -> str:
-        return change_of_label(LabelEvidence("a", "x", "y", "nearest", (None, None), {}, flips))
-
-    assert sentence(far=21.0, near=3.17, none=None, off=0.0, low=0.5) == (
-        "it would be 'y' if the weight of low were multiplied by 0.5, or the weight of near were "
-        "multiplied by 3.17"
-    )
-    assert sentence(far=21.0, off=0.04) == (
-        "no single weight, multiplied by 0.05 to 20, would change the label"
-    )
 
 
 def test_misfits_and_typical_items(fitted) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import sys
 import time
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
 
     Estimator = MetricMixtureClassifier | MetricMixtureRegressor
     from metricmix.estimators.attribution import Contributions
-    from metricmix.estimators.label_evidence import LabelEvidence
 
 __all__ = ["explain", "explore", "predict"]
 
 CELLS = 5
 """Cells that cannot be read, reported each."""
-SHOWN, FACTORS = 5, (0.05, 20.0)
-"""Sources listed whose weight would change a label, and the factors on it that are considered."""
 
 
 @click.command(
@@ -282,21 +278,9 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         print_json({**explanation_record(why), "rather": rather.to_record()})
     else:
         about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
-        *evidence, _ = str(rather).splitlines()
-        click.echo("\n".join([*about, *evidence, change_of_label(rather)]))
+        click.echo("\n".join([*about, str(rather)]))
         if (label := run.labels_left_out().get(item)) is not None:
             click.echo(f"its given label {label!r} is left out of learning: no other item has it")
-
-
-def change_of_label(rather: LabelEvidence) -> str:
-    """Return which source's weight would change the label if multiplied by a moderate factor."""
-    least, most = FACTORS
-    factors = {name: one for name, one in rather.flips.items() if one and least <= one <= most}
-    nearest = sorted(factors.items(), key=lambda flip: abs(math.log(flip[1])))[:SHOWN]
-    if not nearest:
-        return f"no single weight, multiplied by {least:g} to {most:g}, would change the label"
-    words = [f"the weight of {name} were multiplied by {factor:.3g}" for name, factor in nearest]
-    return f"it would be {rather.other!r} if {', or '.join(words)}"
 
 
 def labels_by_item(run: RunFolder) -> dict[Any, tuple[Any, bool]]:
