@@ -41,7 +41,7 @@ from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans, LabelContrast, Neighbourhood
-from metricmix.objectives.base import LabelObjective, Objective
+from metricmix.objectives.base import Objective
 from metricmix.objectives.regression import TargetObjective
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.out_of_sample import NewItems
@@ -78,7 +78,7 @@ __all__ = [
 RHO = {"label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = ("class-means", *RHO)
-FEW, RHO_OF_FEW, SMALLEST_RHO, FADING, GROWING = 6.0, 1e-2, 1e-5, 5, 7
+FEW, RHO_OF_FEW, SMALLEST_RHO, FADING, GROWING = 6.0, 1e-2, 1e-5, 5, 6
 """The ridge of class means: see :func:`class_means_ridge`."""
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
@@ -100,8 +100,6 @@ START = 4.0
 """Sum of the initial weights: as sharp as a softmax over distances of mean 1 should be."""
 LABELS_AT_ONCE = 1000
 """Labelled items from which on class means are taken over blocks, not over all of them at once."""
-NO_SPREAD = 1e-6
-"""Standard deviation, beside a mean of 1, up to which a source says the same of all pairs."""
 LABELS_PER_STEP = 20
 """Labelled items whose class means a stochastic step looks at."""
 
@@ -170,7 +168,7 @@ class MixtureEstimator(NestedParameters):
     def _open(self, X: Any, y: Any) -> Input:
         """Check the parameters, and return the items of the fit."""
         effective_threads(self.n_jobs)
-        check_choice(self.shrink_to, ("equal", "spread", "zero"), name="shrink_to")
+        check_choice(self.shrink_to, ("equal", "zero"), name="shrink_to")
         if isinstance(self.method, str):
             check_choice(self.method, tuple(METHODS), name="method")
         check_choice(self.constraint or "none", self._constraints, name="constraint")
@@ -439,10 +437,11 @@ class MixtureLearner(MixtureEstimator):
         a resample, has neither callback nor checkpoint. `centre` is the start, and the centre of
         the ridge whatever `shrink_to` says.
         """
+        equal = self._equal_weights(stack) if centre is None else centre
         if objective is None:
-            weights = self._equal_weights(stack) if centre is None else centre
+            weights = equal
             if self._single is not None:
-                weights = np.where(np.array(stack.names) == self._single, weights.sum(), 0.0)
+                weights = np.where(np.array(stack.names) == self._single, equal.sum(), 0.0)
             mixture = Mixture(weights, stack.names, beta=self.beta, scaling=stack.scales)
             return SolveResult(
                 objective=np.nan,
@@ -452,10 +451,9 @@ class MixtureLearner(MixtureEstimator):
                 trace=Trace(),
                 mixture=mixture,
             )
-        start = self._start(objective, stack) if centre is None else centre
-        if self.shrink_to != "zero" or centre is not None:
-            objective = objective.centred(start)
-        defaults: dict[str, Any] = {"start": start, "verbose": self.verbose}
+        if self.shrink_to == "equal" or centre is not None:
+            objective = objective.centred(equal)
+        defaults: dict[str, Any] = {"start": equal, "verbose": self.verbose}
         if "random_state" not in options:
             defaults["random_state"] = seed_of(self.random_state)
         if self.method == "stochastic" and isinstance(objective, ClassMeans):
@@ -496,36 +494,8 @@ class MixtureLearner(MixtureEstimator):
         return copied
 
     def _equal_weights(self, stack: DissimilarityStack) -> Floats:
-        """Return the same weight for all sources."""
+        """Return the initial weights, and the centre of the ridge: the same for all sources."""
         return np.full(stack.n_sources, total_weight(self.constraint) / stack.n_sources)
-
-    def _start(self, objective: Objective, stack: DissimilarityStack) -> Floats:
-        r"""Return the initial weights, and the centre of the ridge.
-
-        For ``shrink_to="spread"`` these are :math:`\alpha_r \propto 1 / \sigma_r`, with
-        :math:`\sigma_r` the standard deviation of a source over pairs of labelled items (of at most
-        1000 of them): all sources then move the mixture as far. A column of two categories has
-        distances 0 and 2 if their mean is 1, while those of many columns are all near 1: with equal
-        weights, the column would outvote them.
-        """
-        equal = self._equal_weights(stack)
-        on_edges_only = isinstance(stack, EdgeStack) and stack.origin is None
-        by_labels = isinstance(objective, LabelObjective)
-        if self.shrink_to != "spread" or on_edges_only or not by_labels:
-            return equal
-        assert isinstance(objective, LabelObjective)
-        some = objective.labelled
-        if len(some) > LABELS_AT_ONCE:
-            some = np.sort(np.random.default_rng(0).choice(some, LABELS_AT_ONCE, replace=False))
-        i, j = np.triu_indices(len(some), 1)
-        block = stack.between_any.part(some)
-        assert block.block is not None
-        sigma = np.array([float(layer[i, j].std()) for layer in block.block]) / block.scales
-        known = sigma > NO_SPREAD
-        if not known.any():
-            return equal
-        shares = 1.0 / np.where(known, sigma, sigma[known].max())
-        return np.asarray(equal.sum() * shares / shares.sum())
 
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)
@@ -716,13 +686,13 @@ def class_means_ridge(sizes: Indices) -> float:
     r"""Return the default weight of the ridge of class means, for the labels of each class.
 
     .. math:: \rho = 10^{-2} (6 / m)^5, \quad \text{at least } 10^{-5}, \qquad
-              \rho = 10^{-2} (6 / m)^7 \text{ for } m < 6
+              \rho = 10^{-2} (6 / m)^6 \text{ for } m < 6
 
     with m labels a class on average. Five labels a class can make any source look perfect, so that
-    weights stay near the centre of the ridge; twenty cannot.
+    weights stay near equal ones; twenty cannot.
 
     >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (2, 5, 10, 20, 40)]
-    ['2.2e+01', '3.6e-02', '7.8e-04', '2.4e-05', '1.0e-05']
+    ['7.3e+00', '3.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']
     """
     times = FEW / float(sizes.mean())
     return max(SMALLEST_RHO, RHO_OF_FEW * times ** (GROWING if times > 1.0 else FADING))

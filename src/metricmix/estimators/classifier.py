@@ -105,7 +105,6 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     True
     """
 
-    shrink_to: str = "spread"
     local: Any = "auto"
     rho_local: float = RHO_LOCAL
 

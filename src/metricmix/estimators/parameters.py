@@ -28,11 +28,10 @@ DOCUMENTATION = {
         nothing is learned, the weights stay equal, for comparison.
 """,
     "learning": """\
-    shrink_to : {"equal", "spread", "zero"}
-        The centre c of the ridge :math:`\\rho \\lVert\\alpha - c\\rVert^2`: equal weights; weights
-        by which every source moves the mixture as far, the inverse of its standard deviation over
-        pairs of labelled items; or 0 as in the paper. (An objective of your own brings its own
-        rho, and is centred at equal weights unless it is one over labels.)
+    shrink_to : {"equal", "zero"}
+        The centre c of the ridge :math:`\\rho \\lVert\\alpha - c\\rVert^2`: equal weights, which
+        few labels can hardly improve on, or 0 as in the paper. (An objective of your own brings
+        its own rho.)
     constraint : {"nonnegative", "simplex", None}; of classifiers also "auto"
         With weights >= 0, a mixture of metrics is a metric already, and there is nothing to
         project. None allows weights of any sign, as in the paper. "auto": see `selection_`.
