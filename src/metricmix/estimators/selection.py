@@ -8,7 +8,8 @@ not taken for a bad one. Then candidates are compared by log loss, item by item.
 
 The first candidate, non-negative weights with a ridge that fades as labels grow and class means
 with offsets, is kept unless another one is better by more than three standard errors of the paired
-difference: with few labels, the best of many candidates is mostly the luckiest. With fewer than
+difference: with few labels, the best of many candidates is mostly the luckiest. For the geodesic
+metric, which is compared only if ``geodesic="auto"`` asks for it, two are enough. With fewer than
 five labels a class nothing is compared.
 """
 
@@ -73,8 +74,9 @@ CANDIDATE_RULES: tuple[Rule, ...] = (
 """Rules to choose from, the default one first."""
 FEW_LABELS = 5
 """Labels per class, on average, below which nothing is compared."""
-CLEAR = 3.0
-"""Standard errors by which another candidate must be better than the default one."""
+CLEAR, CLEAR_IF_ASKED = 3.0, 2.0
+"""Standard errors by which another candidate must be better than the default one; and the geodesic
+metric with ``geodesic="auto"``, a single candidate that was asked for."""
 FOLDS = 5
 LABELS_AT_MOST = 1000
 """Labelled items that candidates are compared on; of more, as many of each class in turn."""
@@ -335,7 +337,9 @@ def select(
     gains = losses[0] - losses
     gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / np.sqrt(len(right))
     accuracy = (p.argmax(axis=2) == right).mean(axis=1)
-    clear = (gain > CLEAR * error) & (accuracy >= accuracy[0])
+    asked = [model.geodesic == "auto" and one.geodesic is not None for one in compared]
+    clear = gain > np.where(asked, CLEAR_IF_ASKED, CLEAR) * error
+    clear &= accuracy >= accuracy[0]
     chosen = int(np.where(clear, gain, -np.inf).argmax()) if clear.any() else 0
     reason = f"none of {len(compared) - 1} others was clearly better on held-out labels"
     if chosen:
