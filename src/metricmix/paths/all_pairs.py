@@ -51,6 +51,7 @@ from metricmix.validation import (
 __all__ = [
     "close_block",
     "close_in_place",
+    "closed_copy",
     "closure_pays",
     "fraction_computed",
     "impute_missing",
@@ -115,6 +116,11 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
     """
     check_copies_fit(W, 1, what="the metric", argument="W")
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
+    return closed_copy(lengths, directed=directed, n_jobs=n_jobs)
+
+
+def closed_copy(lengths: AnyArray, *, directed: bool, n_jobs: int | None = None) -> AnyArray:
+    """Return the closure of valid lengths as a new array."""
     d = np.array(lengths, order="C", copy=True, subok=False)
     if not directed:  # entries that differ by rounding: the smaller one counts
         in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
