@@ -11,17 +11,43 @@ device; CPU tensors use the compiled loops of metricmix, CUDA tensors Triton ker
 tensor([0., 1., 0.])
 """
 
+from metricmix.torch.lengths import (
+    EmbeddingDistance,
+    LinearLengths,
+    LocalLengths,
+    NetworkLengths,
+    source_values,
+)
+from metricmix.torch.losses import (
+    class_means_loss,
+    class_means_scores,
+    contrast_loss,
+    least_squares_loss,
+    neighbourhood_loss,
+    triplet_loss,
+)
 from metricmix.torch.shortest_path_metric import ShortestPathMetric, soft_closure
 from metricmix.torch.shortest_paths import closure, closure_rows, min_plus, predecessors
 from metricmix.torch.violations import is_metric, metric_violations
 
 __all__ = [
+    "EmbeddingDistance",
+    "LinearLengths",
+    "LocalLengths",
+    "NetworkLengths",
     "ShortestPathMetric",
+    "class_means_loss",
+    "class_means_scores",
     "closure",
     "closure_rows",
+    "contrast_loss",
     "is_metric",
+    "least_squares_loss",
     "metric_violations",
     "min_plus",
+    "neighbourhood_loss",
     "predecessors",
     "soft_closure",
+    "source_values",
+    "triplet_loss",
 ]
