@@ -64,11 +64,13 @@ def resolve_device(device: str) -> str:
     )
 
 
-def in_torch(module: str, function: str, device: str, array: Any, **options: Any) -> Any:
-    """Return what a function of ``metricmix.torch`` gives for an array on a device.
+def in_torch(
+    module: str, function: str, device: str, array: Any, *, name: str, **options: Any
+) -> Any:
+    """Return what a function of ``metricmix.torch`` gives for an array, called `name`, on a device.
 
     The array is copied to the device; a tensor that comes back becomes an array again.
     """
-    there = torch_module(module)
-    found = getattr(there, function)(torch_module("tensors").on_device(array, device), **options)
+    there, tensors = torch_module(module), torch_module("tensors")
+    found = getattr(there, function)(tensors.on_device(array, device, name), **options)
     return found.cpu().numpy() if hasattr(found, "cpu") else found

@@ -43,9 +43,9 @@ def cuda_devices() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def on_device(array: Any, device: str) -> torch.Tensor:
+def on_device(array: Any, device: str, name: str) -> torch.Tensor:
     """Return an array of numbers as a tensor on a device, float32 or float64."""
-    values = as_float_array(array, name="D")
+    values = as_float_array(array, name=name)
     if not values.flags.writeable or not values.flags.c_contiguous:
         values = values.copy()
     return torch.from_numpy(values).to(device)
