@@ -31,13 +31,17 @@ import torch
 import triton
 import triton.language as tl
 
+from metricmix.torch.triton_sweeps import RecordedSweeps as sweeps  # noqa: N813
+from metricmix.torch.triton_sweeps import detours
 from metricmix.torch.triton_trees import predecessors, tree_gradient
 
 __all__ = [
     "close_in_place",
+    "detours",
     "lower_rows",
     "min_plus",
     "predecessors",
+    "sweeps",
     "tree_gradient",
     "violations",
 ]

@@ -19,7 +19,7 @@ import torch
 import triton
 import triton.language as tl
 
-__all__ = ["RecordedSweeps", "shortest_detours"]
+__all__ = ["RecordedSweeps", "detours"]
 
 TILE: Any = tl.constexpr(64)
 """Rows, and columns, of one program of the oracle."""
@@ -57,7 +57,7 @@ def find_detours(x, lengths, items, low, high, n):
         tl.store(items + at, item, mask=inside)
 
 
-def shortest_detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
+def detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the shortest detours for rows low .. high - 1, and their items; columns j < i only.
 
     `x` is (n, n), symmetric, with inf on its diagonal. Two (high - low, n) tensors, whose other
