@@ -27,11 +27,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
 
-from metricmix.torch.triton_sweeps import RecordedSweeps as sweeps  # noqa: N813
+from metricmix.torch.triton_sweeps import Sweeps as sweeps  # noqa: N813
 from metricmix.torch.triton_sweeps import detours
 from metricmix.torch.triton_trees import predecessors, tree_gradient
 
@@ -52,14 +53,14 @@ TILE: Any = tl.constexpr(64)
 """Rows and columns of a tile."""
 CHUNK: Any = tl.constexpr(32)
 """Values of k that are tested, and skipped, together."""
-UNROLL: Any = tl.constexpr(8)
+UNROLL: Any = tl.constexpr(16)
 """Values of k per turn of the inner loop; 2 is a third slower."""
-SQUARE: Any = tl.constexpr(16)
-"""Tiles across a square of tiles that are computed one after another."""
 PARTS: Any = tl.constexpr(128 // 64)
 """Tiles across a block."""
 CHUNKS: Any = tl.constexpr(128 // 32)
 """Chunks of a block."""
+CACHED = 2**24
+"""Bytes of panels that stay in the second cache by themselves."""
 ROWS = 4096
 """Rows that are compared with their detours together."""
 SORTED_FROM = 8192
@@ -136,15 +137,29 @@ def lower_rectangle(C, left, right, left_lows, right_lows, highs, rows, columns)
 
 
 @triton.jit(do_not_specialize=["beside"])
-def lower_rest(D, P, Q, P_lows, Q_lows, highs, n, tiles, beside, SYMMETRIC: tl.constexpr):
-    """Lower all tiles of D but those in the rows and columns of block `beside`."""
+def lower_rest(
+    D,
+    P,
+    Q,
+    P_lows,
+    Q_lows,
+    highs,
+    n,
+    tiles,
+    beside,
+    SYMMETRIC: tl.constexpr,
+    SQUARE: tl.constexpr,
+):
+    """Lower all tiles of D but those in the rows and columns of block `beside`.
+
+    If SYMMETRIC, one program each for the tiles of squares of SQUARE by SQUARE tiles, on and above
+    the diagonal and counted column by column: the panels of a square stay in the cache meanwhile.
+    """
     batch = tl.program_id(2).to(tl.int64)
     i = tl.program_id(0)
     j = tl.program_id(1)
     wanted = (i // PARTS != beside) & (j // PARTS != beside)
     if SYMMETRIC:
-        # Squares of tiles on and above the diagonal, counted column by column: the panels of a
-        # square stay in the cache while its tiles are done.
         square = i // (SQUARE * SQUARE)
         column = ((tl.sqrt(8.0 * square.to(tl.float32) + 1.0) - 1.0) * 0.5).to(tl.int32)
         column = tl.where((column * (column + 1)) // 2 > square, column - 1, column)
@@ -445,16 +460,16 @@ def nearby_order(D: torch.Tensor) -> torch.Tensor:
     pivots = torch.linspace(0, n - 1, int(n**0.5), device=D.device).long()
     to_pivots = torch.minimum(D[pivots], D[:, pivots].T)
     nearest, cluster = to_pivots.min(dim=0)
-    between = to_pivots[:, pivots].cpu().double()
-    rank = torch.empty(len(pivots), dtype=torch.long)
-    visited = torch.zeros(len(pivots), dtype=torch.double)
+    between = to_pivots[:, pivots].cpu().numpy()
+    rank = np.empty(len(pivots), np.int64)
     here = 0
     for step in range(len(pivots)):
         rank[here] = step
-        visited[here] = torch.inf
-        here = int((between[here] + visited).argmin())
+        between[:, here] = np.inf  # visited
+        here = int(between[here].argmin())
     within = torch.argsort(nearest)
-    return within[torch.argsort(rank.to(D.device)[cluster[within]], stable=True)]
+    ranks = torch.from_numpy(rank).to(D.device)
+    return within[torch.argsort(ranks[cluster[within]], stable=True)]
 
 
 def skipped_share(D: torch.Tensor, order: torch.Tensor | None = None) -> float:
@@ -522,13 +537,17 @@ class BlockedClosure:
     def lower(self, launch: Any, block: int, other: int) -> None:
         """Lower D by the panels of `block`: around block `other`, or elsewhere."""
         tiles, P, Q = self.tiles, self.P[block % 2], self.Q[block % 2]
+        settings: dict[str, Any] = {"SYMMETRIC": self.symmetric}
         if launch is lower_cross:
             grid = (tiles, PARTS.value * (1 if self.symmetric else 2), self.batch)
         elif self.symmetric:
-            squares = triton.cdiv(tiles, SQUARE.value)
-            grid = (squares * (squares + 1) // 2 * SQUARE.value**2, 1, self.batch)
+            square = 16 if Q.values.nbytes > CACHED else 1
+            squares = triton.cdiv(tiles, square)
+            grid = (squares * (squares + 1) // 2 * square**2, 1, self.batch)
+            settings["SQUARE"] = square
         else:
             grid = (tiles, tiles, self.batch)
+            settings["SQUARE"] = 1
         launch[grid](
             self.D,
             P.values,
@@ -539,5 +558,5 @@ class BlockedClosure:
             self.n,
             tiles,
             other,
-            self.symmetric,
+            **settings,
         )

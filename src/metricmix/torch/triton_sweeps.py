@@ -5,8 +5,9 @@ The oracle: for every pair i, j the item k of the shortest detour,
 .. math:: \operatorname{argmin}_{k \ne i, j}\; x_{ik} + x_{kj},
 
 n³ / 2 additions and comparisons. And the sweeps over triangle constraints, class by class: the
-constraints of a class share no pair, so that one launch updates them together. A sweep has up to
-3 n launches of a few microseconds each; they are recorded once as a CUDA graph, and replayed.
+constraints of a class share no pair, and are updated together. A sweep has up to 3 n classes of a
+few microseconds each, too short for a launch of their own: one launch does them all, and its
+programs wait for one another between classes.
 
 Functions here take contiguous float32 or float64 tensors and check nothing.
 """
@@ -19,14 +20,14 @@ import torch
 import triton
 import triton.language as tl
 
-__all__ = ["RecordedSweeps", "detours"]
+__all__ = ["Sweeps", "detours"]
 
 TILE: Any = tl.constexpr(64)
 """Rows, and columns, of one program of the oracle."""
 UNROLL: Any = tl.constexpr(4)
 """Values of k per turn of its inner loop."""
 CONSTRAINTS: Any = tl.constexpr(128)
-"""Constraints of one program of a sweep."""
+"""Constraints that one program of a sweep updates together."""
 
 
 @triton.jit(do_not_specialize=["low", "high"])
@@ -75,39 +76,70 @@ def detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.T
     return lengths[:, :n], items[:, :n]
 
 
-@triton.jit(do_not_specialize=["start", "stop"])
-def update_class(x, ij, ik, kj, dual, previous, inverse, beta, start, stop, WEIGHTED: tl.constexpr):
-    """Maximise each dual of a class in turn; the class shares no pair."""
-    t = start + tl.program_id(0).to(tl.int64) * CONSTRAINTS + tl.arange(0, CONSTRAINTS)
-    inside = t < stop
-    p = tl.load(ij + t, mask=inside, other=0)
-    q = tl.load(ik + t, mask=inside, other=0)
-    r = tl.load(kj + t, mask=inside, other=0)
-    z = tl.load(dual + t, mask=inside, other=0.0)
-    ahead = z + tl.load(beta) * (z - tl.load(previous + t, mask=inside, other=0.0))
-    x_p = tl.load(x + p, mask=inside, other=0.0)
-    x_q = tl.load(x + q, mask=inside, other=0.0)
-    x_r = tl.load(x + r, mask=inside, other=0.0)
-    violation = x_p - x_q - x_r
-    if WEIGHTED:
-        v_p = tl.load(inverse + p, mask=inside, other=1.0)
-        v_q = tl.load(inverse + q, mask=inside, other=1.0)
-        v_r = tl.load(inverse + r, mask=inside, other=1.0)
-        c = tl.maximum(violation / (v_p + v_q + v_r), -ahead)
-        tl.store(x + p, x_p - c * v_p, mask=inside)
-        tl.store(x + q, x_q + c * v_q, mask=inside)
-        tl.store(x + r, x_r + c * v_r, mask=inside)
-    else:
-        c = tl.maximum(violation / 3.0, -ahead)
-        tl.store(x + p, x_p - c, mask=inside)
-        tl.store(x + q, x_q + c, mask=inside)
-        tl.store(x + r, x_r + c, mask=inside)
-    tl.store(previous + t, z, mask=inside)
-    tl.store(dual + t, ahead + c, mask=inside)
+@triton.jit
+def sweep_classes(
+    x,
+    ij,
+    ik,
+    kj,
+    dual,
+    previous,
+    inverse,
+    starts,
+    classes,
+    arrived,
+    beta,
+    WEIGHTED: tl.constexpr,
+):
+    """Maximise each dual in turn, class by class; the constraints of a class share no pair.
+
+    All programs run at once, and wait for one another after every class: `arrived` counts them.
+    Entries of x are read from the second cache, where the other programs write them.
+    """
+    programs = tl.num_programs(0)
+    span = tl.program_id(0) * CONSTRAINTS + tl.arange(0, CONSTRAINTS)
+    momentum = tl.load(beta)
+    awaited = 0
+    for c in range(classes):
+        start = tl.load(starts + c)
+        stop = tl.load(starts + c + 1)
+        for first in range(start, stop, programs * CONSTRAINTS):
+            t = first + span
+            inside = t < stop
+            p = tl.load(ij + t, mask=inside, other=0)
+            q = tl.load(ik + t, mask=inside, other=0)
+            r = tl.load(kj + t, mask=inside, other=0)
+            z = tl.load(dual + t, mask=inside, other=0.0)
+            ahead = z + momentum * (z - tl.load(previous + t, mask=inside, other=0.0))
+            x_p = tl.load(x + p, mask=inside, other=0.0, cache_modifier=".cg")
+            x_q = tl.load(x + q, mask=inside, other=0.0, cache_modifier=".cg")
+            x_r = tl.load(x + r, mask=inside, other=0.0, cache_modifier=".cg")
+            violation = x_p - x_q - x_r
+            if WEIGHTED:
+                v_p = tl.load(inverse + p, mask=inside, other=1.0)
+                v_q = tl.load(inverse + q, mask=inside, other=1.0)
+                v_r = tl.load(inverse + r, mask=inside, other=1.0)
+                change = tl.maximum(violation / (v_p + v_q + v_r), -ahead)
+                tl.store(x + p, x_p - change * v_p, mask=inside)
+                tl.store(x + q, x_q + change * v_q, mask=inside)
+                tl.store(x + r, x_r + change * v_r, mask=inside)
+            else:
+                change = tl.maximum(violation / 3.0, -ahead)
+                tl.store(x + p, x_p - change, mask=inside)
+                tl.store(x + q, x_q + change, mask=inside)
+                tl.store(x + r, x_r + change, mask=inside)
+            tl.store(previous + t, z, mask=inside)
+            tl.store(dual + t, ahead + change, mask=inside)
+        tl.debug_barrier()
+        awaited += programs
+        tl.atomic_add(arrived, 1, sem="release")
+        while tl.atomic_add(arrived, 0, sem="acquire") < awaited:
+            pass
+        tl.debug_barrier()
 
 
-class RecordedSweeps:
-    """Sweeps over the same constraints, recorded at first use.
+class Sweeps:
+    """Sweeps over the same constraints; each is one launch.
 
     Parameters
     ----------
@@ -120,8 +152,12 @@ class RecordedSweeps:
     """
 
     def __init__(self, x: torch.Tensor, constraints: Any, inverse: torch.Tensor | None) -> None:
-        self.beta = x.new_zeros(1)
-        arguments = (
+        starts = torch.tensor(constraints.starts, dtype=torch.int32)
+        largest = int(torch.diff(starts).max()) if len(starts) > 1 else 0
+        # No more programs than processors: those that wait must not keep others from running.
+        processors = torch.cuda.get_device_properties(x.device).multi_processor_count
+        self.programs = max(1, min(processors, triton.cdiv(largest, CONSTRAINTS.value)))
+        self.arguments = (
             x,
             constraints.ij,
             constraints.ik,
@@ -129,19 +165,16 @@ class RecordedSweeps:
             constraints.dual,
             constraints.previous,
             x if inverse is None else inverse,
-            self.beta,
+            starts.to(x.device),
+            len(starts) - 1,
         )
-        self.held = arguments  # the graph reads and writes this memory
-        with torch.cuda.device_of(x):
-            # Compile before recording: a class without constraints changes nothing.
-            update_class[(1,)](*arguments, 0, 0, inverse is not None)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                for start, stop in constraints.classes:
-                    grid = (triton.cdiv(stop - start, CONSTRAINTS.value),)
-                    update_class[grid](*arguments, start, stop, inverse is not None)
+        self.arrived = torch.zeros(1, dtype=torch.int32, device=x.device)
+        self.beta = x.new_zeros(1)  # a tensor: a number would be passed in single precision
+        self.weighted = inverse is not None
 
     def __call__(self, beta: float) -> None:
         """Sweep once, with the momentum `beta` of the duals."""
+        self.arrived.zero_()
         self.beta.fill_(beta)
-        self.graph.replay()
+        with torch.cuda.device_of(self.arrived):
+            sweep_classes[(self.programs,)](*self.arguments, self.arrived, self.beta, self.weighted)
