@@ -144,7 +144,7 @@ def train_network(
         raise InputError(argument="mixture", expected="labels of equal weight for a network")
     began = time.perf_counter()
     blocks = blocks_of(stack, objective, n_folds, projection=projection, device=device)
-    folds = sorted({int(k) for block in blocks for k in block.fold.unique()})
+    folds = sorted({int(k) for block in blocks for k in block.fold.tolist()})
     if verbose:
         count = sum(len(block.x) for block in blocks)
         sys.stderr.write(f"training a network on {device}: {count} pairs, {len(folds)} folds\n")
