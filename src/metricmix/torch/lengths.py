@@ -420,4 +420,5 @@ class EmbeddingDistance(nn.Module):
         )
         embedded = self.network(X[items])
         difference = embedded[place[0]] - embedded[place[1]]
-        return torch.linalg.vector_norm(difference, ord=self.p, dim=-1)
+        found: torch.Tensor = torch.linalg.vector_norm(difference, ord=self.p, dim=-1)
+        return found

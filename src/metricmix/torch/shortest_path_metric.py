@@ -76,7 +76,7 @@ class ShortestPathMetric(torch.nn.Module):
         """The T of the smooth version; None for shortest paths."""
         return None if self.temperature is None else float(self.temperature)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, w: torch.Tensor) -> torch.Tensor:
         """Return the metric of lengths (n, n) or (B, n, n)."""
         if self.temperature is None:
@@ -109,7 +109,8 @@ def soft_closure(
     off_diagonal = ~torch.eye(n, dtype=torch.bool, device=lengths.device)
     if bool(((lengths.detach() == 0) & off_diagonal).any()):
         raise InputError(argument="w", expected="positive lengths off the diagonal, found 0")
-    found: torch.Tensor = SoftDistances.apply(lengths, T, directed)
+    apply: Any = SoftDistances.apply
+    found: torch.Tensor = apply(lengths, T, directed)
     return found
 
 
@@ -146,7 +147,7 @@ class SoftDistances(torch.autograd.Function):
         return d.clamp_(min=0.0)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
         """Return the gradient by the lengths, from dZ = Z dK Z."""
         walks, K = ctx.saved_tensors

@@ -92,7 +92,8 @@ def closure(W: torch.Tensor, directed: bool = False, *, validate: bool = True) -
         argument="W",
     )
     with out_of_memory_explained(n, what="the closure", argument="W"):
-        found: torch.Tensor = ClosureOf.apply(lengths, directed)
+        apply: Any = ClosureOf.apply
+        found: torch.Tensor = apply(lengths, directed)
     return found
 
 
@@ -128,7 +129,8 @@ def closure_rows(
             argument="W", expected="one matrix (n, n)", found=f"shape {tuple(lengths.shape)}"
         )
     chosen = check_roots(roots, lengths)
-    found: torch.Tensor = RowsOf.apply(lengths, chosen, directed)
+    apply: Any = RowsOf.apply
+    found: torch.Tensor = apply(lengths, chosen, directed)
     return found
 
 
@@ -297,7 +299,7 @@ class ClosureOf(torch.autograd.Function):
         return d
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
         """Push the gradient down the trees of all items."""
         w, d = ctx.saved_tensors
@@ -321,7 +323,7 @@ class RowsOf(torch.autograd.Function):
         return d
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
         """Push the gradient down the trees of the roots."""
         w, d, roots = ctx.saved_tensors
