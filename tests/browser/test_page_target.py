@@ -37,7 +37,7 @@ def test_targets_are_shown_as_numbers(visit: Any, target_page: Any) -> None:
     model, file = target_page
     opened = visit(file)
     page = opened.page
-    assert "40 items, 30 with a known target, 1 sources." in page.inner_text("#summary")
+    assert "40 items, 30 with a known target, 1 source." in page.inner_text("#summary")
     assert "misfit" in page.inner_text("#key")
     assert "R² on held-out targets" in page.inner_text("#figures")
     assert "0.750" in page.inner_text("#figures")
