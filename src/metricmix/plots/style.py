@@ -28,7 +28,7 @@ CLASS_COLOURS = (
     "#4137A6",
     "#195C2E",
 )
-"""Colours of up to 14 classes: after the palette, a darker or lighter colour of each of its hues."""
+"""Colours of up to 14 classes: the palette, then darker and lighter colours of its hues."""
 SCALE = ("#0D0887", "#4C02A1", "#7E03A8", "#A92395", "#CC4778", "#E56B5D", "#F89540")
 """Colours from low to high, of increasing lightness; all of them dark enough on white (plasma)."""
 
