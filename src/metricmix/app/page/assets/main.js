@@ -33,8 +33,7 @@ const map = makeMap(data, byId("map"), {
 });
 
 function slideUp() {
-  const seen = chosen.length ? map.lowest(chosen) : 0;
-  sheet.open(byId("map").getBoundingClientRect().top + seen);
+  sheet.open(byId("map").getBoundingClientRect().top + map.lowest());
 }
 
 // A few words over the map, for a moment.
@@ -174,10 +173,10 @@ byId("summary").textContent = `${shown}, ${data.target ? `${given} with a known 
   `${data.paths && data.paths.directed ? "; directed: the distance from A to B can differ from that from B to A" : ""}.`;
 byId("headline").hidden = !data.headline;
 byId("headline").append(named(data.headline || ""));
-byId("intro").textContent = "Each mark is an item, and items that are close on the map are similar in the learned metric. " +
-  "Choose two items to see the shortest path between them, and how much each source contributes to its length. " +
-  (data.accuracies.length ? "Below the map are the accuracy on held-out data and the weight of each source."
-    : "Below the map is the weight of each source.");
+byId("intro").textContent = "Each mark is an item; items close together on the map are similar in the learned metric. " +
+  "Choose two of them to see the shortest path between them and what each source adds to its length. " +
+  (data.accuracies.length ? "Accuracy and the weights of the sources are below the map."
+    : "The weights of the sources are below the map.");
 fillLegend();
 showFigures(data, byId("figures"));
 const wanted = readAddress(data, location.hash);

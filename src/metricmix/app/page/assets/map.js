@@ -333,8 +333,7 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
 
   return {
     show, scale, whole, others, contain, hover, scene, zoomed, zoomTo,
-    names: () => names,
-    lowest: (items) => Math.max(...items.map((i) => place(i)[1])),
+    lowest: () => Math.max(0, ...[...chosen, ...(path || [])].map((i) => place(i)[1])),
     mark(items, nodes) {
       chosen = items;
       path = nodes;
