@@ -75,11 +75,19 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
   function placed() {
     if (!canvas.dataset.view) return []; // items are on their way
     const letters = width < NARROW ? LETTERS.narrow : LETTERS.wide;
-    context.font = fontOf(NAME);
+    context.font = fontOf(nameSize());
     const shown = clusters.filter(({ label }) => spoken < 0 || spoken === label)
       .map(({ label, mean }) => ({ label, at: transform.apply(mean), text: cut(data.classes[label], letters) }));
-    return placeNames(shown, { width, height, spots: order.map(place), line: line(),
+    return placeNames(shown, { width, height, eachSpot, line: line(),
       measure: (text) => context.measureText(text).width });
+  }
+
+  const nameSize = () => (width < NARROW ? NAME - 1.5 : NAME);
+
+  function eachSpot(visit) {
+    const { k } = transform;
+    const left = transform.x + k * (width / 2 - centre[0] * unit), top = transform.y + k * (height / 2 + centre[1] * unit);
+    for (let i = 0; i < n; i++) visit(left + k * unit * positions[2 * i], top - k * unit * positions[2 * i + 1]);
   }
 
   const line = () => (path || []).map(place);
@@ -141,7 +149,7 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
 
   // What lies above the items, as parts: names, the path, rings around what is chosen.
   function overlay() {
-    const texts = names.map(({ label, text, x, y }) => ({ text, x, y, size: NAME,
+    const texts = names.map(({ label, text, x, y }) => ({ text, x, y, size: nameSize(),
       fill: inkOf(colourOf(data.palette, label)) }));
     return [...texts, ...(path ? pathParts() : []), ...chosen.flatMap((i) => ring(i, 4))];
   }

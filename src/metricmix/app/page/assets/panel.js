@@ -1,12 +1,18 @@
 // The side panel: what is chosen, the path between two items, and where its length comes from.
 
 const LINK = "link (every edge)";
+// The numbers of the sources that add anything to any path.
+const counting = (data) => data.weights.flatMap((weight, r) => (weight.value !== 0 || data.local ? [r] : []));
+
 const share = (value) => `${Math.min(99, Math.floor(100 * value))} %`;
 
 // What is surprising about the path on which the page opens, in a sentence or two.
 function aboutExample(data, found) {
   const { kind, items: [i, j], nearer, farther, source, brought_by: by, direct } = data.example;
-  const [a, b] = [named(data.ids[i]), named(data.ids[j])];
+  const [a, b] = [i, j].map((item) => {
+    const title = data.about[item] && data.about[item] !== data.ids[item] ? ` (${cut(data.about[item], 40)})` : "";
+    return named(data.ids[item] + title);
+  });
   const inner = found.nodes.length - 2, others = `${inner} other ${inner === 1 ? "item" : "items"}`;
   if (kind === "detour") {
     const where = data.weights.length > 1 ? "every single source" : "the source";
@@ -107,7 +113,8 @@ function showPath(data, panel, found) {
     itemLine(data, node, k ? `, +${short(found.edges[k - 1].length)}` : "",
       ...(k && found.edges[k - 1].said ? [element("small", named(found.edges[k - 1].said),
         { class: "said" })] : [])));
-  const rows = data.weights.map((weight, r) => ({ name: weight.name, value: found.totals[r] }));
+  const used = counting(data), unused = data.weights.length - used.length;
+  const rows = used.map((r) => ({ name: data.weights[r].name, value: found.totals[r] }));
   rows.push({ name: LINK, value: found.link });
   rows.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   panel.append(
@@ -117,7 +124,8 @@ function showPath(data, panel, found) {
     heading("h2", data, "Contributions", () => [["source", "contribution"], ...rows.map((row) => [row.name, row.value])]),
     element("div", barTable(rows, number), { id: "contributions" }),
     note("Link: a constant length that every edge has, so that no two items have distance 0." +
-      (rows.some((row) => row.value < 0) ? " A negative contribution makes the path shorter." : "")));
+      (rows.some((row) => row.value < 0) ? " A negative contribution makes the path shorter." : "") +
+      (unused ? ` Not shown: ${counted(unused, "source")} of weight 0.` : "")));
 }
 
 // The edges of a path, one by one, over the whole width of the page; nothing for a single edge.
@@ -127,9 +135,11 @@ function showEdges(data, place, found) {
   if (place.hidden) return;
   const digits = decimalsOf(found.length);
   const number = (value) => value.toFixed(digits);
-  const head = ["edge", "length", ...data.weights.map((weight) => named(weight.name)), LINK];
+  const used = counting(data);
+  const head = ["edge", "length", ...used.map((r) => named(data.weights[r].name)), LINK];
   const lines = found.edges.map(({ from, to, length, parts }) =>
-    [[idOf(data, from), " → ", idOf(data, to)], short(length), ...parts.map(number)]);
+    [[idOf(data, from), " → ", idOf(data, to)], short(length),
+      ...[...used, data.weights.length].map((r) => number(parts[r]))]);
   const names = (i) => (typeof i === "string" ? i : data.ids[i]);
   const rows = () => [["from", "to", "length", ...data.weights.map((weight) => weight.name), LINK],
     ...found.edges.map(({ from, to, length, parts }) => [names(from), names(to), length, ...parts])];

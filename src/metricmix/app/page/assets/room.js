@@ -73,11 +73,11 @@ function densest(data, positions, cell) {
 
 // Boxes for the names of clusters: inside the frame, off the path, off each other, over few marks and
 // nearer to their own cluster than to another one. A name without such a box is left out.
-function placeNames(clusters, { width, height, spots, line, measure }) {
+function placeNames(clusters, { width, height, eachSpot, line, measure }) {
   const columns = Math.ceil(width / CELL), counts = new Uint16Array(columns * Math.ceil(height / CELL));
-  for (const [x, y] of spots) {
+  eachSpot((x, y) => {
     if (x >= 0 && y >= 0 && x < width && y < height) counts[Math.floor(y / CELL) * columns + Math.floor(x / CELL)]++;
-  }
+  });
   const covered = ({ x, y, w, h }) => {
     let sum = 0;
     for (let b = Math.floor(y / CELL); b * CELL < y + h; b++) {
@@ -98,8 +98,8 @@ function placeNames(clusters, { width, height, spots, line, measure }) {
       if (!within(area, width, height) || placed.some((other) => overlap(area, padded(other.area, 2)))) continue;
       if (line.length && covers(padded(area, 6), line)) continue;
       const own = Math.hypot(a - x, b - y);
-      const strange = clusters.some(({ at }) => at !== cluster.at && Math.hypot(a - at[0], b - at[1]) < own);
-      const cost = covered(area) + 0.2 * own + (strange ? 8 : 0);
+      if (clusters.some(({ at }) => at !== cluster.at && Math.hypot(a - at[0], b - at[1]) < own)) continue;
+      const cost = covered(area) + 0.2 * own;
       if (cost < least) { least = cost; best = { label: cluster.label, text: cluster.text, x: a, y: b, area }; }
     }
     if (best) placed.push(best);
