@@ -164,8 +164,29 @@ def many_edges(report: Any) -> tuple[str, str]:
     return f"item {i}", f"item {j}"
 
 
-def test_tables_have_room(visit: Any, annotated_report: Any) -> None:
-    opened = visit(annotated_report.path, **WIDE)
+@pytest.fixture
+def wide_table(annotated_report: Any, tmp_path: Path) -> Path:
+    """A page whose sources all have a weight, so that tables have a column for each."""
+    weights = tuple(replace(one, value=one.value or 0.01) for one in annotated_report.data.weights)
+    write_page(tmp_path / "wide.html", replace(annotated_report.data, weights=weights))
+    return tmp_path / "wide.html"
+
+
+def test_sources_of_weight_zero_are_left_out_of_a_path(visit: Any, annotated_report: Any) -> None:
+    values = [weight.value for weight in annotated_report.data.weights]
+    unused = values.count(0.0)
+    assert 0 < unused < 7
+    opened = visit(annotated_report.path)
+    opened.choose(*many_edges(annotated_report))
+    opened.page.wait_for_selector("#edges table")
+    note = f"Not shown: {unused} source{'s' * (unused > 1)} of weight 0."
+    assert note in opened.page.locator("#panel").inner_text()
+    assert opened.page.locator("#contributions tr").count() == 7 - unused + 1
+    assert opened.page.locator("#edges thead th").count() == 2 + 7 - unused + 1
+
+
+def test_tables_have_room(visit: Any, annotated_report: Any, wide_table: Path) -> None:
+    opened = visit(wide_table, **WIDE)
     page = opened.page
     assert not cut_off(page, "#figures")
     assert page.locator("#figures table.upright").count() == 1
@@ -176,8 +197,8 @@ def test_tables_have_room(visit: Any, annotated_report: Any) -> None:
     page.locator("#edges").wait_for(state="hidden")
 
 
-def test_tables_can_be_read_on_a_phone(visit: Any, annotated_report: Any) -> None:
-    opened = visit(annotated_report.path, **PHONE)
+def test_tables_can_be_read_on_a_phone(visit: Any, annotated_report: Any, wide_table: Path) -> None:
+    opened = visit(wide_table, **PHONE)
     page = opened.page
     assert not cut_off(page, "#figures")
     opened.choose(*many_edges(annotated_report))

@@ -163,7 +163,7 @@ def test_a_copied_link_is_on_the_clipboard(visit: Any, report: Any) -> None:
 def test_links_to_hostile_ids(visit: Any, hostile_report: Any) -> None:
     ids = hostile_report.data.items.ids
     opened = visit(hostile_report.path)
-    for i in range(0, 10, 2):
+    for i in (0, 4, 8):
         opened.choose(ids[i], ids[i + 1])
         names = f"{ids[i]} → {ids[i + 1]}"
         shown = "names => document.querySelector('#panel h2').textContent === names"
