@@ -73,7 +73,7 @@ def test_the_panel_of_one_item(visit: Any, annotated_report: Any) -> None:
         assert shown["Label"].strip() == f"{label} ({'given' if items.given[i] else 'predicted'})"
         share = float(shown["Confidence"].split(" %")[0])
         assert share == pytest.approx(100.0 * items.confidence[i], abs=0.06)
-        assert shown.get("Predicted without it") == (
+        assert shown.get("Predicted without this label") == (
             items.classes[items.prefers[i]] if items.misfit[i] else None
         )
         near = int(items.nearest[i])

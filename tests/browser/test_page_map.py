@@ -223,7 +223,7 @@ def test_items_in_one_place_are_told_of_and_found(visit: Any, tmp_path: Path, pl
     page = visit(tmp_path / "page.html").page
     page.mouse.move(*places(data).of(page, 0))
     page.locator("#tip").wait_for()
-    assert "2 more at this place, use Find" in page.locator("#tip").inner_text()
+    assert "2 more items at this position (use Find)" in page.locator("#tip").inner_text()
     for name in ("hidden one", "hidden two"):
         page.fill("#search", name)
         page.keyboard.press("Enter")

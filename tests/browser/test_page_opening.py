@@ -52,9 +52,9 @@ def test_opens_on_the_example(visit: Any, report: Any, screen: Any) -> None:
         ),
         (
             Example("source", (0, 1), nearer=0.9991, farther=0.7, source=1, brought_by=0),
-            "Example: item 0 and item 1 are farther apart than 70 % of all pairs by angle, the "
-            "source with the largest weight. They are still closer than 99 % of all pairs in the "
-            "learned metric, mainly because of squares.",
+            "Example: item 0 and item 1 are farther apart than 70 % of all pairs according to "
+            "angle, the source with the largest weight. They are still closer than 99 % of all "
+            "pairs in the learned metric, mainly because of squares.",
         ),
         (
             Example("misfit", (0, 1)),

@@ -1,5 +1,5 @@
 // The view in the address of the page: #pair=A/B&map=NAME&label=NAME&zoom=SCALE,X,Y.
-// Ids and names are percent-encoded; halves of characters cannot be written there.
+// Ids and names are percent-encoded; lone surrogates, which cannot be, become U+FFFD.
 
 const LONGEST_ADDRESS = 20000;
 const ZOOMS = [0.5, 60];

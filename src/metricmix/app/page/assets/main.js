@@ -22,7 +22,7 @@ const map = makeMap(data, byId("map"), {
       tip.dataset.item = i;
       const others = map ? map.others(i) : 0;
       tip.replaceChildren(named(data.ids[i]), ...called(data, i), " · ", ...describe(data, i));
-      if (others > 0) tip.append(`; ${others} more at this place, use Find`);
+      if (others > 0) tip.append(`; ${counted(others, "more item")} at this position (use Find)`);
     }
     const [x, y] = placeTip(tip.offsetWidth, tip.offsetHeight, place, frame, line);
     tip.style.transform = `translate(${x}px, ${y}px)`;
@@ -78,7 +78,7 @@ function select(items, seen, isExample = false) {
 }
 
 function writeAddress(zoom = null) {
-  const address = addressOf(data, { chosen, view: map.current(), label: map.spokenOf(), zoom });
+  const address = addressOf(data, { chosen, view: map.current(), label: map.highlighted(), zoom });
   if (location.hash !== address) history.replaceState(null, "", address || location.pathname + location.search);
 }
 
@@ -87,15 +87,15 @@ const buttons = data.classes.map((name, c) => {
   const button = element("button", [markPicture(data.palette, c, 1, 0), named(name),
     element("small", String(count))], { type: "button", "aria-pressed": "false" });
   button.addEventListener("click", () => {
-    speakOf(map.spokenOf() === c ? -1 : c);
+    highlight(map.highlighted() === c ? -1 : c);
     writeAddress();
   });
   return button;
 });
 
-function speakOf(label) {
+function highlight(label) {
   buttons.forEach((button, c) => button.setAttribute("aria-pressed", String(c === label)));
-  map.speakOf(label);
+  map.highlight(label);
 }
 
 function fillLegend() {
@@ -157,7 +157,7 @@ window.addEventListener("hashchange", () => follow(readAddress(data, location.ha
 // Shows what an address asks for; without an address, the example.
 function follow(view) {
   if (view && view.view !== map.current()) showView(view.view);
-  if (view) speakOf(view.label);
+  if (view) highlight(view.label);
   if (view) {
     select(view.chosen, !view.zoom);
     if (view.zoom) map.zoomTo(view.zoom);
@@ -174,7 +174,7 @@ byId("summary").textContent = `${shown}, ${data.target ? `${given} with a known 
 byId("headline").hidden = !data.headline;
 byId("headline").append(named(data.headline || ""));
 byId("intro").textContent = "Each mark is an item; items close together on the map are similar in the learned metric. " +
-  "Choose two of them to see the shortest path between them and what each source adds to its length. " +
+  "Choose two items to see the shortest path between them and what each source adds to its length. " +
   (data.accuracies.length ? "Accuracy and the weights of the sources are below the map."
     : "The weights of the sources are below the map.");
 fillLegend();

@@ -4,8 +4,8 @@
 const RADIUS = 5;
 const REACH = 18; // pixels around the pointer within which an item counts as meant
 const MARGIN = 20; // pixels that the frame leaves around the items
-const DIM = 0.22; // of what is not spoken of
-const BESIDE = 0.4; // of what is not on the path
+const DIM = 0.22; // of items that are not highlighted
+const BESIDE = 0.4; // of items that are not on the path
 const NAME = 13; // pixels: the size of names on the map
 const NARROW = 520; // pixels: a map with shorter names
 
@@ -19,7 +19,7 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
   let transform = d3.zoomIdentity, tree = null, stamps = null;
   const order = Array.from({ length: n }, (_, i) => i) // misfits lie above given, given above predicted
     .sort((i, j) => 2 * (data.misfit[i] - data.misfit[j]) + data.given[i] - data.given[j] || i - j);
-  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false, current = 0, spoken = -1;
+  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false, current = 0, highlighted = -1;
   let clusters = [], names = [];
 
   const active = () => document.activeElement === canvas;
@@ -71,12 +71,12 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
     clusters = data.classes.length > 1 && !data.palette.ordered ? densest(data, base, 28) : [];
   }
 
-  // The names of the labels, each beside its cluster; of one label alone while it is spoken of.
+  // The names of the labels, each beside its cluster; only that of the highlighted label, if there is one.
   function placed() {
     if (!canvas.dataset.view) return []; // items are on their way
     const letters = width < NARROW ? LETTERS.narrow : LETTERS.wide;
     context.font = fontOf(nameSize());
-    const shown = clusters.filter(({ label }) => spoken < 0 || spoken === label)
+    const shown = clusters.filter(({ label }) => highlighted < 0 || highlighted === label)
       .map(({ label, mean }) => ({ label, at: transform.apply(mean), text: cut(data.classes[label], letters) }));
     return placeNames(shown, { width, height, eachSpot, line: line(),
       measure: (text) => context.measureText(text).width });
@@ -140,11 +140,11 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
     onHover(hovered, place(hovered), [width, height], line());
   }
 
-  // How strong items are drawn: all of them, or those that are spoken of above the others.
+  // How strong items are drawn: all of them, or the highlighted ones above the others.
   function layers() {
     const all = path ? BESIDE : 1;
-    if (spoken < 0) return [[all, () => true]];
-    return [[DIM, (i) => data.labels[i] !== spoken], [all, (i) => data.labels[i] === spoken]];
+    if (highlighted < 0) return [[all, () => true]];
+    return [[DIM, (i) => data.labels[i] !== highlighted], [all, (i) => data.labels[i] === highlighted]];
   }
 
   // What lies above the items, as parts: names, the path, rings around what is chosen.
@@ -348,8 +348,8 @@ function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
       if (!items.length) hover(-1);
       ask();
     },
-    speakOf(label) { spoken = label; ask(); },
-    spokenOf: () => spoken,
+    highlight(label) { highlighted = label; ask(); },
+    highlighted: () => highlighted,
     current: () => current,
   };
 }

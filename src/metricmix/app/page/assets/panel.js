@@ -24,7 +24,7 @@ function aboutExample(data, found) {
       `shorter: ${short(found.length)}.`];
   }
   if (kind === "source") {
-    return [a, " and ", b, ` are farther apart than ${share(farther)} of all pairs by `, named(data.weights[source].name),
+    return [a, " and ", b, ` are farther apart than ${share(farther)} of all pairs according to `, named(data.weights[source].name),
       `, the source with the largest weight. They are still closer than ${share(nearer)} of all pairs in the learned ` +
       "metric, mainly because of ", named(data.weights[by].name), "."];
   }
@@ -56,12 +56,12 @@ function aboutItem(data, i, onPathTo) {
   const known = data.target
     ? [["Target", [mark, labelOf(data, i), data.given[i] ? " (known)" : " (predicted)"]]]
     : [["Label", [mark, labelOf(data, i), data.given[i] ? " (given)" : " (predicted)"]]];
-  if (data.target && data.given[i]) known.push(["Predicted without it", short(data.predicted[i])]);
+  if (data.target && data.given[i]) known.push(["Predicted without this value", short(data.predicted[i])]);
   if (data.confidence) {
-    const how = data.given[i] ? " (own label left out)" : "";
+    const how = data.given[i] ? " (without this label)" : "";
     known.push(["Confidence", percent(data.confidence[i]) + how]);
   }
-  if (data.misfit[i] && data.prefers) known.push(["Predicted without it", named(data.classes[data.prefers[i]])]);
+  if (data.misfit[i] && data.prefers) known.push(["Predicted without this label", named(data.classes[data.prefers[i]])]);
   const near = data.nearest ? data.nearest[i] : -1;
   if (near >= 0) {
     const button = element("button", [named(data.ids[near]), ...called(data, near)],
@@ -119,7 +119,7 @@ function showPath(data, panel, found) {
   rows.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   panel.append(
     element("p", [element("span", short(found.length), { class: "number", id: "length" }),
-      hops === 1 ? " distance, one direct edge" : ` distance, along ${hops} edges`]),
+      hops === 1 ? " distance (direct edge)" : ` distance (${hops} edges)`]),
     element("ol", steps, { class: "items", id: "steps" }),
     heading("h2", data, "Contributions", () => [["source", "contribution"], ...rows.map((row) => [row.name, row.value])]),
     element("div", barTable(rows, number), { id: "contributions" }),

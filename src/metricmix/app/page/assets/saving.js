@@ -1,6 +1,7 @@
-// Files for people to take away: the map as PNG or SVG, tables as CSV. Nothing leaves the browser.
+// Downloads: the map as PNG or SVG, tables as CSV. No network requests.
 
 const LEGEND = { row: 22, size: 13, gap: 26 };
+const STAMP = 12; // pixels from the middle of a mark to its border
 const SHARP = 2; // pixels of a PNG for a pixel of the screen
 
 function download(name, content, type) {
@@ -42,6 +43,15 @@ function picture(data, map) {
   return { ...scene, title, below: parts, top, full: y + LEGEND.row };
 }
 
+// A mark as a picture: one that is pale is pale as a whole.
+function stampOf(drawn) {
+  const canvas = element("canvas", undefined, { width: 2 * STAMP * SHARP, height: 2 * STAMP * SHARP });
+  const context = canvas.getContext("2d");
+  context.setTransform(SHARP, 0, 0, SHARP, STAMP * SHARP, STAMP * SHARP);
+  drawn.forEach((part) => paint(context, part));
+  return canvas;
+}
+
 function drawnPng(data, map) {
   const { width, full, top, height, marks, items, parts, title, below } = picture(data, map);
   const canvas = document.createElement("canvas");
@@ -56,14 +66,17 @@ function drawnPng(data, map) {
   context.beginPath();
   context.rect(0, 0, width, height);
   context.clip();
+  const stamps = new Map(Array.from(marks, ([mark, drawn]) => [mark, stampOf(drawn)]));
   for (const { mark, x, y, opacity } of items) {
-    marks.get(mark).forEach((part) => paint(context, { ...part, x, y, opacity }));
+    context.globalAlpha = opacity;
+    context.drawImage(stamps.get(mark), x - STAMP, y - STAMP, 2 * STAMP, 2 * STAMP);
   }
+  context.globalAlpha = 1;
   parts.forEach((part) => paint(context, part));
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
 }
 
-// XML has no control characters and no halves of characters.
+// XML allows neither control characters nor lone surrogates.
 const forXml = (text) => text.replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd");
 
 function svgPart({ d, text, x = 0, y = 0, fill, stroke, width, size, anchor = "center" }) {
