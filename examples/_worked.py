@@ -62,7 +62,7 @@ def draw(page: Path, items: str) -> None:
             (f"thumbnail_{page.stem}", "", "#stage", 700, 620),
         ]
         if page.stem == START:
-            shots.append(("start_page", "", "body", 1180, 920))
+            shots.append(("start_page", "", "body", 1180, 1060))
         for name, fragment, part, width, height in shots:
             view = browser.new_page(viewport={"width": width, "height": height})
             view.goto(f"{address}{fragment}")
