@@ -1,7 +1,8 @@
 """Measure the torch package on a GPU: ``python -m benchmarks.gpu results.json [job ...]``.
 
-``--limit SECONDS`` cuts the nearest metric of the largest size short (eight minutes). Every job adds its rows to the results file as soon as it has them, so that a run may be cut short
-and continued. docs/torch.md is written from the file by ``python -m benchmarks.gpu_page``.
+``--limit SECONDS`` cuts the nearest metric of the largest size short (eight minutes). Every job
+adds its rows to the results file as soon as it has them, so that a run may be cut short and
+continued. docs/torch.md is written from the file by ``python -m benchmarks.gpu_page``.
 """
 
 from __future__ import annotations
