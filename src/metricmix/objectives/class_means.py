@@ -307,7 +307,7 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
     return scores
 
 
-OFFSET_RIDGE, MANY_LABELS = 0.01, 20.0
+OFFSET_RIDGE, MANY_LABELS = 0.01, 10.0
 """Weight of the ridge on offsets with so many labels a class or more: small beside a log loss."""
 LOG_SHARPNESS = (-2.0, 4.0)
 """Bounds of the logarithm of what scores are multiplied by to be those of probabilities."""
@@ -324,7 +324,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
     however many labels it has. With m labels a class on average,
-    :math:`\lambda = 0.01 \max(1, (20 / m)^2)`: the scatter of three items says little.
+    :math:`\lambda = 0.01 \max(1, (10 / m)^3)`: the scatter of three items says little.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     scores = scores - scores.min(axis=1, keepdims=True)
     share = 1.0 / (sizes[own] * (sizes > 1).sum())
     rows = np.arange(len(own))
-    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 0].mean()) ** 2)
+    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 0].mean()) ** 3)
 
     def loss(b: Floats) -> tuple[float, Floats]:
         z = b - scores
