@@ -70,10 +70,10 @@ class SourceSpec:
 
     =================  ==========================================================================
     ``membership``     the cosine distance of their memberships in `file`
-    ``learned``        what a logistic regression on `columns` says of them
+    ``learned``        what a logistic or ridge regression on `columns` says of them
     ``forest``         what a random forest on `columns` says of them
-    ``learned_graph``  what a logistic regression on smoothed attributes or memberships says
-    ``spread``         which labels reach them over the graph of `file`
+    ``learned_graph``  the same as "learned", on smoothed attributes or memberships
+    ``spread``         which labels or targets reach them over the graph of `file`
     =================  ==========================================================================
 
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.app.ingest.item_table import ItemTable, check_class_labels, items_from_table
 from metricmix.app.ingest.join import Plan, plan, shorten
-from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.ingest.table_files import read_table
-from metricmix.app.ingest.target_column import target_column
+from metricmix.app.ingest.target_column import target_column, target_values
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.validation import check_choice
 
@@ -148,18 +148,10 @@ def plan_files(settings: FitSettings) -> Plan:
             argument="--tune",
             remedy="leave it out: for numbers rule and rho are chosen by themselves",
         )
-    if target is None:
-        return plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
-    of_classes = [spec.name for spec in settings.sources if spec.kind in SUPERVISED_KINDS]
-    if of_classes:
-        raise InputError(
-            f"source {of_classes[0]!r} is a classifier, and there are numbers to predict",
-            argument="--source",
-            remedy="leave it out",
-        )
-    plain = replace(items, labels=None)  # no sources that are computed from classes
-    found = plan(plain, settings.sources, kinds=kinds, defaults=settings.defaults)
-    return replace(found, items=items, report=replace(found.report, classes={}, target=target))
+    if target is not None:
+        items = replace(items, targets=target_values(items))
+    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    return replace(found, report=replace(found.report, target=target))
 
 
 def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
