@@ -17,6 +17,7 @@ __all__ = [
     "half_means",
     "held_out_scores",
     "stratified_blocks",
+    "with_single_labels",
 ]
 
 
@@ -306,6 +307,8 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
     return scores
 
 
+REACH = 0.75
+"""How far the mean distance of all items to a class stands in for its unknown scatter."""
 OFFSET_RIDGE = 0.01
 """Weight of the ridge on offsets: small beside a log loss, and enough for a handful of labels."""
 
@@ -318,7 +321,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
 
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
-    however many labels it has.
+    however many labels it has; those of a single label, which cannot be held out, take no part.
 
     Parameters
     ----------
@@ -343,10 +346,10 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     held_out, codes = np.asarray(held_out), np.asarray(codes)
     C = held_out.shape[1]
     sizes = np.bincount(codes, minlength=C)
-    known = sizes[codes] > 1
+    known, many = sizes[codes] > 1, sizes != 1
     if not known.any():
         return np.zeros(C)
-    scores, own = held_out[known], codes[known]
+    scores, own = np.where(many, held_out[known], np.inf), codes[known]
     scores = scores - scores.min(axis=1, keepdims=True)
     share = 1.0 / (sizes[own] * (sizes > 1).sum())
     rows = np.arange(len(own))
@@ -363,6 +366,41 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
 
     found = np.asarray(minimize(loss, np.zeros(C), jac=True, method="L-BFGS-B").x)
     return np.where(sizes > 1, found, 0.0)
+
+
+def with_single_labels(halves: Floats, codes: Indices, reach: Floats) -> Floats:
+    r"""Return :math:`h_c` with what stands in for the scatter of classes of a single label.
+
+    .. math:: h_c = \bar h + \tfrac34 (r_c - \bar r), \qquad
+              r_c = \mathrm{mean}_{i \in c}\, \mathrm{mean}_u\, d(u, i)
+
+    u runs over all items, and bars are means over the classes of several labels, or of all classes
+    if there is none. Their scatter is unknown, not 0: with 0 they would lose items to all classes
+    whose scatter is known. An item that is far from everything, as at the end of a long branch of a
+    tree, is far from its own class as well.
+
+    Parameters
+    ----------
+    halves : (C,) array
+    codes : (L,) array
+        Classes of the labelled items.
+    reach : (L,) array
+        Mean distance of all items to each labelled one.
+
+    Examples
+    --------
+    >>> halves, codes = np.array([0.5, 0.0, 1.5]), np.array([0, 0, 1, 2, 2])
+    >>> with_single_labels(halves, codes, np.array([2.0, 2.0, 4.0, 2.0, 2.0]))
+    array([0.5, 2.5, 1.5])
+    """
+    sizes = np.bincount(codes, minlength=len(halves))
+    single = sizes == 1
+    if not single.any():
+        return halves
+    several = sizes > 1 if (sizes > 1).any() else single
+    means = np.bincount(codes, reach, minlength=len(halves)) * _one_by(sizes.astype(np.float64))
+    stand_in = halves[several].mean() + REACH * (means - means[several].mean())
+    return np.where(single, stand_in, halves)
 
 
 def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:

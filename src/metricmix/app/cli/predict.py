@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -192,7 +193,7 @@ Examples:
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @click.option("--not", "other", metavar="LABEL", help="With A alone: why not this label.")
-@click.option("--misfits", is_flag=True, help="Which labels look wrong, and why.")
+@click.option("--misfits", is_flag=True, help="Which given labels look wrong, and why.")
 @click.option("--typical", is_flag=True, help="The most typical item of each label.")
 @click.option(
     "--geodesic",
@@ -224,7 +225,7 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
 
         run = open_run(model, verify=False)
         if a is None:
-            tell_of_all(run.model, asked["misfits"], as_json)
+            tell_of_all(run, asked["misfits"], as_json)
         elif b is None:
             tell_label(run, a, asked["other"], as_json)
         else:
@@ -238,8 +239,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
                 print_contributions(run, path, edges, asked["geodesic"])
 
 
-def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
-    """Print the labels that look wrong, or the typical items."""
+def tell_of_all(run: RunFolder, misfits: bool, as_json: bool) -> None:
+    """Print the given labels that look wrong, or the typical items."""
+    model: Any = run.model
     if not hasattr(model, "misfits"):
         raise CommandError("--misfits, --typical: expected a classifier, found a regressor")
     found: list[Any] = list(model.misfits() if misfits else model.typical_items())
@@ -258,6 +260,10 @@ def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
         )
     if misfits and not found:
         click.echo("no given label looks wrong: the rule prefers each of them")
+    sizes = Counter(label for label, given in labels_by_item(run).values() if given)
+    single = [str(label) for label, size in sizes.items() if size == 1]
+    if misfits and single:
+        click.echo(f"not judged, since a single item has the label: {', '.join(single)}")
 
 
 def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None:
