@@ -21,6 +21,7 @@ from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
 from metricmix.app.ingest.target_column import TargetColumn
+from metricmix.app.ingest.trees import NEWICK
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
@@ -150,7 +151,8 @@ class SourceReport:
 
     def _describe(self) -> str:
         if self.kind == "matrix":
-            return f"matrix of {self.file}{' (by order)' * self.by_order}"
+            what = "distances in the tree" if self.file.lower().endswith(NEWICK) else "matrix"
+            return f"{what} of {self.file}{' (by order)' * self.by_order}"
         if self.columns:
             what = OF_COLUMNS[self.kind]
             plural = "s" * (len(self.columns) > 1)
