@@ -145,7 +145,7 @@ def test_words_are_explained(visit: Any, annotated_report: Any) -> None:
     assert "the length every edge has, also where no source" in page.locator("#panel").inner_text()
     summary = page.locator("#summary").inner_text()
     directed = annotated_report.model.stack_.directed
-    assert summary.endswith(", directed: the way back may be longer.") == directed
+    assert summary.endswith(", directed: the distance back may differ.") == directed
 
 
 def cut_off(page: Any, place: str) -> bool:

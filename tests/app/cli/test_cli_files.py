@@ -260,3 +260,64 @@ def test_one_class_and_a_single_label() -> None:
         result.stderr
     )
     assert run("fit", "t.csv", "--label", "kind", *QUICK, "--single-labels", "keep").exit_code == 0
+
+
+# -- items of little data ------------------------------------------------------------------------
+
+
+def test_little_data_lowers_the_confidence() -> None:
+    header = ("id", "kind", "w", "x", "y", "z")
+    rows = [[f"i{k}", "ab"[k % 2] if k < 10 else "", *[9 * (k % 2) + k % 4] * 4] for k in range(20)]
+    rows.append(["little", "", 1, "", "", ""])
+    rows.append(["nothing", "", *[""] * 4])
+    Path("t.csv").write_text(as_csv(rows, header), encoding="utf-8")
+    links = [(f"i{k}", f"i{k + 2}") for k in range(18)]
+    Path("links.csv").write_text(as_csv(links, ("source", "target")), encoding="utf-8")
+    options = (
+        "--edges",
+        "links.csv",
+        "--no-report",
+        "--bootstrap",
+        "0",
+        "--folds",
+        "0",
+        "-o",
+        "out",
+    )
+    result = run("fit", "t.csv", "--label", "kind", *options)
+    assert "known of little, nothing: confidence lowered" in result.output
+    with Path("out/predictions.csv").open(newline="", encoding="utf-8") as file:
+        sure = {row["id"]: float(row["confidence"]) for row in csv.DictReader(file)}
+    assert sure["nothing"] == 0.5
+    assert 0.5 <= sure["little"] < 0.7 < sure["i12"]
+    assert "known of nothing: confidence lowered" in run("explain", "out", "nothing").output
+    assert "confidence lowered" not in run("explain", "out", "i12").output
+    new = [["n1", *[0] * 4], ["n2", *[""] * 4]]
+    Path("new.csv").write_text(as_csv(new, ("id", *header[2:])), encoding="utf-8")
+    Path("near.csv").write_text(as_csv([("n1", "i2")], ("source", "target")), encoding="utf-8")
+    result = run("predict", "out", "new.csv", "--edges", "links=near.csv")
+    assert "known of n2: confidence lowered" in result.stderr
+    first, second = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert float(first["confidence"]) > 0.7
+    assert float(second["confidence"]) == 0.5
+
+
+def test_wide_paths_are_lists() -> None:
+    columns = [f"quite a long name {k}" for k in range(5)]
+    rows = [[f"i{k}", "ab"[k % 2], *["uv"[k % 2]] * 4, k] for k in range(12)]
+    Path("t.csv").write_text(as_csv(rows, ("id", "kind", *columns)), encoding="utf-8")
+    sources = [
+        part for k in range(5) for part in ("--source", f"{columns[k]}=cityblock:{columns[k]}")
+    ]
+    options = ("--no-report", "--bootstrap", "0", "--folds", "0", "--rho", "100", "-o", "out")
+    assert run("fit", "t.csv", "--label", "kind", *sources, *options).exit_code == 0
+    table = run("explain", "out", "i0", "i1").output.splitlines()
+    assert table[1].startswith("i0 -> i1: ")
+    assert all(len(line) <= 80 for line in table[1:5])
+    assert sum(f"{name} +" in line for name in columns for line in table) == 5
+    # Sources that add nothing to a path are left out: here a table is narrow enough.
+    assert run("explain", "out", "i0", "i2").output.splitlines()[1].split() == [
+        *columns[4].split(),
+        "link",
+        "length",
+    ]

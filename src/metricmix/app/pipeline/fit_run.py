@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.ingest.column_types import encode
+from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
 from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
@@ -158,6 +159,9 @@ def fit_plan(
             with progress.step("nearest"):
                 probabilities = held_out(model)
                 nearest = nearest_other_label(model, given)
+        shares = known_shares(gathered.sources)
+        if not numbers:
+            probabilities = lowered(probabilities, shares)
         findings = diagnose(model, probabilities=None if numbers else probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
@@ -172,7 +176,10 @@ def fit_plan(
         nearest=nearest,
         probabilities=probabilities,
         comparison=comparison,
-        notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
+        notes=(
+            *little_data(gathered.items.ids, shares, numbers=numbers),
+            *dict.fromkeys(str(warning.message) for warning in caught),
+        ),
         seconds=progress.seconds,
         stretch=apart,
         findings=findings,

@@ -224,9 +224,9 @@ def label_remarks(
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
-        names = shorten([f"{name!r}" for name in single], " or ")
+        quoted = shorten([repr(name) for name in single], " or ")
         yield (
-            f"a single item has the label {names}: others get it by their distance to that one "
+            f"a single item has the label {quoted}: others get it by their distance to that one "
             f"(--single-labels drop leaves {'each' if len(single) > 1 else 'it'} out)"
         )
     if left_out:

@@ -123,7 +123,7 @@ const shown = data.sampleOf ? `A sample of ${data.ids.length} of ${data.sampleOf
 byId("summary").textContent = (data.target ? `${shown}, ${given} with a known target, `
   : `${shown}, ${given} with a given label, ${data.classes.length} classes, `) +
   `${data.weights.length} sources` +
-  `${data.paths && data.paths.directed ? ", directed: the way back may be longer" : ""}.`;
+  `${data.paths && data.paths.directed ? ", directed: the distance back may differ" : ""}.`;
 fillLegend();
 showFigures(data, byId("figures"));
 select(itemsOfHash(data, location.hash), true);
