@@ -41,8 +41,8 @@ def text(results: dict[str, Any]) -> str:
                 for row in results["closures"]
             ],
         ),
-        "**Closure of learned lengths**: two views of MNIST, one with a negative weight. Tiles that "
-        "cannot change are skipped, which is exact.",
+        "**Closure of learned lengths**: two views of MNIST, one with a negative weight. Tiles "
+        "that cannot change are skipped, which is exact.",
         table(
             ["n", "distances that moved", "seconds", "n³ / 2 over seconds"],
             [
@@ -60,7 +60,7 @@ def text(results: dict[str, Any]) -> str:
             ["n", "forward", "forward and backward", "memory"],
             [
                 [
-                    row["n"],
+                    str(row["n"]),
                     f"{1e3 * row['forward']:.1f} ms",
                     f"{1e3 * row['forward_and_backward']:.1f} ms",
                     f"{row['matrices_of_memory']:.0f} matrices",
