@@ -24,7 +24,7 @@ def true_length(first, second):
     return 2.0 * np.minimum(first, 1.0) + 0.5 * second
 
 
-true = mm.project(true_length(gaps[..., 0], gaps[..., 1]))
+true = mm.project(true_length(*np.moveaxis(gaps, -1, 0)))
 seen = np.triu(rng.random((150, 150)) < 0.05, 1)
 target = torch.from_numpy(true * (1 + 0.05 * rng.normal(size=true.shape))).float()[seen]
 rest = ~(seen | seen.T | np.eye(150, dtype=bool))
@@ -39,7 +39,7 @@ for name, lengths in (
     with torch.no_grad():
         surfaces.setdefault("before", lengths(points).reshape(60, 60).numpy())
     optimizer = torch.optim.Adam(lengths.parameters(), lr=0.03)
-    for _ in range(200):
+    for _ in range(500):
         optimizer.zero_grad()
         d = metric(lengths(x))
         mm.torch.least_squares_loss(d[seen], target).backward()
@@ -54,6 +54,7 @@ surfaces["true"] = true_length(*points.T.numpy()).reshape(60, 60)
 picture, _ = figure(11.0, 3.6)
 picture.clear()
 for axes, (name, z) in zip(picture.subplots(1, 3), surfaces.items(), strict=True):
-    picture.colorbar(axes.contourf(grid, grid, z, levels=12), ax=axes, label="length")
+    drawn = axes.contourf(grid, grid, z, levels=np.linspace(0, 5, 11), extend="max")
+    picture.colorbar(drawn, ax=axes, label="length")
     axes.set(title=name, xlabel="first source", ylabel="second source")
 save(picture, "torch_layer")
