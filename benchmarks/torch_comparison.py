@@ -436,6 +436,12 @@ def hidden_roads(repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
+def warm_data() -> tuple[Any, Any, Any, Any]:
+    """Return a small problem, to compile what is timed."""
+    X = np.random.default_rng(0).random((60, 4))
+    return X, np.arange(60) % 2, np.arange(60) < 30, [X]
+
+
 # -- the page --------------------------------------------------------------------------------------
 
 
@@ -488,6 +494,11 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     if not given.page:
+        warm = torch.rand(300, 300, requires_grad=True)  # compiles what is timed below
+        off = 1 - torch.eye(300)
+        mm.torch.closure(warm * off, directed=True).sum().backward()
+        mm.torch.closure((warm + warm.T) * off)
+        mixture("linear", *warm_data())
         results = {
             "origin": dict(provenance()),
             "torch": torch.__version__,

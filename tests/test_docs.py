@@ -44,6 +44,7 @@ PUBLIC = (
     "metricmix.plots",
     "metricmix.relaxations",
     "metricmix.solvers",
+    "metricmix.torch",
 )
 
 
