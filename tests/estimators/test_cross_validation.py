@@ -27,7 +27,7 @@ from reference.instances import random_sources
 N = 45
 X, Y = make_blobs(N, 3, centers=3, cluster_std=5.0, random_state=4)
 KNOWN = np.where(np.arange(N) < 24, Y, -1)
-SOURCES = ["euclidean", "cosine"]
+SOURCES = ["euclidean", "angular"]
 STACK = mm.DissimilarityStack({name: features(X, name) for name in SOURCES})
 
 
@@ -104,9 +104,8 @@ def test_impossible_folds_are_refused(make: Any, message: str) -> None:
 
 
 def test_folds_serve_scikit_learn() -> None:
-    scores = cross_val_score(
-        MetricMixtureClassifier(SOURCES), X, KNOWN, cv=LabelledKFold(4, random_state=0)
-    )
+    model = MetricMixtureClassifier(SOURCES, constraint="nonnegative", rho=1e-3, rule="nearest")
+    scores = cross_val_score(model, X, KNOWN, cv=LabelledKFold(4, random_state=0))
     assert len(scores) == 4
     assert "n_splits=4" in repr(LabelledKFold(4, random_state=0))
 
@@ -170,8 +169,10 @@ def test_a_directed_stack() -> None:
     assert model.cv_results_["mean_test_score"] == pytest.approx(accuracy.mean(axis=0), abs=0.05)
 
 
-def test_the_best_setting() -> None:
-    model = MetricMixtureClassifierCV(SOURCES, cv=3, random_state=0, **GRID).fit(X, KNOWN)
+@pytest.mark.parametrize("metric", ["angular", "cosine"])
+def test_the_best_setting(metric: str) -> None:
+    sources = ["euclidean", metric]  # the second one is none, and learned from through paths
+    model = MetricMixtureClassifierCV(sources, cv=3, random_state=0, **GRID).fit(X, KNOWN)
     results = model.cv_results_
     rank = results["rank_test_score"]
     assert sorted(rank) == list(range(1, len(rank) + 1))
