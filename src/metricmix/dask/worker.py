@@ -1,0 +1,116 @@
+"""What workers run: one block of a job, and the checks before the first."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import metricmix
+from metricmix.exceptions import ClusterError
+from metricmix.kernels.block_files import KeptBlocks, _read_job, map_array, map_part, read_job
+from metricmix.kernels.blocks import BlockJob, Found, releasing_above
+from metricmix.kernels.compile import digest_of_kernels
+from metricmix.kernels.threads import one_thread
+
+__all__ = ["Receipt", "code_version", "forget", "probe_of", "run_block", "run_task"]
+
+Receipt = tuple[float, int]
+"""Seconds that a block took, and the size of its result."""
+RELEASE_SHARE = 0.5
+"""Share of a worker's memory from which on mapped inputs are given back to the system."""
+
+
+@lru_cache
+def code_version() -> str:
+    """Return the version of metricmix, and of its compiled code."""
+    return f"{metricmix.__version__} ({digest_of_kernels()[:8]})"
+
+
+def run_block(
+    job: str | BlockJob, start: int, stop: int, version: str, folder: str | None, durable: bool
+) -> tuple[Receipt, Found | None]:
+    """Compute a block, and write its result to the folder if there is one, else return it.
+
+    `job` is the path of its file; or the job itself, where a worker does not see that file.
+    """
+    if code_version() != version:
+        raise ClusterError(
+            f"a worker has metricmix {code_version()} and the client {version}; install the same "
+            "version everywhere"
+        )
+    began = time.perf_counter()
+    read = read_job(job) if isinstance(job, str) else job
+    with in_worker():
+        found = read.block(start, stop)
+    size = sum(array.nbytes for array in found)
+    seconds = time.perf_counter() - began
+    if folder is None:
+        return (seconds, size), found
+    KeptBlocks(Path(folder), Path(str(job)), 0, durable).write(start, stop, found)
+    return (seconds, size), None
+
+
+def run_task(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
+    """Return ``function(shared, task)`` on a worker; `shared` may be the path of its file."""
+    with in_worker():
+        return function(read_job(shared) if isinstance(shared, str) else shared, task)
+
+
+class in_worker:  # noqa: N801 (used as a context)
+    """One thread for kernels and for linear algebra, and memory within the worker's limit."""
+
+    def __enter__(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        self.contexts = [one_thread(), threadpool_limits(1), releasing_above(memory_limit())]
+        for context in self.contexts:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self.contexts):
+            context.__exit__(*error)
+
+
+def memory_limit() -> float:
+    """Return the memory from which on this worker gives mapped inputs back."""
+    from distributed import get_worker
+
+    try:
+        limit = get_worker().memory_manager.memory_limit
+    except (ValueError, AttributeError):
+        limit = None
+    return RELEASE_SHARE * limit if limit else float("inf")
+
+
+def forget() -> None:
+    """Close the files of jobs that are done."""
+    for cached in (_read_job, map_array, map_part):
+        cached.cache_clear()
+
+
+def probe_of(folder: str | None, token: str) -> Callable[[], dict[str, Any]]:
+    """Return a function that says what a worker has: it runs where metricmix is missing, too.
+
+    A function inside of another one is sent as code, and not by its name.
+    """
+    here = os.path.join(folder, token) if folder is not None else None
+
+    def probe() -> dict[str, Any]:
+        import os
+
+        found: dict[str, Any] = {"sees": False, "version": None}
+        if here is not None:
+            found["sees"] = os.path.isfile(here) and os.access(os.path.dirname(here), os.W_OK)
+        try:
+            from metricmix.dask.worker import code_version
+        except ImportError as error:
+            found["error"] = str(error)
+        else:
+            found["version"] = code_version()
+        return found
+
+    return probe
