@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
         CheckpointError,
+        ClusterError,
         ConvergenceWarning,
         DatasetError,
         DatasetNotFoundError,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from metricmix.nearness.minimize_metric import minimize_metric
     from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
     from metricmix.paths.all_pairs import path_metric, project
+    from metricmix.paths.distance_files import write_distances
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
     from metricmix.paths.sampled_violations import sampled_violations
@@ -92,6 +94,7 @@ _PACKAGES = (
 )
 _HOME = {
     "CheckpointError": "exceptions",
+    "ClusterError": "exceptions",
     "ConvergenceWarning": "exceptions",
     "DatasetError": "exceptions",
     "DatasetNotFoundError": "exceptions",
@@ -135,10 +138,12 @@ _HOME = {
     "save": "estimators.model_files",
     "shortest_path": "paths.pair",
     "sources_for": "dissimilarity.default_sources",
+    "write_distances": "paths.distance_files",
 }
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DatasetError",
     "DatasetNotFoundError",
@@ -194,6 +199,7 @@ __all__ = [
     "shortest_path",
     "solvers",
     "sources_for",
+    "write_distances",
 ]
 
 

@@ -332,11 +332,11 @@ def check_metric(
         )
 
 
-def _amount(found: tuple[float, int, int]) -> float:
+def _amount(found: tuple[float, float, float]) -> float:
     return found[0]
 
 
-def _pair(place: list[int]) -> tuple[int, int]:
+def _pair(place: list[float]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
 
 

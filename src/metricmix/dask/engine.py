@@ -40,6 +40,7 @@ from metricmix.kernels.blocks import (
     use_engine,
 )
 from metricmix.kernels.threads import check_time
+from metricmix.memory import in_words
 
 __all__ = ["Cluster", "active_engine", "use_cluster"]
 
@@ -90,6 +91,8 @@ class Cluster(Engine):
         Of the last job: blocks that were finished before, and blocks that were submitted again.
     """
 
+    remote = True
+
     def __init__(
         self,
         client: Any,
@@ -129,7 +132,7 @@ class Cluster(Engine):
             folder = self.folder or stack.enter_context(temporary_folder())
             sees = self.check_workers(folder.path)
             kept = stack.enter_context(folder.job(job))
-            self.check_memory(job, kept.nbytes, blocks)
+            self.check_memory(job, kept.nbytes, blocks, sees)
             yield from Submission(self, job, kept, blocks, sees).results()
             if self.folder is None:
                 with suppress(Exception):  # a worker that has just died
@@ -230,12 +233,6 @@ class Cluster(Engine):
                 f"pip install 'metricmix[dask]=={ours.split()[0]}' where the workers start"
             )
         sees = all(answer["sees"] for answer in answers.values()) and bool(answers)
-        if not sees and self.folder is not None and answers:
-            blind = [name for name, answer in answers.items() if not answer["sees"]]
-            raise ClusterError(
-                f"the worker {blind[0]} does not see {folder} or may not write there; pass a "
-                "folder that all workers share, or none: inputs then travel over the network"
-            )
         if not self._checked:
             self.describe(workers, folder, sees)
         self._checked, self._sees = known | self._checked, {**self._sees, str(folder): sees}
@@ -247,13 +244,15 @@ class Cluster(Engine):
         memory = sum(worker["memory_limit"] or 0 for worker in workers.values())
         self.on_message(
             f"cluster {self.address}: {len(workers)} workers, {threads} threads, "
-            f"{in_gibibytes(memory) if memory else 'memory without a limit'}; "
+            f"{in_words(memory) if memory else 'memory without a limit'}; "
             f"dashboard {self.client.dashboard_link or 'not running'}"
         )
-        way = f"files in {folder}" if sees else "the network, as workers do not see our files"
+        way = f"files in {folder}" if sees else f"the network: some workers do not see {folder}"
         self.on_message(f"inputs and results travel by {way}")
 
-    def check_memory(self, job: BlockJob, inputs: int, blocks: list[tuple[int, int]]) -> None:
+    def check_memory(
+        self, job: BlockJob, inputs: int, blocks: list[tuple[int, int]], sees: bool
+    ) -> None:
         """Say what a job needs, and refuse it if that is more than the workers have.
 
         Raises
@@ -263,24 +262,23 @@ class Cluster(Engine):
         workers = self.workers()
         units = max(stop - start for start, stop in blocks)
         result, own = units * job.unit_bytes, job.work_bytes
-        seen = any(self._sees.values())
-        held = min(inputs, own) if job.streams and seen else inputs
+        held = min(inputs, own) if job.streams and sees else inputs
         most = max((int(worker["nthreads"]) for worker in workers.values()), default=1)
         needed = WORKER_BYTES + held + most * (own + 2 * result)
         limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
         least = min(limits, default=math.inf)
-        allowed = "no limit" if math.isinf(least) else f"{in_gibibytes(least)} allowed"
+        allowed = "no limit" if math.isinf(least) else f"{in_words(least)} allowed"
         all_results = sum(stop - start for start, stop in blocks) * job.unit_bytes
         self.on_message(
-            f"{job.what}: {len(blocks)} blocks, inputs {in_gibibytes(inputs)}; about "
-            f"{in_gibibytes(needed)} per worker ({allowed}), "
-            f"{in_gibibytes(needed * len(workers))} in all; results {in_gibibytes(all_results)}"
+            f"{job.what}: {len(blocks)} blocks, inputs {in_words(inputs)}; about "
+            f"{in_words(needed)} per worker ({allowed}), "
+            f"{in_words(needed * len(workers))} in all; results {in_words(all_results)}"
         )
         if needed > least:
             raise TooLargeError(
-                f"{job.what} needs about {in_gibibytes(needed)} per worker ({in_gibibytes(held)} "
-                f"of inputs, {in_gibibytes(own + 2 * result)} for each of {most} threads) and "
-                f"the smallest worker has {in_gibibytes(least)}",
+                f"{job.what} needs about {in_words(needed)} per worker ({in_words(held)} "
+                f"of inputs, {in_words(own + 2 * result)} for each of {most} threads) and "
+                f"the smallest worker has {in_words(least)}",
                 argument="cluster",
                 remedy="start workers with more memory or fewer threads each",
             )
@@ -480,11 +478,6 @@ class Submission:
 def lacks_room(error: BaseException) -> bool:
     """Return whether a disk is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def in_gibibytes(amount: float) -> str:
-    """Return a size in words."""
-    return f"{amount / 2**30:.2f} GiB"
 
 
 @contextmanager

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import metricmix
 from metricmix.exceptions import ClusterError
 from metricmix.kernels.block_files import KeptBlocks, _read_job, map_array, map_part, read_job
 from metricmix.kernels.blocks import BlockJob, Found, releasing_above
@@ -27,19 +27,19 @@ RELEASE_SHARE = 0.5
 @lru_cache
 def code_version() -> str:
     """Return the version of metricmix, and of its compiled code."""
-    return f"{metricmix.__version__} ({digest_of_kernels()[:8]})"
+    return f"{version('metricmix')} ({digest_of_kernels()[:8]})"
 
 
 def run_block(
-    job: str | BlockJob, start: int, stop: int, version: str, folder: str | None, durable: bool
+    job: str | BlockJob, start: int, stop: int, expected: str, folder: str | None, durable: bool
 ) -> tuple[Receipt, Found | None]:
     """Compute a block, and write its result to the folder if there is one, else return it.
 
     `job` is the path of its file; or the job itself, where a worker does not see that file.
     """
-    if code_version() != version:
+    if code_version() != expected:
         raise ClusterError(
-            f"a worker has metricmix {code_version()} and the client {version}; install the same "
+            f"a worker has metricmix {code_version()} and the client {expected}; install the same "
             "version everywhere"
         )
     began = time.perf_counter()

@@ -101,7 +101,7 @@ class KeptBlocks:
         """Return a finished block; None if it is not there, or damaged."""
         path = self.file(start, stop)
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
                 return tuple(stored[f"arr_{k}"] for k in range(len(stored.files)))
         except FileNotFoundError:
             return None
@@ -170,12 +170,12 @@ class ArrayPickler(pickle.Pickler):
             return map_part, (path, offset, obj.dtype.str, obj.shape, as_it_is)
         array = np.ascontiguousarray(obj).view(np.ndarray)
         about = f"{array.dtype.str}{array.shape}".encode()
-        digest = digest_of(about, memoryview(array.reshape(-1).view(np.uint8)))
-        path = self.folder.path / "arrays" / f"{digest}.npy"
-        if not path.exists():
-            with replacing_quickly(path, self.folder.durable) as file:
+        digest = digest_of(about, array.reshape(-1).view(np.uint8))
+        stored = self.folder.path / "arrays" / f"{digest}.npy"
+        if not stored.exists():
+            with replacing_quickly(stored, self.folder.durable) as file:
                 np.save(file, array, allow_pickle=False)
-        return map_array, (str(path),)
+        return map_array, (str(stored),)
 
 
 def place_in_file(array: AnyArray) -> tuple[str, int] | None:
@@ -196,7 +196,8 @@ def place_in_file(array: AnyArray) -> tuple[str, int] | None:
 @lru_cache(maxsize=256)
 def map_array(path: str) -> AnyArray:
     """Return the array of a file, mapped into memory."""
-    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    mapped: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped.view(np.ndarray)
 
 
 @lru_cache(maxsize=256)

@@ -116,7 +116,7 @@ def block_ranges(
     ...     def block(self, start, stop):
     ...         return ()
     >>> block_ranges(Job())[:3]
-    [(0, 4), (4, 8), (8, 12)]
+    [(0, 3), (3, 6), (6, 9)]
     """
     n = job.n_units
     most = min(seconds / max(job.unit_seconds, 1e-9), BLOCK_BYTES / max(job.unit_bytes, 1.0))
@@ -135,6 +135,9 @@ class Engine:
 
     def __init__(self, folder: BlockFolder | None = None) -> None:
         self.folder = folder
+
+    remote: ClassVar[bool] = False
+    """Whether blocks are computed by other processes."""
 
     def takes(self, job: BlockJob) -> bool:
         """Return whether a job is large enough for this engine."""

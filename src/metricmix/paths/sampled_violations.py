@@ -217,7 +217,7 @@ class ColumnTriangles(BlockJob):
     @property
     def n_units(self) -> int:
         """Number of units."""
-        return -(-self.rows.shape[1] // COLUMNS_AT_ONCE)
+        return int(-(-self.rows.shape[1] // COLUMNS_AT_ONCE))
 
     @property
     def unit_seconds(self) -> float:
