@@ -33,7 +33,7 @@ from metricmix.paths.sparse_rows import RootTrees
 
 DOCS = Path(__file__).parent.parent / "docs"
 RECORD, PAGE = DOCS / "cluster.json", DOCS / "scaling.md"
-ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 200_000, 16, 10, 128, 3
+ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 20_000, 16, 10, 64, 2
 NETWORK, DISK = 1.25e9, 2e9
 """Bytes a second that a client reads in the plan, and that a shared disk delivers."""
 EDGES_PER_ITEM = 9
@@ -278,8 +278,8 @@ def write(record: dict[str, Any]) -> None:
     loads = [run["load"] for job in jobs.values() for run in job["runs"]]
     text += (
         f"\n\nTimes are those of the last of {REPEATS} runs in turn; the two cores were shared "
-        f"with other work (load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the blocks "
-        f"as they were measured on one thread. A block that has nothing to do costs "
+        f"with other work (load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the "
+        f"blocks as they were measured on one thread. A block that has nothing to do costs "
         f"{1e3 * record['message']:.1f} ms. Neighbours of 5000 rows, too small for a cluster, take "
         f"{record['small']['here']:.2f} s here and {record['small']['cluster']:.2f} s if they are "
         "sent nevertheless: jobs below a second stay here.\n\n"

@@ -24,8 +24,8 @@ import pytest
 import metricmix as mm
 from metricmix.dissimilarity.nearest_items import nearest_items
 from metricmix.exceptions import ClusterError
-from metricmix.kernels.blocks import run_blocks
-from reference.slow_blocks import HungrySquares, SlowSquares
+from metricmix.kernels.blocks import map_tasks, run_blocks
+from reference.slow_blocks import HungrySquares, SlowSquares, slow_power
 
 pytest.importorskip("distributed")
 
@@ -51,6 +51,8 @@ def local(n_workers: int = 2, memory_limit: str = "3GiB") -> Iterator[Any]:
         LocalCluster(**options, processes=True, memory_limit=memory_limit) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
+        # Workers whose nanny has given up are replaced, as a cluster manager does.
+        cluster.adapt(minimum=n_workers, maximum=n_workers, interval="1s")
         yield client
 
 
@@ -64,33 +66,38 @@ def squares(job: SlowSquares) -> np.ndarray:
     return found
 
 
-def test_workers_killed_at_random_moments(tmp_path) -> None:
-    kills, rng = [], np.random.default_rng(0)
-    x = np.arange(300.0)
-    done = threading.Event()
+@contextmanager
+def killing(client: Any, kills: list[int], seed: int) -> Iterator[None]:
+    """Kill workers at random moments meanwhile, never the only one."""
+    rng, done = np.random.default_rng(seed), threading.Event()
 
-    def kill(client: Any) -> None:
-        while not done.wait(float(rng.uniform(0.05, 0.9))):
+    def kill() -> None:
+        while not done.wait(float(rng.uniform(0.1, 0.8))):
             with suppress(Exception):
                 pids = list(client.run(os.getpid, on_error="ignore").values())
-                victim = int(rng.choice(pids))
-                os.kill(victim, signal.SIGKILL)
-                kills.append(victim)
+                if len(pids) > 1:
+                    victim = int(rng.choice(pids))
+                    os.kill(victim, signal.SIGKILL)
+                    kills.append(victim)
 
-    with local(3) as client:
-        killer = threading.Thread(target=kill, args=(client,))
-        killer.start()
-        try:
-            with use_cluster(client, **NOW):
-                rounds = 0
-                while len(kills) < 20:
-                    np.testing.assert_array_equal(
-                        squares(SlowSquares(x + rounds, 0.02)), (x + rounds) ** 2
-                    )
-                    rounds += 1
-        finally:
-            done.set()
-            killer.join()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_workers_killed_at_random_moments() -> None:
+    kills: list[int] = []
+    x = np.arange(200.0)
+    with local(3) as client, use_cluster(client, **NOW), killing(client, kills, 0):
+        rounds = 0
+        while len(kills) < 20:
+            found = squares(SlowSquares(x + rounds, 0.02))
+            np.testing.assert_array_equal(found, (x + rounds) ** 2)
+            rounds += 1
     assert len(kills) >= 20
 
 
@@ -102,24 +109,9 @@ def test_workers_killed_while_they_write_rows(tmp_path) -> None:
     stack = mm.EdgeStack(edges, rng.exponential(size=(1, len(edges))))
     roots = np.arange(0, n, 2)
     alone = mm.write_distances(stack, [1.0], tmp_path / "one.zarr", roots)[:]
-    kills, done = [], threading.Event()
-
-    def kill(client: Any) -> None:
-        while not done.wait(1.5):
-            with suppress(Exception):
-                pids = list(client.run(os.getpid, on_error="ignore").values())
-                os.kill(int(rng.choice(pids)), signal.SIGKILL)
-                kills.append(1)
-
-    with local(2) as client:
-        killer = threading.Thread(target=kill, args=(client,))
-        killer.start()
-        try:
-            with use_cluster(client, **NOW):
-                there = mm.write_distances(stack, [1.0], tmp_path / "two.zarr", roots)[:]
-        finally:
-            done.set()
-            killer.join()
+    kills: list[int] = []
+    with local(3) as client, use_cluster(client, **NOW), killing(client, kills, 1):
+        there = mm.write_distances(stack, [1.0], tmp_path / "two.zarr", roots)[:]
     assert kills
     np.testing.assert_array_equal(alone, there)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.zarr", "two.zarr"]
@@ -222,6 +214,19 @@ def test_a_lost_connection(tmp_path) -> None:
                 timer.start()
             np.testing.assert_array_equal(squares(SlowSquares(x, 0.06)), x**2)
             assert cluster.resubmitted > 0
+
+
+def test_refits_after_a_lost_connection() -> None:
+    with local(2) as inner:
+        proxy = Proxy(int(inner.scheduler.address.rsplit(":", 1)[1]))
+        with (
+            Client(f"tcp://127.0.0.1:{proxy.port}", set_as_default=False) as client,
+            use_cluster(client, **NOW),
+        ):
+            timer = threading.Timer(2.0, proxy.cut)
+            timer.start()
+            assert list(map_tasks(slow_power, 2, range(60))) == [2**k for k in range(60)]
+            timer.join()
 
 
 def test_a_connection_that_stays_lost(tmp_path) -> None:

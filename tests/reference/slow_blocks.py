@@ -47,3 +47,9 @@ class HungrySquares(SlowSquares):
             time.sleep(20.0)
             assert held.any()
         return super().block(start, stop)
+
+
+def slow_power(base: int, exponent: int) -> int:
+    """Return a power after some time: a refit for tests."""
+    time.sleep(0.15)
+    return int(base**exponent)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,8 @@ AHEAD = 2
 """Tasks for every thread of the workers that are submitted at a time."""
 DEATHS = 3
 """Times that Dask gives a block up, after four workers each, before we do."""
+RECONNECTIONS = 5
+"""Times that refits are started again after the connection was lost."""
 PATIENCE = 60.0
 """Seconds without workers or a connection, after which a job fails."""
 WORKER_BYTES = 300 << 20
@@ -151,10 +154,24 @@ class Cluster(Engine):
             named: Any = shared
             if sees:
                 named = str(folder.store(shared)[0])
-            with parallel_config("dask", client=self.client):
-                parallel = Parallel(n_jobs=-1, return_as="generator", batch_size=1)
-            calls = (delayed(run_task)(function, named, task) for task in work)
-            yield from parallel(calls)
+            done = attempts = 0
+            while done < len(work):
+                comm = self.client.scheduler_comm
+                try:
+                    with parallel_config("dask", client=self.client):
+                        parallel = Parallel(n_jobs=-1, return_as="generator", batch_size=1)
+                    calls = (delayed(run_task)(function, named, task) for task in work[done:])
+                    for found in parallel(calls):
+                        done += 1
+                        yield found
+                except Exception as error:
+                    # joblib takes a cancelled future for a result, and fails on it in several ways.
+                    lost = self.client.scheduler_comm is not comm or self.client.status != "running"
+                    attempts += 1
+                    if not lost or attempts > RECONNECTIONS:
+                        raise
+                    self.on_message(f"connection lost after {done} of {len(work)} refits: {error}")
+                    self.await_workers()
 
     # -- checks before the first block ------------------------------------------------------------
 
@@ -376,36 +393,43 @@ class Submission:
 
     def finished(self) -> Iterator[tuple[tuple[int, int], Found]]:
         """Wait for a block, and yield those that are done."""
+        from distributed import KilledWorker
+
         self.news.wait(POLL)
         self.news.clear()
         cluster = self.cluster
         for future in [future for future in self.running if future.status != "pending"]:
-            status = future.status
-            if status in LOST:
+            if future not in self.running:
+                continue  # taken back meanwhile
+            if future.status in LOST:
                 self.recover()
                 return
             bounds = self.running[future]
             try:
-                if status == "error":
-                    self.raise_or_repeat(future.exception(timeout=POLL * 20), future, bounds)
-                    continue
-                receipt, found = future.result(timeout=cluster.patience)
-            except (OSError, TimeoutError, RuntimeError) as error:
-                if isinstance(error, MetricMixError) or lacks_room(error):
-                    raise
+                if future.status == "error":
+                    answer = future.exception(timeout=cluster.patience)
+                elif self.sees:  # nothing to fetch: the worker may have died since
+                    answer = self.kept.read_timed(*bounds)
+                else:
+                    answer = future.result(timeout=cluster.patience)
+            except KilledWorker as error:  # the result was lost with its worker, and so were others
+                answer = error
+            except (OSError, TimeoutError, RuntimeError, CancelledError):
                 self.recover()
                 return
-            if found is None:
-                found = self.kept.read(*bounds)
-                if found is None:
-                    raise ClusterError(
-                        f"a worker wrote block {bounds[0]}-{bounds[1]} of {self.job.what} to "
-                        f"{self.kept.folder}, and it is not there; do all workers share the folder?"
-                    )
-            elif cluster.folder is not None:
-                self.kept.write(*bounds, found)
+            if isinstance(answer, BaseException):
+                self.raise_or_repeat(answer, future, bounds)
+                continue
+            if answer is None:
+                raise ClusterError(
+                    f"a worker wrote block {bounds[0]}-{bounds[1]} of {self.job.what} to "
+                    f"{self.kept.folder}, and it is not there; do all workers share the folder?"
+                )
+            seconds, found = answer
+            if cluster.folder is not None and not self.sees:
+                self.kept.write(*bounds, found, seconds)
             del self.running[future]
-            cluster.receipts.append(receipt)
+            cluster.receipts.append((seconds, sum(array.nbytes for array in found)))
             yield bounds, found
             if cluster.folder is None:
                 self.kept.file(*bounds).unlink(missing_ok=True)
@@ -449,7 +473,7 @@ class Submission:
                 f"a worker cannot read or write {error.filename} for {where}; all workers must see "
                 "the files of the inputs"
             )
-        if type(error).__name__ in ("FutureCancelledError", "CancelledError"):
+        if isinstance(error, CancelledError):
             self.waiting.append(bounds)  # its inputs were lost with their workers
             self.recover()
             return

@@ -16,10 +16,8 @@ from metricmix.kernels.blocks import BlockJob, Found, releasing_above
 from metricmix.kernels.compile import digest_of_kernels
 from metricmix.kernels.threads import one_thread
 
-__all__ = ["Receipt", "code_version", "forget", "probe_of", "run_block", "run_task"]
+__all__ = ["code_version", "forget", "probe_of", "run_block", "run_task"]
 
-Receipt = tuple[float, int]
-"""Seconds that a block took, and the size of its result."""
 RELEASE_SHARE = 0.5
 """Share of a worker's memory from which on mapped inputs are given back to the system."""
 
@@ -32,8 +30,10 @@ def code_version() -> str:
 
 def run_block(
     job: str | BlockJob, start: int, stop: int, expected: str, folder: str | None, durable: bool
-) -> tuple[Receipt, Found | None]:
-    """Compute a block, and write its result to the folder if there is one, else return it.
+) -> tuple[float, Found] | None:
+    """Compute a block; write its result to the folder if there is one, else return it.
+
+    With its result goes the time that it took.
 
     `job` is the path of its file; or the job itself, where a worker does not see that file.
     """
@@ -42,16 +42,18 @@ def run_block(
             f"a worker has metricmix {code_version()} and the client {expected}; install the same "
             "version everywhere"
         )
+    kept = None if folder is None else KeptBlocks(Path(folder), Path(str(job)), 0, durable)
+    if kept is not None and kept.file(start, stop).exists():  # by a worker that has died since
+        return None
     began = time.perf_counter()
     read = read_job(job) if isinstance(job, str) else job
     with in_worker():
         found = read.block(start, stop)
-    size = sum(array.nbytes for array in found)
     seconds = time.perf_counter() - began
-    if folder is None:
-        return (seconds, size), found
-    KeptBlocks(Path(folder), Path(str(job)), 0, durable).write(start, stop, found)
-    return (seconds, size), None
+    if kept is None:
+        return seconds, found
+    kept.write(start, stop, found, seconds)
+    return None
 
 
 def run_task(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:

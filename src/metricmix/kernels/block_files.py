@@ -99,20 +99,28 @@ class KeptBlocks:
 
     def read(self, start: int, stop: int) -> tuple[AnyArray, ...] | None:
         """Return a finished block; None if it is not there, or damaged."""
+        found = self.read_timed(start, stop)
+        return None if found is None else found[1]
+
+    def read_timed(self, start: int, stop: int) -> tuple[float, tuple[AnyArray, ...]] | None:
+        """Return the seconds that a finished block took, and what was found."""
         path = self.file(start, stop)
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                return tuple(stored[f"arr_{k}"] for k in range(len(stored.files)))
+                found = tuple(stored[f"arr_{k}"] for k in range(len(stored.files) - 1))
+                return float(stored["seconds"]), found
         except FileNotFoundError:
             return None
         except array_file_errors():
             path.unlink(missing_ok=True)
             return None
 
-    def write(self, start: int, stop: int, found: tuple[AnyArray, ...]) -> tuple[AnyArray, ...]:
+    def write(
+        self, start: int, stop: int, found: tuple[AnyArray, ...], seconds: float = 0.0
+    ) -> tuple[AnyArray, ...]:
         """Write a finished block, and return it."""
         with replacing_quickly(self.file(start, stop), self.durable) as file:
-            np.savez(file, *found)
+            np.savez(file, *found, seconds=np.float64(seconds))
         return found
 
 

@@ -16,15 +16,16 @@ import mmap
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from metricmix.kernels.block_files import BlockFolder
+from metricmix.kernels.block_files import BlockFolder, KeptBlocks
 from metricmix.kernels.threads import effective_threads, in_threads, within_a_task
 from metricmix.memory import resident_bytes
 from metricmix.typing import AnyArray
@@ -151,20 +152,25 @@ class Engine:
             in_threads(lambda u: consume(u, u + 1, job.block(u, u + 1)), units, threads)
             return
         with self.folder.job(job) as kept:
-
-            def compute(bounds: tuple[int, int]) -> None:
-                consume(*bounds, kept.read(*bounds) or kept.write(*bounds, job.block(*bounds)))
-
-            in_threads(compute, block_ranges(job), threads)
+            in_threads(
+                lambda bounds: consume(*bounds, kept_or_computed(job, kept, bounds)),
+                block_ranges(job),
+                threads,
+            )
 
     def stream(self, job: BlockJob, n_jobs: int | None = None) -> Iterator[tuple[int, int, Found]]:
         """Yield blocks as they are found, few at a time, so that they need not be held together."""
         threads = 1 if job.alone else effective_threads(n_jobs)
-        for first in range(0, job.n_units, threads):
-            units = range(first, min(first + threads, job.n_units))
-            found = in_threads(lambda u: job.block(u, u + 1), units, threads)
-            for u, arrays in zip(units, found, strict=True):
-                yield u, u + 1, arrays
+        with ExitStack() as stack:
+            compute: Callable[[tuple[int, int]], Found] = lambda bounds: job.block(*bounds)  # noqa: E731
+            blocks = [(unit, unit + 1) for unit in range(job.n_units)]
+            if self.folder is not None:
+                kept, blocks = stack.enter_context(self.folder.job(job)), block_ranges(job)
+                compute = partial(kept_or_computed, job, kept)
+            for first in range(0, len(blocks), threads):
+                some = blocks[first : first + threads]
+                for bounds, found in zip(some, in_threads(compute, some, threads), strict=True):
+                    yield *bounds, found
 
     def map(
         self, function: Callable[[Any, T], Result], shared: Any, tasks: Iterable[T]
@@ -184,6 +190,11 @@ class Engine:
             return
         calls = (delayed(function)(shared, task) for task in work)
         yield from Parallel(return_as="generator")(calls)
+
+
+def kept_or_computed(job: BlockJob, kept: KeptBlocks, bounds: tuple[int, int]) -> Found:
+    """Return a block that was finished before, or compute it and keep it."""
+    return kept.read(*bounds) or kept.write(*bounds, job.block(*bounds))
 
 
 _engine: ContextVar[Engine | None] = ContextVar("engine", default=None)
