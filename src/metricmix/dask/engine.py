@@ -28,7 +28,14 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from metricmix.atomic import remove_leftovers, temporary_entry
-from metricmix.dask.worker import code_version, forget, probe_of, run_block, run_task
+from metricmix.dask.worker import (
+    blocks_in_progress,
+    code_version,
+    forget,
+    probe_of,
+    run_block,
+    run_task,
+)
 from metricmix.exceptions import ClusterError, MetricMixError, MissingPackageError, TooLargeError
 from metricmix.kernels.block_files import BlockFolder, KeptBlocks
 from metricmix.kernels.blocks import (
@@ -60,6 +67,10 @@ WORKER_BYTES = 300 << 20
 POLL = 0.5
 PREFIX = ".metricmix-blocks."
 LOST = ("cancelled", "lost")
+NO_ANSWER = (OSError, TimeoutError, RuntimeError, AttributeError)
+"""What a client raises that has lost its scheduler, or is closing."""
+STOPPING = 10.0
+"""Seconds to wait for blocks in progress when a job fails: they may be writing."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -134,7 +145,15 @@ class Cluster(Engine):
         with ExitStack() as stack:
             folder = self.folder or stack.enter_context(temporary_folder())
             sees = self.check_workers(folder.path)
-            kept = stack.enter_context(folder.job(job))
+            try:
+                kept = stack.enter_context(folder.job(job))
+            except OSError as error:
+                if not lacks_room(error):
+                    raise
+                raise ClusterError(
+                    f"no space left on the disk of {folder.path} for the inputs of {job.what}; "
+                    "free some, or pass a folder on another disk"
+                ) from error
             self.check_memory(job, kept.nbytes, blocks, sees)
             yield from Submission(self, job, kept, blocks, sees).results()
             if self.folder is None:
@@ -232,12 +251,7 @@ class Cluster(Engine):
         known = frozenset(workers)
         if known <= self._checked and str(folder) in self._sees:
             return self._sees[str(folder)]
-        token = f".{secrets.token_hex(6)}.tmp"
-        (folder / token).touch()
-        try:
-            found = self.client.run(probe_of(str(folder), token), on_error="return")
-        finally:
-            (folder / token).unlink(missing_ok=True)
+        found = self.ask_workers(folder)
         answers = {name: answer for name, answer in found.items() if isinstance(answer, dict)}
         ours = code_version()
         for name, answer in answers.items():
@@ -254,6 +268,24 @@ class Cluster(Engine):
             self.describe(workers, folder, sees)
         self._checked, self._sees = known | self._checked, {**self._sees, str(folder): sees}
         return sees
+
+    def ask_workers(self, folder: Path) -> dict[str, Any]:
+        """Return what :func:`~metricmix.dask.worker.probe_of` finds on every worker."""
+        token, end = f".{secrets.token_hex(6)}.tmp", time.monotonic() + self.patience
+        (folder / token).touch()
+        try:
+            while True:
+                try:
+                    found = self.client.run(probe_of(str(folder), token), on_error="return")
+                    return dict(found)
+                except (*NO_ANSWER, CancelledError) as error:
+                    if time.monotonic() > end:
+                        raise ClusterError(
+                            f"the workers of {self.address} do not answer: {error}"
+                        ) from error
+                    self.await_workers()
+        finally:
+            (folder / token).unlink(missing_ok=True)
 
     def describe(self, workers: dict[str, Any], folder: Path, sees: bool) -> None:
         """Say which cluster is used, and where its dashboard is."""
@@ -353,7 +385,18 @@ class Submission:
                 "the same call goes on from them"
             ) from None
         finally:
-            self.cancel()
+            if self.running:  # left by an error, or by the caller
+                self.cancel()
+                self.await_idle()
+
+    def await_idle(self) -> None:
+        """Wait until no worker is in a block, which cannot be interrupted, and may write."""
+        end = time.monotonic() + STOPPING
+        with suppress(Exception):  # a cluster that is lost writes nothing any more
+            while any(self.cluster.client.run(blocks_in_progress, on_error="ignore").values()):
+                if time.monotonic() > end:
+                    return
+                time.sleep(0.05)
 
     def name_job(self) -> None:
         """Send the job to the workers, where they do not see its file."""
@@ -500,8 +543,11 @@ class Submission:
 
 
 def lacks_room(error: BaseException) -> bool:
-    """Return whether a disk is full."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Return whether a disk is full; numpy gives no number for it."""
+    known = (errno.ENOSPC, errno.EDQUOT)
+    if not isinstance(error, OSError):
+        return False
+    return error.errno in known or str(error).startswith("Not enough free space")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from metricmix.kernels.blocks import BlockJob, Found, releasing_above
 from metricmix.kernels.compile import digest_of_kernels
 from metricmix.kernels.threads import one_thread
 
-__all__ = ["code_version", "forget", "probe_of", "run_block", "run_task"]
+__all__ = ["blocks_in_progress", "code_version", "forget", "probe_of", "run_block", "run_task"]
 
 RELEASE_SHARE = 0.5
 """Share of a worker's memory from which on mapped inputs are given back to the system."""
@@ -49,10 +49,10 @@ def run_block(
     read = read_job(job) if isinstance(job, str) else job
     with in_worker():
         found = read.block(start, stop)
-    seconds = time.perf_counter() - began
-    if kept is None:
-        return seconds, found
-    kept.write(start, stop, found, seconds)
+        seconds = time.perf_counter() - began
+        if kept is None:
+            return seconds, found
+        kept.write(start, stop, found, seconds)
     return None
 
 
@@ -68,6 +68,7 @@ class in_worker:  # noqa: N801 (used as a context)
     def __enter__(self) -> None:
         from threadpoolctl import threadpool_limits
 
+        _in_progress.add(id(self))
         self.contexts = [one_thread(), threadpool_limits(1), releasing_above(memory_limit())]
         for context in self.contexts:
             context.__enter__()
@@ -75,6 +76,15 @@ class in_worker:  # noqa: N801 (used as a context)
     def __exit__(self, *error: Any) -> None:
         for context in reversed(self.contexts):
             context.__exit__(*error)
+        _in_progress.discard(id(self))
+
+
+_in_progress: set[int] = set()
+
+
+def blocks_in_progress() -> int:
+    """Return how many blocks this worker is computing."""
+    return len(_in_progress)
 
 
 def memory_limit() -> float:
