@@ -33,7 +33,7 @@ from metricmix.paths.sparse_rows import RootTrees
 
 DOCS = Path(__file__).parent.parent / "docs"
 RECORD, PAGE = DOCS / "cluster.json", DOCS / "scaling.md"
-ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 200_000, 16, 10, 128, 3
+ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 200_000, 16, 10, 256, 3
 NETWORK, DISK = 1.25e9, 2e9
 """Bytes a second that a client reads in the plan, and that a shared disk delivers."""
 EDGES_PER_ITEM = 9
@@ -77,7 +77,7 @@ class Nothing(BlockJob):
 def problems() -> dict[str, tuple[type[BlockJob], Callable[[], Any]]]:
     """Return the two jobs that are measured."""
     rng = np.random.default_rng(0)
-    centres = 2.0 * rng.normal(size=(300, COLUMNS))
+    centres = rng.normal(size=(300, COLUMNS))
     X = (centres[rng.integers(300, size=ITEMS)] + rng.normal(size=(ITEMS, COLUMNS))).astype("f4")
     near = rng.integers(-60, 61, size=(ITEMS, EDGES_PER_ITEM - 1)) + np.arange(ITEMS)[:, None]
     u = np.repeat(np.arange(ITEMS), EDGES_PER_ITEM - 1)
