@@ -296,7 +296,8 @@ def write(record: dict[str, Any]) -> None:
     text += (
         f"\n\nTimes are those of the last of {REPEATS} runs in turn, ratios medians over runs; by "
         "processor time, that of the single thread is divided by that of the client and of the "
-        f"busier worker. The two cores were shared with other work (load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the "
+        "busier worker. The two cores were shared with other work "
+        f"(load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the "
         f"blocks as they were measured on one thread. A block that has nothing to do costs "
         f"{1e3 * record['message']:.1f} ms. Neighbours of 5000 rows, too small for a cluster, take "
         f"{record['small']['here']:.2f} s here and {record['small']['cluster']:.2f} s if they are "

@@ -10,7 +10,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
-SLOW = {"attributed_graph", "clusters_from_links", "large_network"}
+SLOW = {"attributed_graph", "clusters_from_links", "large_network", "torch_classifier"}
 
 
 @pytest.mark.parametrize(
