@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,25 @@ def traffic() -> int:
     return int(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
 
 
+@contextmanager
+def two_workers(address: str) -> Iterator[None]:
+    """Start two workers of one thread, each in a session of its own, as from two terminals.
+
+    Linux shares processors among sessions before it does among processes: two workers in the
+    session of the client would get no more of a busy machine than the client alone.
+    """
+    options = ["--nthreads", "1", "--memory-limit", "4GiB", "--no-dashboard"]
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, *options]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    workers = [subprocess.Popen(command, start_new_session=True, **quiet) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.terminate()
+            worker.wait()
+
+
 def measure() -> dict[str, Any]:
     """Measure both jobs on one thread and on two workers, in turn."""
     from distributed import Client, LocalCluster
@@ -111,11 +132,12 @@ def measure() -> dict[str, Any]:
     from metricmix.dask import use_cluster
 
     record: dict[str, Any] = {"jobs": {}}
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
-        LocalCluster(**options, dashboard_address=":0", memory_limit="4GiB") as local,
+        LocalCluster(n_workers=0, dashboard_address=":0") as local,
+        two_workers(local.scheduler_address),
         Client(local, set_as_default=False) as client,
     ):
+        client.wait_for_workers(2)
         with use_cluster(client, smallest=0.0, block_seconds=1.0) as cluster:
             nothing = import_module("benchmarks.cluster").Nothing()  # workers have no __main__
             cluster.run(nothing, lambda *found: None)
