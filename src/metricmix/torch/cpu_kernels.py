@@ -13,12 +13,19 @@ or float64) on the device, and valid; nothing is checked.
   `roots`, for distances d (S, n) and lengths w (n, n); -1 at roots and where there is no path. The
   predecessor is strictly nearer to the root; the edge from the root wins ties. The second result is
   the (S,) bool tensor of the roots whose tree zero-length edges leave undefined;
-- ``tree_gradient(grad, pred, order, roots)``: the (n, n) sum over trees of the flow on each edge
-  that carries `grad` (S, n) from the roots to the items, added up in a fixed order. ``order``
-  (S, n), int32, has the items by decreasing distance; None on the CPU, which does not need it.
+- ``tree_gradient(grad, pred, roots)``: the (n, n) sum over trees of the flow on each edge that
+  carries `grad` (S, n) from the roots to the items, added up in a fixed order;
+- ``detours(x, low, high)``: for the pairs of the rows low .. high - 1 the shortest detours over a
+  third item, and these items, two (high - low, n) tensors; x is symmetric with inf on its diagonal,
+  and only columns j < i count;
+- ``sweeps(x, constraints, inverse)``: a function of the momentum beta that sweeps once over the
+  triangle constraints of :mod:`metricmix.torch.nearest_metric`, updating x and the duals.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +33,7 @@ import torch
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import lower_by_product, pack_panels
 from metricmix.kernels.minplus import min_plus as product_of
-from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.metric import ROW_BLOCK, worst_triangles
 from metricmix.paths import all_pairs
 from metricmix.paths.trees import find_predecessors, push_flow
@@ -36,15 +43,19 @@ __all__ = [
     "add_flow",
     "close_in_place",
     "count_tight",
+    "detours",
     "fill_tight",
     "grow_by_tight",
     "lower_rows",
     "min_plus",
     "predecessors",
+    "sweeps",
     "tree_gradient",
     "violations",
 ]
 
+SUMS_AT_ONCE = 1 << 27
+"""Path lengths that are compared together."""
 COLUMNS = 256
 """Columns of the gradient per task of a thread."""
 SHARES = 16
@@ -116,9 +127,7 @@ def predecessors(
     return torch.from_numpy(pred), ~complete
 
 
-def tree_gradient(
-    grad: torch.Tensor, pred: torch.Tensor, order: torch.Tensor | None, roots: torch.Tensor
-) -> torch.Tensor:
+def tree_gradient(grad: torch.Tensor, pred: torch.Tensor, roots: torch.Tensor) -> torch.Tensor:
     """Return the gradient by the lengths of the edges: the flow of all trees on each."""
     flow, trees, chosen = grad.numpy().copy(), pred.numpy(), roots.numpy()
     n = flow.shape[1]
@@ -209,3 +218,47 @@ def add_flow(trees: Ints, flow: AnyArray, low: int, high: int, out: AnyArray) ->
         for j in range(low, high):
             if pred[j] >= 0:
                 out[pred[j], j] += part[j]
+
+
+def detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the shortest detours for the rows low .. high - 1, and their items."""
+    n = len(x)
+    lengths = torch.empty(high - low, n, dtype=x.dtype)
+    items = torch.empty(high - low, n, dtype=torch.int64)
+    rows = max(1, SUMS_AT_ONCE // n**2)
+    for first in range(low, high, rows):
+        last = min(first + rows, high)
+        part = slice(first - low, last - low)
+        sums = x[first:last, None, :] + x  # over k in the last axis
+        torch.min(sums, dim=2, out=(lengths[part], items[part]))
+        check_time()
+    return lengths, items
+
+
+def sweeps(
+    x: torch.Tensor, constraints: Any, inverse: torch.Tensor | None
+) -> Callable[[float], None]:
+    """Return the function that sweeps once over the constraints, class by class."""
+    _, ij, ik, kj, dual, previous, _ = constraints
+
+    def sweep(beta: float) -> None:
+        for start, stop in constraints.classes:
+            p, q, r = ij[start:stop], ik[start:stop], kj[start:stop]
+            z = dual[start:stop]
+            ahead = torch.lerp(previous[start:stop], z, 1.0 + beta)
+            previous[start:stop] = z
+            violation = x[p] - x[q] - x[r]
+            if inverse is None:
+                c = torch.maximum(violation / 3.0, -ahead)
+                x[p] -= c
+                x[q] += c
+                x[r] += c
+            else:
+                a, b, d = inverse[p], inverse[q], inverse[r]
+                c = torch.maximum(violation / (a + b + d), -ahead)
+                x[p] -= c * a
+                x[q] += c * b
+                x[r] += c * d
+            torch.add(ahead, c, out=z)
+
+    return sweep

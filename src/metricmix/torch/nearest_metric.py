@@ -38,13 +38,13 @@ from metricmix.nearness.problem import (
 )
 from metricmix.solvers.result import Status
 from metricmix.torch.shortest_paths import closed
-from metricmix.torch.tensors import check_fits_on, out_of_memory_explained
+from metricmix.torch.tensors import check_fits_on, kernels_for, out_of_memory_explained
 from metricmix.typing import Floats, Indices, Ints
 
-__all__ = ["Constraints", "DeviceAscent", "DeviceState", "sweep", "worst_detours"]
+__all__ = ["Constraints", "DeviceAscent", "DeviceState"]
 
-SUMS_AT_ONCE = 1 << 27
-"""Path lengths that are compared together."""
+ENTRIES_AT_ONCE = 1 << 25
+"""Pairs that are compared with their shortest detours together."""
 FIRST_SWEEPS, SWEEPS = 2, 20
 """Sweeps of a round before constraints with the dual 0 are dropped, and after."""
 LARGEST_BETA = 0.97
@@ -129,60 +129,6 @@ def place(a: torch.Tensor, b: torch.Tensor, n: int) -> torch.Tensor:
     return torch.maximum(a, b) * n + torch.minimum(a, b)
 
 
-def sweep(
-    x: torch.Tensor, constraints: Constraints, beta: float, inverse: torch.Tensor | None
-) -> None:
-    """Sweep over all constraints, class by class; x (n²,) and the duals are updated in place.
-
-    Parameters
-    ----------
-    x : (n²,) tensor
-        The primal point; only entries below the diagonal are used.
-    constraints : Constraints
-    beta : float
-        Momentum of the duals; that of x is applied before.
-    inverse : (n²,) tensor or None
-        1 / w; None if all weights are 1.
-    """
-    _, ij, ik, kj, dual, previous, _ = constraints
-    for start, stop in constraints.classes:
-        p, q, r = ij[start:stop], ik[start:stop], kj[start:stop]
-        z = dual[start:stop]
-        ahead = torch.lerp(previous[start:stop], z, 1.0 + beta)
-        previous[start:stop] = z
-        violation = x[p] - x[q] - x[r]
-        if inverse is None:
-            c = torch.maximum(violation / 3.0, -ahead)
-            x[p] -= c
-            x[q] += c
-            x[r] += c
-        else:
-            a, b, d = inverse[p], inverse[q], inverse[r]
-            c = torch.maximum(violation / (a + b + d), -ahead)
-            x[p] -= c * a
-            x[q] += c * b
-            x[r] += c * d
-        torch.add(ahead, c, out=z)
-
-
-def worst_detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the shortest detours i-k-j for the rows low .. high - 1, and their items k.
-
-    x is symmetric with inf on the diagonal; k is neither i nor j. Two (high - low, n) tensors.
-    """
-    n = len(x)
-    found = torch.empty(high - low, n, dtype=x.dtype, device=x.device)
-    items = torch.empty(high - low, n, dtype=torch.int64, device=x.device)
-    rows = max(1, SUMS_AT_ONCE // n**2)
-    for first in range(low, high, rows):
-        last = min(first + rows, high)
-        part = slice(first - low, last - low)
-        sums = x[first:last, None, :] + x  # over k in the last axis
-        torch.min(sums, dim=2, out=(found[part], items[part]))
-        check_time()
-    return found, items
-
-
 class DeviceAscent(NearnessSolver[DeviceState]):
     """Dual ascent for one problem without bounds, on a device; see the module.
 
@@ -245,9 +191,10 @@ class DeviceAscent(NearnessSolver[DeviceState]):
             constraints, x = self.on_device(state)
             self._held = None
             constraints = self.merged(constraints, self.violated(x))
-            self.climb(x, constraints, FIRST_SWEEPS)
-            if int(torch.count_nonzero(constraints.dual)) < 0.7 * len(constraints.dual):
-                constraints = self.merged(constraints, constraints.keys[:0])
+            if self.device.type == "cpu":  # where a sweep costs more than sorting constraints
+                self.climb(x, constraints, FIRST_SWEEPS)
+                if int(torch.count_nonzero(constraints.dual)) < 0.7 * len(constraints.dual):
+                    constraints = self.merged(constraints, constraints.keys[:0])
             self.climb(x, constraints, SWEEPS)
             return self.evaluated(state, constraints, x)
 
@@ -298,11 +245,13 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         least = NEGLIGIBLE * float(full.abs().max())
         full.fill_diagonal_(torch.inf)
         keys = []
-        rows = max(1, SUMS_AT_ONCE // (4 * n))
+        kernels = kernels_for(full)
+        rows = max(1, ENTRIES_AT_ONCE // n)
         below = torch.arange(n, device=self.device)
         for low in range(0, n, rows):
             high = min(low + rows, n)
-            shortest, items = worst_detours(full, low, high)
+            check_time()
+            shortest, items = kernels.detours(full, low, high)
             broken = full[low:high] - shortest > least
             broken &= below[low:high, None] > below
             i, j = torch.nonzero(broken, as_tuple=True)
@@ -322,6 +271,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         d = self.d.reshape(-1)
         constraints.previous.copy_(constraints.dual)
         before, theta, value = x.clone(), 1.0, -math.inf
+        sweep = kernels_for(x).sweeps(x, constraints, self.inverse)
         for _ in range(sweeps):
             check_time()
             following = (1.0 + math.sqrt(1.0 + 4.0 * theta**2)) / 2.0
@@ -333,7 +283,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
             ahead = torch.lerp(before, x, 1.0 + beta)
             before.copy_(x)
             x.copy_(ahead)
-            sweep(x, constraints, beta, self.inverse)
+            sweep(beta)
 
     def objective(self, matrix: torch.Tensor) -> float:
         """Return f of a symmetric matrix."""

@@ -245,9 +245,8 @@ def closed(w: torch.Tensor, directed: bool) -> torch.Tensor:
             return torch.stack([closed(matrix, directed) for matrix in w])
         return torch.from_numpy(closed_copy(w.numpy(), directed=directed))
     d = folded(w, directed)
-    close = kernels_for(d).close_in_place
-    for matrix in d if d.ndim == 3 else d[None]:
-        close(matrix, not directed)
+    d.diagonal(dim1=-2, dim2=-1).zero_()
+    kernels_for(d).close_in_place(d, not directed)
     return d
 
 
@@ -284,10 +283,7 @@ def gradient_of(
     w = folded(w, directed)
     pred = trees_of(d, w, roots, directed)
     flow = torch.where(pred >= 0, grad.to(d.dtype), 0.0)
-    order = None
-    if w.device.type != "cpu":
-        order = torch.argsort(d, dim=1, descending=True, stable=True).to(torch.int32)
-    found: torch.Tensor = kernels_for(w).tree_gradient(flow.contiguous(), pred, order, roots)
+    found: torch.Tensor = kernels_for(w).tree_gradient(flow.contiguous(), pred, roots)
     return found
 
 
