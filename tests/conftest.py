@@ -35,14 +35,16 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_trees(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Grow 8 trees in the forests of default sources, in place of 100, which take a second a fit.
+def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fit the classifiers of default sources with two penalties and 8 trees, not five and 100.
 
-    Modules whose results depend on them have `pytestmark = pytest.mark.all_trees`; pages, README
-    and docstrings are run with all trees, too.
+    These are most of the time of a small fit, and to most tests it does not matter how well they
+    are chosen. Where it does, there is ``pytestmark = pytest.mark.default_sources``; docstrings,
+    the README, the pages and the examples are run as users run them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("all_trees") is None:
+        if request.node.get_closest_marker("default_sources") is None:
             for module in ("table_sources", "regressors"):
                 patch.setattr(f"metricmix.dissimilarity.{module}.TREES", 8)
+            patch.setattr("metricmix.dissimilarity.kernel_logistic.PENALTIES", (1.0, 100.0))
         yield
