@@ -19,6 +19,8 @@ import pytest
 
 import metricmix as mm
 
+pytestmark = pytest.mark.default_sources
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 LEFT_OUT = ("_build", "_static", "_templates", "_extensions", "generated", "pages")
@@ -44,6 +46,7 @@ PUBLIC = (
     "metricmix.plots",
     "metricmix.relaxations",
     "metricmix.solvers",
+    "metricmix.torch",
 )
 
 
@@ -101,6 +104,24 @@ def test_every_page_is_in_the_contents() -> None:
             found.add(page)
             todo += contents(page)
     assert sorted(set(PAGES) - found) == []
+
+
+def test_the_start_page_tells_what_the_worked_example_says() -> None:
+    text = (DOCS / "index.md").read_text()
+    story = text[text.index("## In sixty seconds") : text.index("## Worked examples")]
+    worked = (DOCS / "worked" / "citations.md").read_text()
+    shares = re.findall(r"\d+\.\d %", story)
+    assert len(shares) >= 4
+    for share in shares:
+        assert share in worked
+    for line in re.findall(r"^\$ (metricmix fit .*)$", story, re.MULTILINE):
+        assert line in worked
+
+
+def test_every_worked_example_has_a_thumbnail_on_the_start_page() -> None:
+    text = (DOCS / "index.md").read_text()
+    for page in (DOCS / "worked").glob("*.md"):
+        assert f"(figures/thumbnail_{page.stem}.png)](worked/{page.name})" in text
 
 
 # -- links -------------------------------------------------------------------------------------

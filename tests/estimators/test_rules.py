@@ -520,8 +520,42 @@ def test_logistic_refuses_offsets():
         mm.estimators.Logistic(offsets=True)
 
 
+def test_shares_of_labels_are_a_part_of_the_scores():
+    from metricmix.objectives.class_means import class_offsets, held_out_scores, label_shares
+
+    rng = np.random.default_rng(0)
+    place = np.concatenate([rng.normal(0, 1.0, 45), rng.normal(1.5, 1.0, 15)])
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    items, known = np.arange(60), np.where(np.arange(60) % 3 == 0, np.arange(60) // 45, -1)
+    rules = (ClassMean(), ClassMean(offsets=True, priors="labels"), ClassMean(priors="labels"))
+    plain, both, shares = (
+        mm.MetricMixtureClassifier(stack, objective=None, rule=rule).fit(items, known)
+        for rule in rules
+    )
+    few = known >= 0
+    held_out = held_out_scores(plain.compute_metric()[np.ix_(few, few)], known[few], 2)
+    b = class_offsets(held_out, known[few])
+    shift = b + label_shares(held_out - b, known[few])
+    for model, by in ((both, shift), (shares, label_shares(held_out, known[few]))):
+        expected = plain.predict_proba(items) * np.exp(by)
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(items), expected)
+    assert (shares.transduction_ == 0).sum() > (plain.transduction_ == 0).sum()
+    scores = both.explain(int(np.flatnonzero(~few)[0])).scores
+    assert "offset" in scores.columns
+
+
+def test_logistic_has_the_shares_of_the_labels_anyway():
+    X, _, known = two_groups()
+    p = [
+        classifier(["euclidean"], rule=Logistic(priors=priors)).fit(X, known)._rule.probabilities
+        for priors in (None, "labels")
+    ]
+    np.testing.assert_array_equal(*p)
+
+
 def test_the_default_rule_fits_offsets():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2)) + 2.0 * (np.arange(60) % 2)[:, None]
     model = mm.MetricMixtureClassifier(["euclidean"]).fit(X, np.arange(60) % 2)
-    assert model.rule_ == mm.estimators.ClassMean(offsets=True)
+    assert model.rule_ == mm.estimators.ClassMean(offsets=True, priors="labels")

@@ -252,7 +252,7 @@ class TargetForest(TargetPredictor):
     n_trees : int
     """
 
-    def __init__(self, X: Floats, n_trees: int = TREES) -> None:
+    def __init__(self, X: Floats, n_trees: int) -> None:
         self.X, self.n, self.n_trees = X, len(X), n_trees
 
     def part(self, items: Indices, n_folds: int = N_FOLDS) -> TargetForest:
@@ -356,7 +356,7 @@ def for_targets(predictor: Predictor) -> TargetPredictor:
     if isinstance(predictor, LabelPropagation):
         return TargetPropagation(predictor)
     if isinstance(predictor, OutOfBagForest):
-        return TargetForest(predictor.X)
+        return TargetForest(predictor.X, TREES)
     assert isinstance(predictor, CrossFittedClassifier)
     return KernelRidgePredictor(predictor.X, predictor.classifiers[0].kernel)
 

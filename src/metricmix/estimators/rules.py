@@ -39,6 +39,7 @@ from metricmix.objectives.class_means import (
     class_offsets,
     half_means,
     held_out_scores,
+    label_shares,
     with_single_labels,
 )
 from metricmix.paths.all_pairs import closure_pays
@@ -205,10 +206,13 @@ class ClassMean(Rule):
         more scattered than others; for classes of a single label, whose scatter is unknown, see
         :func:`metricmix.objectives.class_means.with_single_labels`. Else 0. Classifiers with
         ``rule="auto"`` fit them.
-    priors : None, "estimated" or sequence of C numbers, keyword only
+    priors : None, "labels", "estimated" or sequence of C numbers, keyword only
         The shares :math:`\pi_c` of the classes, in the order of `classes_`. None: equal here; those
-        of the labels in :class:`Logistic`. "estimated": the shares that the probabilities of the
-        unlabelled items themselves add up to, by expectation maximisation [1]_.
+        of the labels in :class:`Logistic`. "labels": those of the labels and ten more labels of
+        every class, as far as the scores do not decide
+        (:func:`metricmix.objectives.class_means.label_shares`); they are a part of :math:`h_c`, and
+        those of classifiers with ``rule="auto"``. "estimated": the shares that the probabilities of
+        the unlabelled items themselves add up to, by expectation maximisation [1]_.
 
     References
     ----------
@@ -222,14 +226,14 @@ class ClassMean(Rule):
     priors: tuple[float, ...] | str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.priors is None or self.priors == "estimated":
+        if self.priors is None or self.priors in ("labels", "estimated"):
             return
         given = () if isinstance(self.priors, str) else self.priors
         shares = tuple(float(share) for share in given)
         if len(shares) < 2 or not all(0.0 < share < np.inf for share in shares):
             raise InputError(
                 argument="priors",
-                expected="None, 'estimated' or a positive share for each class",
+                expected="None, 'labels', 'estimated' or a positive share for each class",
                 found=f"{self.priors!r}",
             )
         object.__setattr__(self, "priors", shares)
@@ -251,10 +255,21 @@ class ClassMean(Rule):
         `reach` are the mean distances of all items to the labelled ones, (L,).
         """
         half = half_means(within, codes, n_classes)
+        if not self.shifts_classes:
+            return half
+        held_out = held_out_scores(within, codes, n_classes)
         if self.offsets:
-            half = half + class_offsets(held_out_scores(within, codes, n_classes), codes)
-            half = with_single_labels(half, codes, reach)
+            offsets = class_offsets(held_out, codes)
+            half = with_single_labels(half + offsets, codes, reach)
+            held_out = held_out - offsets
+        if self.priors == "labels":
+            half = half + label_shares(held_out, codes)
         return half
+
+    @property
+    def shifts_classes(self) -> bool:
+        """Whether h_c is more than half of the mean distance within a class."""
+        return self.offsets or self.priors == "labels"
 
     def item_probabilities(self, fit: FittedRule) -> Floats:
         """Return the class probabilities of all items."""
@@ -300,7 +315,7 @@ class ClassMean(Rule):
 
         `p` are the probabilities of the unlabelled items, `codes` the labels.
         """
-        if self.priors is None:
+        if self.priors is None or self.priors == "labels":  # these are in h_c
             return None
         C = p.shape[1]
         implied = self.implied_priors(codes, C)

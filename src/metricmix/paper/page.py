@@ -290,7 +290,7 @@ What the paper leaves open, and how it is read here.
 - **The defaults of this library** (not in the paper): `MetricMixtureClassifier` without settings,
   on the first repetitions of the same draws. It keeps weights >= 0, a small ridge towards equal
   ones and class means, unless other weights or another rule are clearly better on held-out
-  labels; with fewer than five labels a class, on average, weights stay equal. All other methods
+  labels; with fewer than five labels a class, on average, nothing is compared. All other methods
   of this page have weights of any sign, or state their constraint. “ready sources” are those of
   `sources_for` with labels: there, all test items of a draw take part as unlabelled ones. Single
   sources and equal weights get their labels from the same classifier.

@@ -14,10 +14,12 @@ import click
 from metricmix.app.cli.common import (
     FILE,
     CommandError,
+    cluster_options,
     command_line,
     complete_file,
     interruptible,
     json_option,
+    on_cluster,
     print_json,
     progress_bar,
     quiet_option,
@@ -223,6 +225,7 @@ No data at hand? metricmix example citations""",
     help="If all pairs would take longer, or more memory than is free, fit uses "
     "--edges-per-item 10 by itself.",
 )
+@cluster_options
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
@@ -235,6 +238,8 @@ def fit(
     dry_run: bool,
     write_config: Path | None,
     config: Path | None,
+    cluster: str | None,
+    blocks: Path | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -293,8 +298,15 @@ def fit(
             print_plan(plan)
             if storage.kind != "matrices":
                 click.echo("\n".join(storage.lines()))
-        with report_errors(out), progress_bar(STEPS, quiet=quiet) as on_progress:
-            command = command_line(context, leave_out=("quiet", "as_json", "force", "write_config"))
+        with (
+            report_errors(out),
+            progress_bar(STEPS, quiet=quiet) as show,
+            on_cluster(cluster, blocks, show, quiet=quiet or as_json) as on_progress,
+        ):
+            command = command_line(
+                context,
+                leave_out=("quiet", "as_json", "force", "write_config", "cluster", "blocks"),
+            )
             outcome = fit_files(
                 plan, settings, out, storage=storage, command=command, on_progress=on_progress
             )
