@@ -45,9 +45,10 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
+EXAMPLE_SOURCE = 'said = "learned:*"'
 NEEDS_METRICS = (
     "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
-    'the sources with --write-config FILE, add a line such as said = "learned:*", and pass '
+    f"the sources with --write-config FILE, add a line such as {EXAMPLE_SOURCE}, and pass "
     "--config FILE"
 )
 LABELS_A_CLASS = 3
@@ -140,6 +141,7 @@ class SourceReport:
     n_across: int = 0
     why: str = ""
     of_numbers: bool = False
+    n_zero: int = 0
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
@@ -199,12 +201,14 @@ class SourceReport:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"
             yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
+        if self.n_zero:
+            yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 left out"
         if self.n_repeated or self.n_loops:
             yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
         if self.unused:
             yield (
                 f"not used: {shorten(self.unused)}; if one is how far, say "
-                f"{name}:length={self.unused[0]}"
+                f"{name}:length={self.unused[0]}, if it is how close, :similarity="
             )
 
     def _about_memberships(self, name: str) -> Iterator[str]:
@@ -213,6 +217,8 @@ class SourceReport:
             f"read as memberships: {self.n_across:,} edges join an item with a group that is not "
             f"in the table, such as {shorten(self.things)}; {name}:graph would leave them out"
         )
+        if self.n_repeated:
+            yield f"{self.n_repeated:,} of them repeat others"
         if self.n_between:
             yield f"{self.n_between:,} edges join two items: each is a group of the other"
         if self.n_edges_left_out:
@@ -409,7 +415,11 @@ def plan(
         )
         if directed or any(spec.kind == "matrix" for spec in specs):
             slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
-            left_out = {one.spec.name: NEEDS_METRICS for one in slow}
+            why_not = NEEDS_METRICS
+            if slow and slow[0].spec.kind != "learned":
+                name, _, rest = str(slow[0].spec).partition("=")
+                why_not = NEEDS_METRICS.replace(EXAMPLE_SOURCE, f'"{name}" = "{rest}"')
+            left_out = {one.spec.name: why_not for one in slow}
             added = [one for one in added if one not in slow]
         added, beyond = within_limit(added, MOST_SOURCES - len(specs))
         left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
@@ -559,8 +569,9 @@ def match_edges(
     ends = number[edges.ends]
     inside = ends.min(axis=1) >= 0
     loops = ends[:, 0] == ends[:, 1]
-    used = inside & ~loops
+    used, n_zero = inside & ~loops, 0
     if edges.weight == "similarity" and edges.weights is not None:
+        n_zero = int((used & (edges.weights <= 0)).sum())
         used &= edges.weights > 0
     if inside.any() and not used.any():
         raise TableFileError(
@@ -604,6 +615,7 @@ def match_edges(
         lookalikes=tuple(lookalikes[:EXAMPLES]),
         direction=spec.direction,
         n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
+        n_zero=n_zero,
     )
     return report, edges.select(used, ends, len(items.ids))
 
@@ -645,6 +657,7 @@ def match_memberships(
         n_things=len(found.things),
         things=tuple(things[:EXAMPLES]),
         n_between=int(known.all(axis=1).sum()),
+        n_repeated=int(across.sum()) - len(np.unique(edges.ends[across], axis=0)),
         n_across=int(across.sum()),
     )
     return report, found
