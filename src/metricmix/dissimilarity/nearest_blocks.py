@@ -109,9 +109,10 @@ class AllRows(BlockJob):
             for begin in pieces:
                 end = min(begin + self.piece, n) if self.streams else n
                 columns = np.arange(begin, end, dtype=np.int32)
-                values = (
-                    np.asarray(Z[rows] @ Z[begin:end].T) if self.streams else self.multiply(rows)
-                )
+                if self.streams:
+                    values = product(Z[rows], Z[begin:end].T, room)
+                else:
+                    values = self.multiply(rows)
                 keep_nearest(values, self.halves, rows, columns, found[own], best[own])
                 if len(pieces) > 1:
                     release(Z)
