@@ -101,6 +101,7 @@ class AllRows(BlockJob):
         n, step, Z = int(self.Z.shape[0]), self.step, self.Z
         first, last = start * step, min(stop * step, n)
         found, best = empty_places(last - first, self.k, Z.dtype)
+        room = np.empty(BLOCK if self.streams else 0, Z.dtype)
         for low in range(first, last, step):
             rows = np.arange(low, min(low + step, last), dtype=np.int32)
             own = slice(low - first, low - first + len(rows))
@@ -108,9 +109,10 @@ class AllRows(BlockJob):
             for begin in pieces:
                 end = min(begin + self.piece, n) if self.streams else n
                 columns = np.arange(begin, end, dtype=np.int32)
-                values = (
-                    np.asarray(Z[rows] @ Z[begin:end].T) if self.streams else self.multiply(rows)
-                )
+                if self.streams:
+                    values = product(Z[rows], Z[begin:end].T, room)
+                else:
+                    values = self.multiply(rows)
                 keep_nearest(values, self.halves, rows, columns, found[own], best[own])
                 if len(pieces) > 1:
                     release(Z)
@@ -209,6 +211,7 @@ class NearCells(BlockJob):
         """Return the nearest rows of the rows of some cells, by their places in `ordered`."""
         first, ordered = self.first, self.ordered
         found, best = empty_places(int(first[stop] - first[start]), self.k, ordered.dtype)
+        room = np.empty(BLOCK, ordered.dtype)
         for c in range(start, stop):
             columns = np.concatenate(
                 [np.arange(first[other], first[other + 1]) for other in self.around[c]]
@@ -218,7 +221,7 @@ class NearCells(BlockJob):
             for low in range(first[c], first[c + 1], step):
                 rows = np.arange(low, min(low + step, first[c + 1]), dtype=np.int32)
                 own = slice(low - first[start], low - first[start] + len(rows))
-                values = ordered[rows] @ others
+                values = product(ordered[rows], others, room)
                 keep_nearest(values, self.halves, rows, columns, found[own], best[own])
         return (found,)
 
@@ -270,15 +273,27 @@ class NearestCentres(BlockJob):
         """Return the nearest centres of some rows, (rows, p)."""
         first, last = start * self.step, min(stop * self.step, len(self.Z))
         found, best = empty_places(last - first, self.p, self.Z.dtype)
+        room = np.empty(BLOCK, self.Z.dtype)
         for low in range(first, last, self.step):
             own = slice(low - first, min(low + self.step, last) - first)
-            values = self.Z[low : min(low + self.step, last)] @ self.centres.T
+            values = product(self.Z[low : min(low + self.step, last)], self.centres.T, room)
             nearest_columns(values, self.halves, found[own], best[own])
             release(self.Z)
         return (found,)
 
 
 # -- products and comparisons --------------------------------------------------------------------
+
+
+def product(A: AnyArray, B: AnyArray, room: AnyArray) -> AnyArray:
+    """Return ``A @ B``, in `room` if it is large enough.
+
+    Workers of Dask return every large array to the system at once; a new one costs page faults.
+    """
+    shape = len(A), B.shape[1]
+    if shape[0] * shape[1] > room.size:
+        return np.asarray(A @ B)
+    return np.asarray(np.matmul(A, B, out=room[: shape[0] * shape[1]].reshape(shape)))
 
 
 class Products:
