@@ -235,14 +235,13 @@ def main(path: Path, names: list[str], limit: float) -> None:
         "cuda": torch.version.cuda,
         "triton": __import__("triton").__version__,
         "date": time.strftime("%Y-%m-%d"),
-        "commit": os.environ.get("METRICMIX_COMMIT", "unknown"),
         "peak_pairs_per_second": PEAK,
     }
     for name in names or JOBS:
         rows: list[dict[str, Any]] = []
 
         def add(name: str = name, rows: list[dict[str, Any]] = rows, **row: Any) -> None:
-            rows.append(row)
+            rows.append({**row, "commit": os.environ.get("METRICMIX_COMMIT", "unknown")})
             results[name] = rows
             path.write_text(json.dumps(results, indent=1) + "\n")
             print(name, row, flush=True)

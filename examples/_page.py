@@ -1,4 +1,7 @@
-"""Run all examples and write docs/examples.md: what each shows, what it printed, its picture."""
+"""Run examples and write docs/examples.md: what each shows, what it printed, its picture.
+
+``python examples/_page.py`` runs all; with names, only these, and keeps the sections of the others.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ ORDER = (
     "attributed_graph",
     "reliability",
     "large_network",
+    "torch_layer",
+    "torch_classifier",
+    "torch_roads",
 )
 HEAD = """# Examples
 
@@ -39,12 +45,18 @@ distances would not fit, `model.kneighbors_graph(50, symmetric=True)` gives HDBS
 """
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     """Run, collect, write."""
+    page = DOCS / "examples.md"
+    before = page.read_text().split("\n## ") if page.exists() else []
     sections = [HEAD]
     for name in ORDER:
         script = HERE / f"{name}.py"
         title, _, text = ast.get_docstring(ast.parse(script.read_text())).partition("\n\n")
+        kept = [part for part in before if f"](figures/{name}.png)" in part]
+        if names and name not in names and kept:
+            sections.append(f"## {kept[0].rstrip()}\n")
+            continue
         print(f"== {name}", flush=True)
         command = [sys.executable, str(script), str(DOCS / "figures")]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -54,7 +66,7 @@ def main() -> None:
             f"[examples/{name}.py](../examples/{name}.py) printed:\n\n"
             f"```\n{done.stdout.rstrip()}\n```\n\n![{name}](figures/{name}.png)\n"
         )
-    (DOCS / "examples.md").write_text("\n".join(sections))
+    page.write_text("\n".join(sections))
 
 
-main()
+main(sys.argv[1:])

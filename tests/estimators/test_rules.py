@@ -489,6 +489,32 @@ def test_offsets_of_class_means_are_those_of_held_out_items():
     np.testing.assert_allclose(after, expected / expected.sum(axis=1, keepdims=True))
 
 
+def branches(long: float) -> tuple[mm.DissimilarityStack, np.ndarray]:
+    """Two classes of leaves of a tree, 20 each, those of class 1 at the end of longer branches."""
+    y = np.repeat([0, 1], 20)
+    depth = np.random.default_rng(0).uniform(0.9, 1.1, 40) * np.where(y == 1, long, 0.2)
+    D = depth[:, None] + depth + 0.3 * (y[:, None] != y)
+    np.fill_diagonal(D, 0.0)
+    return mm.DissimilarityStack({"tree": D}), y
+
+
+@pytest.mark.parametrize("per_class", [(3, 1), (1, 1)])
+def test_a_class_of_one_label_is_not_at_a_disadvantage(per_class):
+    stack, y = branches(1.0)
+    kept = np.concatenate([np.flatnonzero(y == c)[:size] for c, size in enumerate(per_class)])
+    known = np.full(40, -1)
+    known[kept] = y[kept]
+    model = MetricMixtureClassifier(stack).fit(stack.items, known)
+    assert (model.transduction_ == y).all()
+    plain = MetricMixtureClassifier(stack, rule=mm.estimators.ClassMean()).fit(stack.items, known)
+    assert (plain.transduction_ == y).mean() < 0.6
+    # The same from the distances to labelled items alone, as in the folds of a comparison.
+    fit = model._rule
+    d, codes = fit.distances[0], fit.codes[fit.labelled]
+    found = fit.rule.from_distances(d, codes, 2, d[fit.labelled], d.mean(axis=0))
+    assert found == pytest.approx(fit.probabilities)
+
+
 def test_logistic_refuses_offsets():
     with pytest.raises(mm.exceptions.InputError, match="its own"):
         mm.estimators.Logistic(offsets=True)

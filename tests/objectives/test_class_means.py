@@ -391,6 +391,16 @@ def test_offsets_of_classes_with_one_label_are_zero():
     assert (class_offsets(np.full((2, 2), np.inf), np.array([0, 1])) == 0.0).all()
 
 
+def test_classes_of_one_label_take_no_part_in_offsets():
+    held_out = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.1], [1.5, 1.0, 9.0], [2.0, 1.2, np.inf]])
+    held_out = np.vstack([held_out, held_out[:1] + 0.3])
+    codes = np.array([0, 1, 1, 2, 0])
+    b = class_offsets(held_out, codes)
+    assert b[2] == 0.0
+    several = codes < 2
+    assert b[:2] == pytest.approx(class_offsets(held_out[several][:, :2], codes[several]))
+
+
 def test_offsets_undo_a_shift_of_one_class():
     """Scores of a class that are too high for all items are lowered."""
     rng = np.random.default_rng(3)

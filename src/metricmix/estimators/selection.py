@@ -621,21 +621,38 @@ class FoldPredictor:
     n_classes : int
     n_jobs : int, optional
         Threads.
+    metric : (n, n) array, optional
+        The metric between all items of the stack, if it is known already.
     """
 
     def __init__(
-        self, lengths: EdgeLengths, items: Indices, n_classes: int, n_jobs: int | None = None
+        self,
+        lengths: EdgeLengths,
+        items: Indices,
+        n_classes: int,
+        n_jobs: int | None = None,
+        metric: Floats | None = None,
     ) -> None:
         self.lengths, self.items, self.n_classes = lengths, items, n_classes
-        self.n_jobs = n_jobs
+        self.n_jobs, self.metric = n_jobs, metric
         self._neighbours: dict[int, tuple[Floats, Indices]] = {}
 
     @cached_property
     def distances(self) -> Floats:
         """Distances between the items, (A, A), from row to column."""
-        if self.lengths.is_metric and len(self.items) == self.lengths.n:
-            return self.lengths.matrix(n_jobs=self.n_jobs)[np.ix_(self.items, self.items)]
-        return distances_from(self.lengths, self.items, n_jobs=self.n_jobs)[:, self.items]
+        return self._searched[0]
+
+    @cached_property
+    def _searched(self) -> tuple[Floats, Floats]:
+        """The same, and the mean distances between each of the items and all others, (A,)."""
+        whole, items = self.metric, self.items
+        if whole is None and self.lengths.is_metric and len(items) == self.lengths.n:
+            whole = self.lengths.matrix(n_jobs=self.n_jobs)
+        if whole is not None:
+            between = np.asarray(whole[np.ix_(items, items)], dtype=np.float64)
+            return between, whole.mean(axis=0, dtype=np.float64)[items]
+        rows = distances_from(self.lengths, self.items, n_jobs=self.n_jobs)
+        return rows[:, self.items], rows.mean(axis=1)
 
     def probabilities(self, rule: Rule, test: Indices, codes: Indices) -> Floats:
         """Return the class probabilities (M, C) of held-out items by a rule.
@@ -657,4 +674,5 @@ class FoldPredictor:
             return fit.probabilities[self.items[test]]
         known = np.flatnonzero(codes >= 0)
         d, within = (self.distances[np.ix_(rows, known)] for rows in (test, known))
-        return rule.from_distances(d, codes[known], self.n_classes, within)
+        reach = self._searched[1][known]
+        return rule.from_distances(d, codes[known], self.n_classes, within, reach)

@@ -18,6 +18,7 @@ __all__ = [
     "held_out_scores",
     "label_shares",
     "stratified_blocks",
+    "with_single_labels",
 ]
 
 
@@ -307,6 +308,8 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
     return scores
 
 
+REACH = 0.75
+"""How far the mean distance of all items to a class stands in for its unknown scatter."""
 OFFSET_RIDGE, MANY_LABELS = 0.01, 10.0
 """Weight of the ridge on offsets with so many labels a class or more: small beside a log loss."""
 LOG_SHARPNESS = (-2.0, 4.0)
@@ -323,8 +326,9 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
 
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
-    however many labels it has. With m labels a class on average,
-    :math:`\lambda = 0.01 \max(1, (10 / m)^3)`: the scatter of three items says little.
+    however many labels it has; those of a single label, which cannot be held out, take no part.
+    With m labels a class on average, :math:`\lambda = 0.01 \max(1, (10 / m)^3)`: the scatter of
+    three items says little.
 
     Parameters
     ----------
@@ -349,14 +353,14 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     held_out, codes = np.asarray(held_out), np.asarray(codes)
     C = held_out.shape[1]
     sizes = np.bincount(codes, minlength=C)
-    known = sizes[codes] > 1
+    known, many = sizes[codes] > 1, sizes != 1
     if not known.any():
         return np.zeros(C)
-    scores, own = held_out[known], codes[known]
+    scores, own = np.where(many, held_out[known], np.inf), codes[known]
     scores = scores - scores.min(axis=1, keepdims=True)
     share = 1.0 / (sizes[own] * (sizes > 1).sum())
     rows = np.arange(len(own))
-    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 0].mean()) ** 3)
+    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 1].mean()) ** 3)
 
     def loss(b: Floats) -> tuple[float, Floats]:
         z = b - scores
@@ -425,6 +429,41 @@ def label_shares(held_out: Floats, codes: Indices) -> Floats:
 
     found = minimize_scalar(loss, bounds=LOG_SHARPNESS, method="bounded")
     return np.asarray(log_shares * np.exp(-float(found.x)))
+
+
+def with_single_labels(halves: Floats, codes: Indices, reach: Floats) -> Floats:
+    r"""Return :math:`h_c` with what stands in for the scatter of classes of a single label.
+
+    .. math:: h_c = \bar h + \tfrac34 (r_c - \bar r), \qquad
+              r_c = \mathrm{mean}_{i \in c}\, \mathrm{mean}_u\, d(u, i)
+
+    u runs over all items, and bars are means over the classes of several labels, or of all classes
+    if there is none. Their scatter is unknown, not 0: with 0 they would lose items to all classes
+    whose scatter is known. An item that is far from everything, as at the end of a long branch of a
+    tree, is far from its own class as well.
+
+    Parameters
+    ----------
+    halves : (C,) array
+    codes : (L,) array
+        Classes of the labelled items.
+    reach : (L,) array
+        Mean distance of all items to each labelled one.
+
+    Examples
+    --------
+    >>> halves, codes = np.array([0.5, 0.0, 1.5]), np.array([0, 0, 1, 2, 2])
+    >>> with_single_labels(halves, codes, np.array([2.0, 2.0, 4.0, 2.0, 2.0]))
+    array([0.5, 2.5, 1.5])
+    """
+    sizes = np.bincount(codes, minlength=len(halves))
+    single = sizes == 1
+    if not single.any():
+        return halves
+    several = sizes > 1 if (sizes > 1).any() else single
+    means = np.bincount(codes, reach, minlength=len(halves)) * _one_by(sizes.astype(np.float64))
+    stand_in = halves[several].mean() + REACH * (means - means[several].mean())
+    return np.where(single, stand_in, halves)
 
 
 def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:
