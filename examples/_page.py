@@ -19,12 +19,36 @@ ORDER = (
 )
 HEAD = """# Examples
 
-Small scripts on embedded or generated data. This page is written by `make examples`, which runs all
-of them; `python examples/NAME.py OUTDIR` runs one. "Ahead" and "behind" mean by more than two
-standard errors of the paired differences; "±" is the standard deviation over repeats, in the
-verdicts the standard error.
+## Worked examples
 
-## Clustering in two lines
+From files on the command line to labels, an interactive page and its interpretation.
+
+| | |
+| --- | --- |
+| ![map of papers](figures/worked_citations.png) | **[A citation network](worked/citations.md)**: words and citations of 600 papers, a topic for one in ten |
+| ![map of digits](figures/worked_digits.png) | **[Handwritten digits](worked/digits.md)**: a table of pixels, 80 labels, new items; a single source is better |
+| ![map of gestures](figures/worked_gestures.png) | **[Dynamic time warping](worked/gestures.md)**: a dissimilarity that is not a metric, and a metric made from it |
+| ![map of junctions](figures/worked_roads.png) | **[One-way roads](worked/roads.md)**: a directed metric, where the way back may be longer |
+
+[Asked elsewhere, answered here](asked.md) has a snippet each for questions from the issue trackers of
+other libraries. The paper's figures are in [The paper, reproduced](reproduction.md), plots of bounds and
+speed in [Benchmarks](benchmarks.md).
+
+```{toctree}
+:hidden:
+:glob:
+
+worked/*
+asked
+```
+
+## Scripts
+
+Short scripts on embedded or generated data. `make examples` runs all of them and writes this page;
+`python examples/NAME.py OUTDIR` runs one. "Ahead" and "behind" mean by more than two standard errors of the
+paired differences; "±" is the standard deviation over repeats, in the verdicts the standard error.
+
+### Clustering in two lines
 
 From must-link and cannot-link pairs, (P, 2) arrays of item numbers:
 
@@ -34,8 +58,8 @@ clusters = kmedoids.fasterpam(D, 10, random_state=0).labels  # pip install metri
 clusters = HDBSCAN(metric="precomputed", copy=True).fit_predict(D)  # or: from sklearn.cluster
 ```
 
-From labels: `mm.MetricMixture([...]).fit_transform(X, y)`, -1 for items without one. Where n × n
-distances would not fit, `model.kneighbors_graph(50, symmetric=True)` gives HDBSCAN a sparse graph.
+From labels: `mm.MetricMixture([...]).fit_transform(X, y)`, with -1 for unlabelled items. Where n × n
+distances do not fit into memory, `model.kneighbors_graph(50, symmetric=True)` gives HDBSCAN a sparse graph.
 """
 
 
@@ -43,18 +67,22 @@ def main() -> None:
     """Run, collect, write."""
     sections = [HEAD]
     for name in ORDER:
-        script = HERE / f"{name}.py"
-        title, _, text = ast.get_docstring(ast.parse(script.read_text())).partition("\n\n")
         print(f"== {name}", flush=True)
-        command = [sys.executable, str(script), str(DOCS / "figures")]
+        command = [sys.executable, str(HERE / f"{name}.py"), str(DOCS / "figures")]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         print(done.stdout, flush=True)
         sections.append(
-            f"## {title}\n\n{text}\n\n"
-            f"[examples/{name}.py](../examples/{name}.py) printed:\n\n"
-            f"```\n{done.stdout.rstrip()}\n```\n\n![{name}](figures/{name}.png)\n"
+            f"{heading(name)}```\n{done.stdout.rstrip()}\n```\n\n![{name}](figures/{name}.png)\n"
         )
     (DOCS / "examples.md").write_text("\n".join(sections))
 
 
-main()
+def heading(name: str) -> str:
+    """Return the title and the description of a script, from its docstring."""
+    docstring = ast.get_docstring(ast.parse((HERE / f"{name}.py").read_text()))
+    title, _, text = docstring.partition(".\n\n")
+    return f"### {title}\n\n{text}\n\n[examples/{name}.py](../examples/{name}.py) printed:\n\n"
+
+
+if __name__ == "__main__":
+    main()

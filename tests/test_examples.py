@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
+sys.path.append(str(FOLDER))
+
+from _page import HEAD, heading  # noqa: E402
+
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
 SLOW = {"attributed_graph", "clusters_from_links", "large_network"}
 
@@ -39,3 +43,12 @@ def test_example_is_short_and_is_shown(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 60
     page = (FOLDER.parent / "docs" / "examples.md").read_text()
     assert f"figures/{path.stem}.png" in page
+    assert heading(path.stem) in page
+
+
+def test_the_page_begins_as_it_is_written() -> None:
+    page = (FOLDER.parent / "docs" / "examples.md").read_text()
+    assert page.startswith(HEAD)
+    for worked in (FOLDER.parent / "docs" / "worked").glob("*.md"):
+        assert f"(worked/{worked.name})" in HEAD
+        assert f"(figures/worked_{worked.stem}.png)" in HEAD
