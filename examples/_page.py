@@ -17,24 +17,25 @@ ORDER = (
     "reliability",
     "large_network",
 )
+WORKED = {
+    "citations": "words and citations of 600 papers, a topic for one in ten",
+    "digits": "a table of pixels, 80 labels, new items; a single source is better",
+    "gestures": "dynamic time warping is not a metric, and becomes part of one",
+    "roads": "a directed metric: the way back may be longer",
+}
 HEAD = """# Examples
 
 ## Worked examples
 
 From files on the command line to labels, an interactive page and its interpretation.
 
-| | |
-| --- | --- |
-| ![map of papers](figures/worked_citations.png) | **[A citation network](worked/citations.md)**: words and citations of 600 papers, a topic for one in ten |
-| ![map of digits](figures/worked_digits.png) | **[Handwritten digits](worked/digits.md)**: a table of pixels, 80 labels, new items; a single source is better |
-| ![map of gestures](figures/worked_gestures.png) | **[Dynamic time warping](worked/gestures.md)**: a dissimilarity that is not a metric, and a metric made from it |
-| ![map of junctions](figures/worked_roads.png) | **[One-way roads](worked/roads.md)**: a directed metric, where the way back may be longer |
+{worked}
 
-[Asked elsewhere, answered here](asked.md) has a snippet each for questions from the issue trackers of
-other libraries. The paper's figures are in [The paper, reproduced](reproduction.md), plots of bounds and
-speed in [Benchmarks](benchmarks.md).
+[Asked elsewhere, answered here](asked.md) answers questions from the issue trackers of other
+libraries, with a snippet each. The paper's figures are in
+[The paper, reproduced](reproduction.md), plots of bounds and speed in [Benchmarks](benchmarks.md).
 
-```{toctree}
+```{{toctree}}
 :hidden:
 :glob:
 
@@ -45,8 +46,9 @@ asked
 ## Scripts
 
 Short scripts on embedded or generated data. `make examples` runs all of them and writes this page;
-`python examples/NAME.py OUTDIR` runs one. "Ahead" and "behind" mean by more than two standard errors of the
-paired differences; "±" is the standard deviation over repeats, in the verdicts the standard error.
+`python examples/NAME.py OUTDIR` runs one. "Ahead" and "behind" mean by more than two standard
+errors of the paired differences; "±" is the standard deviation over repeats, in the verdicts the
+standard error.
 
 ### Clustering in two lines
 
@@ -58,14 +60,25 @@ clusters = kmedoids.fasterpam(D, 10, random_state=0).labels  # pip install metri
 clusters = HDBSCAN(metric="precomputed", copy=True).fit_predict(D)  # or: from sklearn.cluster
 ```
 
-From labels: `mm.MetricMixture([...]).fit_transform(X, y)`, with -1 for unlabelled items. Where n × n
-distances do not fit into memory, `model.kneighbors_graph(50, symmetric=True)` gives HDBSCAN a sparse graph.
+From labels: `mm.MetricMixture([...]).fit_transform(X, y)`, with -1 for unlabelled items. Where
+n × n distances do not fit into memory, `model.kneighbors_graph(50, symmetric=True)` gives HDBSCAN a
+sparse graph.
 """
+
+
+def head() -> str:
+    """Return the first part of the page, with a row for each worked example."""
+    rows = ["| | |", "| --- | --- |"]
+    for name, text in WORKED.items():
+        title = (DOCS / "worked" / f"{name}.md").read_text().splitlines()[0].removeprefix("# ")
+        picture = f"![{title}](figures/worked_{name}.png)"
+        rows.append(f"| {picture} | **[{title}](worked/{name}.md)**: {text} |")
+    return HEAD.format(worked="\n".join(rows))
 
 
 def main() -> None:
     """Run, collect, write."""
-    sections = [HEAD]
+    sections = [head()]
     for name in ORDER:
         print(f"== {name}", flush=True)
         command = [sys.executable, str(HERE / f"{name}.py"), str(DOCS / "figures")]

@@ -1,10 +1,9 @@
 """A network of 100 000 items.
 
-The items have words and 300 000 links; twenty items per class are labelled. The sources are
-evaluated on sparse edges: the links, and each item's ten nearest items by each table. The learned
-distance is the shortest path along these edges. The map shows 400 of the items. If the environment
-variable METRICMIX_DATA names a folder with MNIST, its 70 000 images are classified in the same way,
-from ten labels per class.
+The items have words and 300 000 links; twenty per class are labelled. The sources are evaluated on
+sparse edges: the links, and each item's ten nearest items by each table. The learned distance is
+the shortest path along them. The map shows 400 of the items. If the environment variable
+METRICMIX_DATA names a folder with MNIST, its 70 000 images are classified likewise, ten labels each.
 """
 
 import os

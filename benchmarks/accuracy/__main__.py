@@ -118,8 +118,8 @@ def headline(results: Results) -> str:
     ]
     note = (
         "Mean and standard error; “on n”: measured on n of the splits. The first two rows use no\n"
-        "validation labels, the others 500. Better than the defaults by more than one standard error,\n"
-        f"paired by split: {'; '.join(ahead) or 'none'}.\n"
+        "validation labels, the others 500. Better than the defaults, by more than one standard\n"
+        f"error of the paired differences: {'; '.join(ahead) or 'none'}.\n"
         "More methods, images, and graphs with misleading links: [Accuracy](docs/accuracy.md)."
     )
     return f"{table(header, rows)}\n\n{note}"
