@@ -3,7 +3,7 @@
 The items have words and 300 000 links; twenty per class are labelled. The sources are evaluated on
 sparse edges: the links, and each item's ten nearest items by each table. The learned distance is
 the shortest path along them. The map shows 400 of the items. If the environment variable
-METRICMIX_DATA names a folder with MNIST, its 70 000 images are classified likewise, ten labels each.
+METRICMIX_DATA names a folder with MNIST, its 70 000 images are classified as well.
 """
 
 import os
