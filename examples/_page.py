@@ -71,7 +71,7 @@ def head() -> str:
     rows = ["| | |", "| --- | --- |"]
     for name, text in WORKED.items():
         title = (DOCS / "worked" / f"{name}.md").read_text().splitlines()[0].removeprefix("# ")
-        picture = f"![{title}](figures/worked_{name}.png)"
+        picture = f"![{title}](figures/thumbnail_{name}.png)"
         rows.append(f"| {picture} | **[{title}](worked/{name}.md)**: {text} |")
     return HEAD.format(worked="\n".join(rows))
 

@@ -146,6 +146,24 @@ def test_commands_of_the_readme_print_what_the_worked_example_prints() -> None:
         assert any(line in other for other in lines), f"not printed, or not in this order: {line}"
 
 
+def test_the_start_page_tells_what_the_worked_example_says() -> None:
+    text = (DOCS / "index.md").read_text()
+    story = text[text.index("## In sixty seconds") : text.index("## Worked examples")]
+    worked = (DOCS / "worked" / "citations.md").read_text()
+    shares = re.findall(r"\d+\.\d %", story)
+    assert len(shares) >= 4
+    for share in shares:
+        assert share in worked
+    for line in re.findall(r"^\$ (metricmix fit .*)$", story, re.MULTILINE):
+        assert line in worked
+
+
+def test_every_worked_example_has_a_thumbnail_on_the_start_page() -> None:
+    text = (DOCS / "index.md").read_text()
+    for page in (DOCS / "worked").glob("*.md"):
+        assert f"(figures/thumbnail_{page.stem}.png)](worked/{page.name})" in text
+
+
 # -- links -------------------------------------------------------------------------------------
 
 

@@ -51,4 +51,4 @@ def test_the_page_begins_with_the_worked_examples() -> None:
     assert sorted(WORKED) == sorted(path.stem for path in (docs / "worked").glob("*.md"))
     assert (docs / "examples.md").read_text().startswith(head())
     for name in WORKED:
-        assert (docs / "figures" / f"worked_{name}.png").exists()
+        assert (docs / "figures" / f"thumbnail_{name}.png").exists()

@@ -13,7 +13,7 @@ metrics) and :mod:`~metricmix.relaxations` (correlation clustering, sparsest and
 
 The application, from user files to labels and a page: :mod:`~metricmix.app`. The paper's
 experiments: :mod:`~metricmix.paper`. Beside these, :mod:`~metricmix.datasets` and
-:mod:`~metricmix.plots`.
+:mod:`~metricmix.plots`; with PyTorch, :mod:`~metricmix.torch`.
 
 Importing the package is cheap: a name's module is loaded when the name is first used.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         plots,
         relaxations,
         solvers,
+        torch,
     )
     from metricmix.dissimilarity.default_sources import sources_for
     from metricmix.dissimilarity.edge_stack import EdgeStack
@@ -89,6 +90,7 @@ _PACKAGES = (
     "plots",
     "relaxations",
     "solvers",
+    "torch",
 )
 _HOME = {
     "CheckpointError": "exceptions",
@@ -194,10 +196,15 @@ __all__ = [
     "shortest_path",
     "solvers",
     "sources_for",
+    "torch",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":
+        from metricmix.devices import torch_module
+
+        torch_module("tensors")  # says how to install PyTorch where it is missing
     if name in _PACKAGES:
         value: Any = import_module(f"metricmix.{name}")
     elif name in _HOME:

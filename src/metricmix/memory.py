@@ -34,13 +34,20 @@ def resident_bytes() -> int:
 
 
 def check_fits(
-    needed: Callable[[int], float], n: int, *, what: str, instead: str, argument: str = "stack"
+    needed: Callable[[int], float],
+    n: int,
+    *,
+    what: str,
+    instead: str,
+    argument: str = "stack",
+    available: int | None = None,
 ) -> None:
     """Raise TooLargeError if ``needed(n)`` bytes are more than available.
 
     The message says how much is needed and available, how many items would fit, and `instead`.
+    `available` are the bytes of another device; None: those of the machine.
     """
-    available = available_bytes()
+    available = available_bytes() if available is None else available
     if available is None or needed(n) <= available:
         return
     fits, too_many = 0, n

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import NotAMetricError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
@@ -165,7 +166,12 @@ def _at(place: tuple[int, int] | int | None) -> str:
 
 
 def metric_violations(
-    D: ArrayLike, directed: bool = False, *, tol: float = 1e-9, n_jobs: int | None = None
+    D: ArrayLike,
+    directed: bool = False,
+    *,
+    tol: float = 1e-9,
+    n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> MetricViolations:
     r"""Measure how far `D` is from being a metric, law by law.
 
@@ -182,6 +188,8 @@ def metric_violations(
         Tolerance relative to the largest entry, for counting violated triangles.
     n_jobs : int or None
         Threads; None means all cores. The report does not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch; "auto" does so if there is one.
 
     Returns
     -------
@@ -205,6 +213,12 @@ def metric_violations(
     >>> report.triangle, report.worst_triangle
     (3.0, (0, 1, 2))
     """
+    where = resolve_device(device)
+    if where != "cpu":
+        found: MetricViolations = in_torch(
+            "violations", "metric_violations", where, D, name="D", directed=directed, tol=tol
+        )
+        return found
     if isinstance(D, np.ndarray) and not D.flags.c_contiguous:
         check_copies_fit(D, 1, what="a contiguous copy", argument="D")
     checked = check_square(
@@ -261,7 +275,12 @@ def metric_violations(
 
 
 def is_metric(
-    D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
+    D: ArrayLike,
+    tol: float = 1e-9,
+    strict: bool = False,
+    directed: bool = False,
+    *,
+    device: str = "cpu",
 ) -> bool:
     """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
 
@@ -277,6 +296,8 @@ def is_metric(
         Whether distance 0 between different items is refused: a metric, not a pseudo-metric.
     directed : bool
         Whether symmetry is left out.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch; "auto" does so if there is one.
 
     Examples
     --------
@@ -286,7 +307,7 @@ def is_metric(
     >>> is_metric([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     False
     """
-    return metric_violations(D, directed, tol=tol).is_metric(strict)
+    return metric_violations(D, directed, tol=tol, device=device).is_metric(strict)
 
 
 def check_metric(

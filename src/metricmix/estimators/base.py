@@ -612,13 +612,15 @@ class MixturePredictor(MixtureLearner):
                 mixture = mixture.extended(stack)
             yield self._fitted_rule(EdgeLengths(stack, mixture), known)
 
-    def compute_metric(self) -> Floats:
+    def compute_metric(self, *, device: str = "cpu") -> Floats:
         """Return the metric between all items of `stack_`, (n, n).
 
         One all-pairs computation, O(n³), unless the mixture is a metric already: then O(n² R).
+        `device` is that of :func:`metricmix.path_metric`.
         """
         check_is_fitted(self)
-        return np.asarray(path_metric(self.stack_, self.mixture_, n_jobs=self.n_jobs))
+        options: Any = {"n_jobs": self.n_jobs, "device": device}
+        return np.asarray(path_metric(self.stack_, self.mixture_, **options))
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from metricmix.estimators.base import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives.base import LabelObjective
 from metricmix.objectives.regression import TargetObjective
 from metricmix.solvers.loop import progress_bar
@@ -126,6 +127,12 @@ def weight_columns(
     learner: Any = getattr(model, "best_estimator_", model)
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
     stack, weights = learner.stack_, learner.weights_
+    if n_bootstrap != 0 and isinstance(learner.mixture_, NetworkMixture):
+        raise InputError(
+            argument="model",
+            expected="weights that are the same for all pairs, found a network mixture",
+            remedy="fit one with mixture='linear'",
+        )
     lower = upper = same_sign = np.full(stack.n_sources, np.nan)
     if n_bootstrap != 0:
         resamples = bootstrap_weights(learner, n_bootstrap, random_state, on_resample)
