@@ -389,8 +389,8 @@ draws of labels. The best of each row is bold.
 
 {table}
 
-Compared with the baseline that is best *on the unlabelled items* of each data set, which is not known
-in advance; paired by draw, with the standard error over the five draws:
+Compared with the baseline that is best *on the unlabelled items* of each data set, which is not
+known in advance; paired by draw, with the standard error over the five draws:
 
 {apart}
 

@@ -243,15 +243,17 @@ its standard error.
 
 ## The Planetoid split
 
-The standard split; errors are those of the paired differences over 1000 test items. GCN and APPNP are means of {REPEATS} runs. Differences between methods on one split of 1000
-items are unreliable; the random splits above are more informative.
+The standard split; errors are those of the paired differences over 1000 test items.
+GCN and APPNP are means of {REPEATS} runs. Differences between methods on one split of 1000 items
+are unreliable; the random splits above are more informative.
 
 {accuracy_table(results, NETWORKS, PLANETOID)}
 
 ## Images
 
 10 labels per class, 500 validation items, all others are test items; the only features are pixels.
-digits: all 1797 images of scikit-learn, with new labels in each draw. MNIST: {N_MNIST} images, new in
+digits: all 1797 images of scikit-learn, with new labels in each draw.
+MNIST: {N_MNIST} images, new in
 each draw. Number of draws: {counts(results, IMAGES)}.
 
 {accuracy_table(results, IMAGES, "draw")}
@@ -265,14 +267,14 @@ including model selection.
 
 {seconds_table(results, (*NETWORKS, *IMAGES))}
 
-## Where links or attributes mislead
+## Misleading links or attributes
 
 ![Accuracy where links or attributes mislead](figures/accuracy_misleading.png)
 
 Graphs of `make_attributed_graph`: 600 items, four classes, 20 labels per class, 120 validation
-items; mean and standard error over the graphs generated for each point. On the left, a growing share
-of links connects items of different classes (0.75 is chance level: links carry no information;
-beyond, linked items tend to differ). On the right, the words of a growing share of items are
+items; mean and standard error over the graphs generated for each point. On the left, a growing
+share of links connects items of different classes (0.75 is chance level: links carry no
+information; beyond, linked items tend to differ). On the right, the words of a growing share of items are
 permuted, so that these items have the words of another class.
 
 {curve_table(results, "links")}
@@ -297,8 +299,8 @@ Weights on the Planetoid split, or the first draw of images; sources with weight
 - *Label spreading*: over the links, alpha 0.5, 0.8, 0.9, 0.95, 0.99, 0.999; images: over the 5, 10
   or 20 nearest neighbours by Euclidean distance or angle, alpha 0.99.
 - *SGC*: two steps. *S²GC*: 16 steps, alpha 0.05. *GGCM*: 16 steps, alpha 0.15, random graphs of
-  degree 20 whose strength stays or is halved in each step. Softmax regression with 100 steps of Adam
-  at rate 0.2, weight decay from 5e-6 to 3e-4 (six values; GGCM: three).
+  degree 20 whose strength stays or is halved in each step. Softmax regression with 100 steps of
+  Adam at rate 0.2, weight decay from 5e-6 to 3e-4 (six values; GGCM: three).
 - *GCN*: two layers, 16 hidden units, dropout 0.5, weight decay 5e-4, rate 0.01, 200 epochs.
   *APPNP*: 64 hidden units, ten steps, alpha 0.1, dropout 0.5, weight decay 5e-3, rate 0.01,
   patience 100. Both keep the epoch that is best on the validation items.
@@ -307,6 +309,6 @@ All of them are reimplemented in `benchmarks/accuracy/peers` from their publicat
 results are in [accuracy.json](accuracy.json).
 
 The training of the networks and smoothing methods was tuned on their Planetoid test accuracy, so
-their results are, if anything, too high. Equal weights on most splits and single sources were measured
-with an earlier version of this library than its defaults; every record has its commit.
+their results are, if anything, too high. Equal weights on most splits and single sources were
+measured with an earlier version of this library than its defaults; every record has its commit.
 """
