@@ -81,10 +81,10 @@ def against_peers() -> str:
     header = ["n", "nearest_metric", "gap", "rounds"]
     header += ["HLWB, 100 iterations", "above the optimum", "triangle fixing", "sweeps"]
     return (
-        "L2, entries abs(N(0, 1)), to a certified gap of 1e-6; × is the ratio to our time. HLWB and "
-        "triangle fixing are reimplemented from their papers and compiled, with one thread each, "
-        "as published. Triangle fixing is stopped when the closure of its iterate is within 1e-6 "
-        "of the optimum, which it cannot detect itself.\n\n"
+        "L2, entries abs(N(0, 1)), to a certified gap of 1e-6; × is the ratio to our time. HLWB "
+        "and triangle fixing are reimplemented from their papers and compiled, with one thread "
+        "each, as published. Triangle fixing is stopped when the closure of its iterate is "
+        "within 1e-6 of the optimum, which it cannot detect itself.\n\n"
         f"{table(header, rows)}\n\n"
         f"Peak memory of the whole process at n = {LARGE}: {peak:.2f} GiB.\n\n"
         "![seconds against n](figures/nearest_metric.png)"

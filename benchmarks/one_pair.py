@@ -70,6 +70,6 @@ def run() -> str:
     ]
     return table(header, rows) + (
         f"\n\nMean over {PAIRS} random pairs, one thread. Batches of pairs use the ranges of "
-        f"the stack's rows (computed once, in {once * 1e3:.0f} ms), so that usually one row settles "
-        "a pair; the rows touched are counted for batches."
+        f"the stack's rows (computed once, in {once * 1e3:.0f} ms), so that usually one row "
+        "settles a pair; the rows touched are counted for batches."
     )

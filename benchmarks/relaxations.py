@@ -94,9 +94,9 @@ def run() -> str:
     draw({"real graphs": real, "generated graphs": generated})
     return "\n\n".join(
         [
-            "Seconds until the certified gap of the linear relaxation is below a threshold, at most "
-            f"{MINUTES} minutes; `ratio` is the approximation guarantee of the rounded solution: "
-            "its value is at most this factor worse than the optimum.",
+            "Seconds until the certified gap of the linear relaxation is below a threshold, at "
+            f"most {MINUTES} minutes; `ratio` is the approximation guarantee of the rounded "
+            "solution: its value is at most this factor worse than the optimum.",
             describe_real(real),
             describe_generated(generated),
             "![gap against seconds](figures/relaxations.png)",

@@ -20,8 +20,8 @@ ORDER = (
 WORKED = {
     "citations": "words and citations of 600 papers, a topic for one in ten",
     "digits": "a table of pixels, 80 labels, new items; a single source is better",
-    "gestures": "dynamic time warping is not a metric, and becomes part of one",
-    "roads": "a directed metric: the way back may be longer",
+    "gestures": "a dissimilarity that is not a metric, as one source of a metric",
+    "roads": "a directed metric, in which the way back may be longer",
 }
 HEAD = """# Examples
 

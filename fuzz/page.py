@@ -17,11 +17,11 @@ INTRODUCTION = """\
 
 *`make fuzz` writes this page from `fuzz/results.json` and `tests/fuzz_cases`; do not edit it.*
 
-`make fuzz MINUTES=60` generates small random problems, most with fewer than thirteen items and
-with difficult values (zeros, ties, entries from 1e-12 to 1e12, one, two or three items), and
-compares the results of the library with slow, simple references: exact fractions, linear and
-quadratic programs solved by HiGHS and Clarabel, networkx, scipy, every partition of a small graph.
-A wrong result, an unexpected error, an overflow warning, a crash or a hang counts as a failure. Each
+`make fuzz MINUTES=60` generates small random problems, most with fewer than thirteen items and with
+difficult values (zeros, ties, entries from 1e-12 to 1e12, one, two or three items), and compares
+the results of the library with slow, simple references: exact fractions, linear and quadratic
+programs solved by HiGHS and Clarabel, networkx, scipy, every partition of a small graph. A wrong
+result, an unexpected error, an overflow warning, a crash or a hang counts as a failure. Each
 failure is minimised, stored in `tests/fuzz_cases`, and replayed by the test suite from then on.
 """
 

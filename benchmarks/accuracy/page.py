@@ -274,8 +274,8 @@ including model selection.
 Graphs of `make_attributed_graph`: 600 items, four classes, 20 labels per class, 120 validation
 items; mean and standard error over the graphs generated for each point. On the left, a growing
 share of links connects items of different classes (0.75 is chance level: links carry no
-information; beyond, linked items tend to differ). On the right, the words of a growing share of items are
-permuted, so that these items have the words of another class.
+information; beyond, linked items tend to differ). On the right, the words of a growing share of
+items are permuted, so that these items have the words of another class.
 
 {curve_table(results, "links")}
 

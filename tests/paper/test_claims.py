@@ -168,7 +168,7 @@ def test_equivalent_to_the_images(
     [
         ("The mixture is better than the best single", "best, single"),
         ("The same, with “best”", "best, simplex"),
-        ("Learned weights beat equal ones", "uniform"),
+        ("Learned weights beat equal weights", "uniform"),
     ],
 )
 def test_better_than_another_method(side: str, method: str, text: str, other: str) -> None:
@@ -267,7 +267,7 @@ def test_more_sources(side: str, sampling: str) -> None:
 @pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED[:2])
 def test_learned_weights_against_equal_ones(side: str, method: str, sampling: str) -> None:
     def verdict(shift: dict[str, float]) -> Verdict:
-        text = "Learned weights beat equal ones, words"
+        text = "Learned weights beat equal weights, words"
         return finding(text, side, papers({sampling: shift})).verdict
 
     assert verdict({method: 0.1}) is HOLDS
@@ -312,7 +312,7 @@ def with_defaults(shift: dict[str, dict[str, float]]) -> Results:
         ("Combining words and cit", "both", "graph"),
         ("Combining words and cit", "both", "feature"),
         ("More sources improve it", "ready sources", "both"),
-        ("Learned weights beat equal ones, words", "both", "both, equal"),
+        ("Learned weights beat equal weights, words", "both", "both, equal"),
         ("Learned weights of ready sources", "ready sources", "ready sources, equal"),
         ("Ready sources (`sources_for` with labels) beat words", "ready sources", "feature"),
     ],
@@ -332,7 +332,7 @@ def test_defaults_on_both_samplings(text: str, one: str, other: str) -> None:
     ("text", "one", "other"),
     [
         ("The mixture is better than the best single", "graphs", "best graph"),
-        ("Learned weights beat equal ones, graphs", "graphs", "graphs, equal"),
+        ("Learned weights beat equal weights, graphs", "graphs", "graphs, equal"),
         ("Ready sources (`sources_for` with labels) beat the im", "ready sources", "images"),
     ],
 )

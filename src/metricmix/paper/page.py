@@ -228,20 +228,20 @@ def step_cost_table(results: Results) -> str:
 INTRODUCTION = """\
 # The paper, reproduced
 
-The claims of N. Colombo, *Multiple Metric Learning for Structured Data*, and the results on the same
-data: with the paper's own settings, with settings that converge, and, where instructive, with
+The claims of N. Colombo, *Multiple Metric Learning for Structured Data*, and the results on the
+same data: with the paper's own settings, with settings that converge, and, where instructive, with
 another change that is stated. `metricmix reproduce` writes this page from one results file.
 """
 
 DECIDED = """\
 ## How verdicts are reached
 
-Verdicts use 95 % intervals (Student's t) of means over repetitions, over all sizes D together, in square
-brackets; the values at the smallest and the largest D follow. A difference **holds** if its whole
-interval lies on the claimed side, **does not hold** if all of it lies on the other side, and is
-**inconclusive** otherwise. Accuracies are equivalent if the interval lies within ± 0.05, errors and
-times if they agree within a factor of 1.25. Convergence is good if 90 % of the way from the start to
-the minimum is covered.
+Verdicts use 95 % intervals (Student's t) of means over repetitions, over all sizes D together, in
+square brackets; the values at the smallest and the largest D follow. A difference **holds** if its
+whole interval lies on the claimed side, **does not hold** if all of it lies on the other side, and
+is **inconclusive** otherwise. Accuracies are equivalent if the interval lies within ± 0.05, errors
+and times if they agree within a factor of 1.25. Convergence is good if 90 % of the way from the
+start to the minimum is covered.
 """
 
 SMALL_PRINT = """\
@@ -256,7 +256,8 @@ What the paper leaves open, and how it is interpreted here.
   finite distance plus one edge. At D = 40 four of the eight graphs are empty or complete and
   coincide, so their weights are not identifiable. All are scaled to the norm of M_true, in both
   Experiments 1 and 2.
-- **Link**: the paper applies softplus inside the projector and again outside; here it is applied once.
+- **Link**: the paper applies softplus inside the projector and again outside; here it is applied
+  once.
 - **Starts**: x / ‖x‖², x standard normal; `rand` is x / ‖x‖.
 - **Stopping rule of Experiment 1**: “ℓ(t+1) < ℓ(t)(1 + .0001)” is read as: stop when ℓ improves by
   less than a factor of 1e-4. It is tested every D steps; if it is tested after every step
@@ -270,14 +271,14 @@ What the paper leaves open, and how it is interpreted here.
   one. “cvx, reduced” has only the weights as variables.
 - **“best”** in Experiment 2 is the single graph with the lowest objective in the text, and the
   simplex-constrained mixture in the caption: both are shown.
-- **32 graphs**: eight thresholds cannot resolve distances between two of them. “32 graphs” uses 32 in
-  the same range.
+- **32 graphs**: eight thresholds cannot resolve distances between two of them. “32 graphs” uses 32
+  in the same range.
 - **Test images** are added to the labelled images one at a time, and all graphs are recomputed.
 - **The paper's settings** are Algorithm 1 with η = 1, 500 steps, steps and ridge (ρ = 0.01) both
-  multiplied by D⁻². “converged” is the same objective minimised with full subgradients from the same
-  start. “balanced” gives pairs of one class and pairs of two classes half of the weight each and
-  starts from equal weights: most pairs differ in class, and the plain objective increases all weights
-  alike (or, among papers of one topic, decreases them).
+  multiplied by D⁻². “converged” is the same objective minimised with full subgradients from the
+  same start. “balanced” gives pairs of one class and pairs of two classes half of the weight each
+  and starts from equal weights: most pairs differ in class, and the plain objective increases all
+  weights alike (or, among papers of one topic, decreases them).
 - **Citeseer**: 15 of its 3327 papers have neither words nor topic and are excluded. Principal
   components are those of all other papers. M_feature is a squared distance, as the paper says.
 - **r**: the text sums over pairs, the caption averages: both are shown.
