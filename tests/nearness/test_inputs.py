@@ -88,7 +88,7 @@ def test_bounds_that_no_metric_keeps(norm):
     """Two short sides from above, a long third one from below."""
     upper = np.array([[0, 1, np.nan], [1, 0, 1], [np.nan, 1, 0]])
     lower = np.array([[0, 0, 3], [0, 0, 0], [3, 0, 0]])
-    with pytest.raises(mm.InputError, match=r"some metric keeps.*at most 2 between \(0, 2\)"):
+    with pytest.raises(mm.InputError, match=r"some metric satisfies.*at most 2 between \(0, 2\)"):
         mm.nearest_metric(GOOD, norm, upper=upper, lower=lower)
 
 
