@@ -66,7 +66,7 @@ def test_matrices(D, message):
         ({"fixed": np.ones((3, 3))}, r"fixed: expected a mask of True and False"),
         ({"fixed": np.ones((2, 2), bool)}, r"fixed: expected a mask .* shape \(2, 2\)"),
         ({"fixed": np.triu(np.ones((3, 3), bool))}, r"fixed: expected a symmetric mask"),
-        ({"fixed": np.ones((3, 3), bool)}, r"leave at most 3 between \(0, 2\), less .* bound 5"),
+        ({"fixed": np.ones((3, 3), bool)}, r"allow at most 3 between \(0, 2\), less .* bound 5"),
         ({"start": np.ones((2, 3))}, r"start: expected a square matrix"),
         ({"start": np.zeros((2, 2))}, r"start: expected shape \(3, 3\), got \(2, 2\)"),
         ({"norm": "decrease", "lower": 4.0}, r"expected lower <= upper, found 4 > 1|bounds that"),

@@ -74,7 +74,7 @@ def nearest(*args, **options):
 
 @pytest.mark.parametrize("huge", [1e3, 1e6, 1e9, 1e12, 1e16, 1e100])
 def test_fixed_entries_that_no_metric_keeps(huge):
-    with pytest.raises(mm.InputError, match=r"leave at most 1 between \(0, 1\), less .* bound 2"):
+    with pytest.raises(mm.InputError, match=r"allow at most 1 between \(0, 1\), less .* bound 2"):
         mm.nearest_metric(beside(huge), "decrease", fixed=mask(4, (0, 1)))
     together = mask(4, (0, 1), (0, 2), (1, 2))
     for norm in NORMS:
