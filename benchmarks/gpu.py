@@ -1,15 +1,16 @@
 """Measure the torch package on a GPU: ``python -m benchmarks.gpu results.json [job ...]``.
 
-Every job adds its rows to the results file as soon as it has them, so that a run may be cut short
-and continued. docs/torch.md is written from the file by ``python -m benchmarks.gpu_page``.
+``--limit SECONDS`` cuts the nearest metric of the largest size short (eight minutes). Every job
+adds its rows to the results file as soon as it has them, so that a run may be cut short and
+continued. docs/torch.md is written from the file by ``python -m benchmarks.gpu_page``.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +25,16 @@ PEAK = 132 * 64 * 1.98e9
 """Pairs a second that an H200 can add and compare: one addition and one minimum each."""
 
 
+LIMIT = 480.0
+"""Seconds for the nearest metric of the largest size."""
+LONG = 40000
+"""Items from which a closure is run once, and not before it is measured."""
+
+
 def seconds(job: Callable[[], Any], repeats: int = 3) -> float:
-    """Return the median time of a job on the GPU, after a first run."""
-    job()
+    """Return the median time of a job on the GPU, after a first run if there are several."""
+    if repeats > 1:
+        job()
     found = []
     for _ in range(repeats):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -66,6 +74,8 @@ def dijkstra_error(w: torch.Tensor, d: torch.Tensor, roots: list[int]) -> float:
 
 
 def closures(add: Callable[..., None]) -> None:
+    from metricmix.torch import triton_kernels
+
     cases = [(n, False, torch.float32) for n in (4096, 8192, 16384, 32768, 44000)]
     cases += [(8192, True, torch.float32), (16384, True, torch.float32)]
     cases += [
@@ -76,14 +86,12 @@ def closures(add: Callable[..., None]) -> None:
     for n, directed, dtype in cases:
         w = uniform(n, directed=directed, dtype=dtype)
         symmetric = not directed
-        from metricmix.torch import triton_kernels
+        d = torch.empty_like(w)
 
-        def job(w: torch.Tensor = w, symmetric: bool = symmetric) -> torch.Tensor:
-            d = w.clone()
-            triton_kernels.close_in_place(d, symmetric)
-            return d
+        def job(w: torch.Tensor = w, d: torch.Tensor = d, symmetric: bool = symmetric) -> None:
+            triton_kernels.close_in_place(d.copy_(w), symmetric)
 
-        taken = seconds(job, 3 if n < 30000 else 1)
+        taken = seconds(job, 3 if n < LONG else 1)
         row = {
             "n": n,
             "lengths": "directed" if directed else "symmetric",
@@ -92,9 +100,9 @@ def closures(add: Callable[..., None]) -> None:
             "pairs_per_second": n**3 / (1 if directed else 2) / taken,
         }
         if n >= 16384:
-            row["dijkstra_error"] = dijkstra_error(w, job(), [0, n // 3, n - 1])
+            row["dijkstra_error"] = dijkstra_error(w, d, [0, n // 3, n - 1])
         add(**row)
-        del w
+        del w, d, job
 
 
 def real_lengths(add: Callable[..., None]) -> None:
@@ -121,7 +129,7 @@ def real_lengths(add: Callable[..., None]) -> None:
             triton_kernels.close_in_place(d, True)
             return d
 
-        taken = seconds(job, 1)
+        taken = seconds(job, 2)
         d = job()
         add(
             n=n,
@@ -187,13 +195,15 @@ def peers(add: Callable[..., None]) -> None:
             add(n=n, method=name, seconds=taken, ratio=taken / ours)
 
 
-def nearest(add: Callable[..., None]) -> None:
-    for n, tol, limit in ((1000, 1e-6, 60.0), (2000, 1e-4, 60.0), (10000, 1e-3, 400.0)):
+def nearest(add: Callable[..., None], limit: float = LIMIT) -> None:
+    for n, tol in ((1000, 1e-5), (2000, 1e-4), (10000, 1e-3)):
         rng = np.random.default_rng(0)
         D = np.abs(rng.standard_normal((n, n)))
         D = np.triu(D, 1) + np.triu(D, 1).T
         start = time.perf_counter()
-        found = mm.nearest_metric(D, tol=tol, device="cuda", time_limit=limit)
+        found = mm.nearest_metric(
+            D, tol=tol, device="cuda", time_limit=limit if n == 10000 else limit / 8
+        )
         taken = time.perf_counter() - start
         add(
             n=n,
@@ -217,7 +227,7 @@ JOBS = {
 }
 
 
-def main(path: Path, names: list[str]) -> None:
+def main(path: Path, names: list[str], limit: float) -> None:
     results = json.loads(path.read_text()) if path.exists() else {}
     results["machine"] = {
         "card": torch.cuda.get_device_name(),
@@ -225,20 +235,24 @@ def main(path: Path, names: list[str]) -> None:
         "cuda": torch.version.cuda,
         "triton": __import__("triton").__version__,
         "date": time.strftime("%Y-%m-%d"),
-        "commit": os.environ.get("METRICMIX_COMMIT", "unknown"),
         "peak_pairs_per_second": PEAK,
     }
     for name in names or JOBS:
         rows: list[dict[str, Any]] = []
 
         def add(name: str = name, rows: list[dict[str, Any]] = rows, **row: Any) -> None:
-            rows.append(row)
+            rows.append({**row, "commit": os.environ.get("METRICMIX_COMMIT", "unknown")})
             results[name] = rows
             path.write_text(json.dumps(results, indent=1) + "\n")
             print(name, row, flush=True)
 
-        JOBS[name](add)
+        JOBS[name](add, limit) if name == "nearest" else JOBS[name](add)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("jobs", nargs="*", metavar="job", help=", ".join(JOBS))
+    parser.add_argument("--limit", type=float, default=LIMIT)
+    given = parser.parse_args()
+    main(given.results, given.jobs, given.limit)

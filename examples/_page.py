@@ -1,4 +1,7 @@
-"""Run all examples and write docs/examples.md: what each shows, what it printed, its picture."""
+"""Run examples and write docs/examples.md: what each shows, what it printed, its picture.
+
+``python examples/_page.py`` runs all; with names, only these, and keeps the sections of the others.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ ORDER = (
     "attributed_graph",
     "reliability",
     "large_network",
+    "torch_layer",
+    "torch_classifier",
+    "torch_roads",
 )
 WORKED = {
     "citations": "words and citations of 600 papers, a topic for one in ten",
@@ -76,10 +82,16 @@ def head() -> str:
     return HEAD.format(worked="\n".join(rows))
 
 
-def main() -> None:
-    """Run, collect, write."""
+def main(names: list[str]) -> None:
+    """Run the examples, or only those of `names`, and write the page."""
+    page = DOCS / "examples.md"
+    before = page.read_text().split("\n### ") if page.exists() else []
     sections = [head()]
     for name in ORDER:
+        kept = [part for part in before if f"](figures/{name}.png)" in part]
+        if names and name not in names and kept:
+            sections.append(f"### {kept[0].rstrip()}\n")
+            continue
         print(f"== {name}", flush=True)
         command = [sys.executable, str(HERE / f"{name}.py"), str(DOCS / "figures")]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -87,7 +99,7 @@ def main() -> None:
         sections.append(
             f"{heading(name)}```\n{done.stdout.rstrip()}\n```\n\n![{name}](figures/{name}.png)\n"
         )
-    (DOCS / "examples.md").write_text("\n".join(sections))
+    page.write_text("\n".join(sections))
 
 
 def heading(name: str) -> str:
@@ -98,4 +110,4 @@ def heading(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

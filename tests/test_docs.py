@@ -19,6 +19,8 @@ import pytest
 
 import metricmix as mm
 
+pytestmark = pytest.mark.default_sources
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 LEFT_OUT = ("_build", "_static", "_templates", "_extensions", "generated", "pages")
@@ -44,6 +46,7 @@ PUBLIC = (
     "metricmix.plots",
     "metricmix.relaxations",
     "metricmix.solvers",
+    "metricmix.torch",
 )
 
 

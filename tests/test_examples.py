@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.default_sources
+
 FOLDER = Path(__file__).parents[1] / "examples"
 sys.path.append(str(FOLDER))
 
 from _page import WORKED, head, heading  # noqa: E402
 
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
-SLOW = {"attributed_graph", "clusters_from_links", "large_network"}
+SLOW = {"attributed_graph", "clusters_from_links", "large_network", "torch_classifier"}
 
 
 @pytest.mark.parametrize(

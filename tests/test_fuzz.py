@@ -14,6 +14,8 @@ import pytest
 
 import metricmix as mm
 
+pytestmark = pytest.mark.default_sources
+
 ROOT = Path(__file__).parents[1]
 KEPT = sorted((ROOT / "tests" / "fuzz_cases").glob("*.json"))
 SLOW = ("kills",)

@@ -13,6 +13,7 @@ from metricmix.datasets.example_files import EXAMPLES
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "worked").glob("*.md"))
 sys.path.append(str(ROOT / "examples"))
+pytestmark = pytest.mark.default_sources
 
 from _worked import written  # noqa: E402
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
         CheckpointError,
+        ClusterError,
         ConvergenceWarning,
         DatasetError,
         DatasetNotFoundError,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from metricmix.nearness.minimize_metric import minimize_metric
     from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
     from metricmix.paths.all_pairs import path_metric, project
+    from metricmix.paths.distance_files import write_distances
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
     from metricmix.paths.sampled_violations import sampled_violations
@@ -94,6 +96,7 @@ _PACKAGES = (
 )
 _HOME = {
     "CheckpointError": "exceptions",
+    "ClusterError": "exceptions",
     "ConvergenceWarning": "exceptions",
     "DatasetError": "exceptions",
     "DatasetNotFoundError": "exceptions",
@@ -137,10 +140,12 @@ _HOME = {
     "save": "estimators.model_files",
     "shortest_path": "paths.pair",
     "sources_for": "dissimilarity.default_sources",
+    "write_distances": "paths.distance_files",
 }
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DatasetError",
     "DatasetNotFoundError",
@@ -197,6 +202,7 @@ __all__ = [
     "solvers",
     "sources_for",
     "torch",
+    "write_distances",
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from metricmix.exceptions import TooLargeError
 
-__all__ = ["available_bytes", "check_fits", "check_room", "resident_bytes"]
+__all__ = ["available_bytes", "check_fits", "check_room", "in_words", "resident_bytes"]
 
 MEMINFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
@@ -98,6 +98,15 @@ def container_bytes() -> int | None:
     except (OSError, ValueError):  # no container, or one without a limit: "max"
         return None
     return max(0, limit - used)
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes.
+
+    >>> in_words(3 * 2**30), in_words(10)
+    ('3.0 GiB', '1 MiB')
+    """
+    return f"{size / 2**30:.1f} GiB" if size > 2**29 else f"{max(1, size / 2**20):.0f} MiB"
 
 
 def _gibibytes(amount: float) -> str:

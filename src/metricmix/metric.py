@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import NotAMetricError
+from metricmix.kernels.blocks import BlockJob, Found, release, run_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
     STRIP,
@@ -31,7 +32,7 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
-from metricmix.kernels.threads import check_time, in_threads
+from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_copies_fit, check_number, check_square
 
@@ -226,8 +227,7 @@ def metric_violations(
     )
     matrix = np.ascontiguousarray(checked)
     n = len(matrix)
-    rows = [(low, min(low + ROW_BLOCK, n)) for low in range(0, n, ROW_BLOCK)][::-1]
-    surveys = in_threads(lambda r: survey_pairs(matrix, *r), rows, n_jobs)
+    surveys = collected(PairSurvey(matrix), n_jobs)
     on_diagonal = np.abs(np.diagonal(matrix))
     scale = max(float(on_diagonal.max()), *(float(s[0]) for s in surveys))
     tolerance = max(check_number(tol, name="tol", low=0.0), 8 * float(np.finfo(matrix.dtype).eps))
@@ -244,11 +244,11 @@ def metric_violations(
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0)
     lower = not directed and asymmetry <= tolerance
-    scans = in_threads(lambda r: worst_triangles(matrix, *r, lower, tolerance), rows, n_jobs)
+    scans = collected(TriangleScan(matrix, lower, tolerance), n_jobs)
     triangle, i, j = max(((s[0], s[1], s[2]) for s in scans), key=_amount)
     worst_triangle, lengths = None, None
     if triangle > 0:
-        i, j = (min(i, j), max(i, j)) if lower else (i, j)
+        i, j = (int(min(i, j)), int(max(i, j))) if lower else (int(i), int(j))
         detours = matrix[i] + matrix[:, j]
         detours[[i, j]] = np.inf
         k = int(detours.argmin())
@@ -353,12 +353,99 @@ def check_metric(
         )
 
 
-def _amount(found: tuple[float, int, int]) -> float:
+def _amount(found: tuple[float, float, float]) -> float:
     return found[0]
 
 
-def _pair(place: list[int]) -> tuple[int, int]:
+def _pair(place: list[float]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
+
+
+# -- blocks of pairs ------------------------------------------------------------------------------
+
+
+def collected(job: RowBlocks, n_jobs: int | None) -> list[list[float]]:
+    """Return what was found for every block of rows, the last rows first."""
+    found: list[list[float]] = [[]] * job.n_units
+
+    def put(start: int, stop: int, arrays: Found) -> None:
+        found[start:stop] = arrays[0].tolist()
+
+    run_blocks(job, put, n_jobs=n_jobs)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks(BlockJob):
+    """Checks of the pairs of a matrix; a unit is `ROW_BLOCK` rows, the last ones first."""
+
+    matrix: AnyArray
+
+    @property
+    def n_units(self) -> int:
+        """Number of blocks of rows."""
+        return -(-len(self.matrix) // ROW_BLOCK)
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of the result of a unit."""
+        return 72.0
+
+    @property
+    def streams(self) -> bool:
+        """The matrix is read piece by piece."""
+        return True
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block: its rows and their product, and a piece of the matrix."""
+        return float((3 * ROW_BLOCK + 2 * DEPTH) * len(self.matrix) * self.matrix.itemsize)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return what is found for each of some blocks of rows."""
+        n, found = len(self.matrix), []
+        for unit in range(start, stop):
+            low = (self.n_units - 1 - unit) * ROW_BLOCK
+            found.append(self.rows(low, min(low + ROW_BLOCK, n)))
+            release(self.matrix)
+        return (np.array(found, dtype=np.float64),)
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        raise NotImplementedError
+
+
+class PairSurvey(RowBlocks):
+    """What :func:`survey_pairs` finds."""
+
+    what = "metric check: pairs"
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return 2e-9 * ROW_BLOCK * len(self.matrix)
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        return survey_pairs(self.matrix, low, high)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class TriangleScan(RowBlocks):
+    """What :func:`worst_triangles` finds."""
+
+    lower: bool
+    tolerance: float
+    what = "metric check: triangles"
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return 1e-10 * ROW_BLOCK * float(len(self.matrix)) ** 2
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        return worst_triangles(self.matrix, low, high, self.lower, self.tolerance)
 
 
 def worst_triangles(
@@ -395,6 +482,7 @@ def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool
             right = Packed.empty(columns, depth, width, dtype)
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
+        release(matrix)
         update(shortest, 0, count, left, right, highs, low if lower else None)
 
 

@@ -332,7 +332,8 @@ def read_problem(
     )
     absent = np.isnan(given)
     if absent.any():
-        _check_symmetric(absent, "D: expected NaN (a missing entry) on both sides")
+        given = np.where(absent, given.T, given)  # an entry that is known on one side is known
+        absent = np.isnan(given)
         given = np.where(absent, 0.0, given)
     if np.isinf(given).any():
         i, j = np.argwhere(np.isinf(given))[0].tolist()

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.threads import blas_threads
 from metricmix.memory import check_fits
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions
@@ -336,7 +336,7 @@ class TrustConstr(SingleCallSolver):
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
         # Several BLAS threads make its many small products slower, most of all on a busy machine.
-        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+        with warnings.catch_warnings(), blas_threads(1):
             # Where a step changes nothing, its Hessian stays as it is.
             warnings.filterwarnings("ignore", message="delta_grad == 0.0")
             found = minimize(

@@ -163,6 +163,10 @@ def train_network(
         network.to(device)
         return Learner(network, fold, torch.optim.Adam(network.parameters(), lr=RATE))
 
+    def ridge(network: NetworkLengths) -> torch.Tensor:
+        shift = network.linear - torch.as_tensor(initial).to(network.linear)
+        return objective.rho * (shift.square().sum() + network.out.square().sum())
+
     def step(of: Learner, block: Block, losses: list[torch.Tensor]) -> float:
         check_time()
         of.optimizer.zero_grad()
@@ -171,8 +175,7 @@ def train_network(
         if of.fold >= 0:
             losses.append(held_out(d.detach(), block, of.fold, loss))
         value = loss(d[train][:, train], block.y[train])
-        shift = of.network.linear - torch.as_tensor(initial, dtype=d.dtype, device=d.device)
-        value = value + objective.rho * (shift.square().sum() + of.network.out.square().sum())
+        value = value + ridge(of.network)
         value.backward()  # type: ignore[no-untyped-call]
         of.optimizer.step()
         if monotone:
@@ -202,7 +205,7 @@ def train_network(
             else:
                 with torch.no_grad():
                     found = [loss(block.distances(final.network), block.y) for block in blocks]
-                value = float(torch.stack(found).mean())
+                    value = float(torch.stack(found).mean() + ridge(final.network))
             trace.iteration.append(iteration)
             trace.objective.append(value)
             trace.time.append(time.perf_counter() - began)

@@ -263,8 +263,10 @@ def violations(D: torch.Tensor, directed: bool, tolerance: float) -> tuple[float
     for start in range(0, n, ROWS):
         rows = D[start : start + ROWS]
         excess = rows - min_plus(rows, D)
-        if not directed:
-            excess.tril_(diagonal=start - 1)
+        if directed:
+            excess.diagonal(start).zero_()  # a detour back to the item itself
+        else:
+            excess.tril_(start - 1)
         excess = torch.where(torch.isnan(excess), 0.0, excess)  # inf - inf: no path at all
         count += int((excess > tolerance).sum())
         largest, at = excess.view(-1).max(dim=0)
