@@ -28,13 +28,13 @@ def pages_of(index: Path) -> list[Path]:
 
 def tables(index: Path) -> list[str]:
     """Return reStructuredText: the title of each page, and its names with their first lines."""
-    lines: list[str] = []
+    lines = [".. currentmodule:: metricmix", ""]
     for page in pages_of(index):
         text = page.read_text(encoding="utf-8")
         title = text.splitlines()[0]
-        lines += [title, "-" * len(title), "", f":doc:`More <{page.stem}>`", ""]
+        lines += [title, "-" * len(title), ""]
         lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in NAME.findall(text)]
+        lines += [f"   {name.removeprefix('metricmix.')}" for name in NAME.findall(text)]
         lines += [""]
     return lines
 
