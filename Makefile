@@ -10,7 +10,7 @@ MINUTES ?= 10
 JOBS   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format docs bench scale examples accuracy packaged-data reproduce metrics fuzz clean
+.PHONY: help install demo test test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -57,6 +57,9 @@ bench: $(STAMP) ## measure against peers; writes docs/benchmarks.md
 
 scale: $(STAMP) ## measure what many items cost; writes the tables of docs/scaling.md
 	$(BIN)/python -m benchmarks.scale
+
+cluster: $(STAMP) ## two workers beside one thread, and a plan for more; writes docs/cluster.json and docs/scaling.md
+	$(BIN)/python -m benchmarks.cluster
 
 examples: $(STAMP) ## run all of examples/; writes docs/examples.md, docs/worked and their pictures
 	$(BIN)/python examples/_page.py

@@ -1,7 +1,7 @@
 """Run the commands of docs/worked/*.md, in order, and write what they print back into the pages.
 
 ``python examples/_worked.py`` rewrites the pages, their pictures, and docs/worked/pages/, where the
-site finds the reports; with ``--pages`` only the latter.
+site finds the reports; with ``--pages`` only the latter, with ``--pictures`` also the pictures.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from click.testing import CliRunner
 from metricmix.app.cli import main
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+START = "citations"
+"""The example whose report the start page of the site shows, as it opens."""
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -46,22 +48,34 @@ def run(command: str) -> str:
     return done.output
 
 
-def draw(page: Path, items: str, picture: Path) -> None:
-    """Write a picture of the upper part of a page, with the path between two items on it."""
+def draw(page: Path, items: str) -> None:
+    """Write pictures of a report: with the path between two items, and of its map as it opens."""
     from playwright.sync_api import sync_playwright
+
+    figures, address = DOCS / "figures", page.resolve().as_uri()
 
     browser_file = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_file, args=["--no-sandbox"])
-        view = browser.new_page(viewport={"width": 1180, "height": 760})
-        view.goto(f"{page.resolve().as_uri()}#{items}")
-        view.wait_for_timeout(1000)
-        view.screenshot(path=picture)
+        shots = [
+            (f"worked_{page.stem}", f"#{items}", "body", 1180, 760),
+            (f"thumbnail_{page.stem}", "", "#stage", 700, 620),
+        ]
+        if page.stem == START:
+            shots.append(("start_page", "", "body", 1180, 1060))
+        for name, fragment, part, width, height in shots:
+            view = browser.new_page(viewport={"width": width, "height": height})
+            view.goto(f"{address}{fragment}")
+            view.wait_for_selector("html[data-ready]")
+            view.wait_for_timeout(500)  # what moves comes to rest
+            target = view if part == "body" else view.locator(part)
+            target.screenshot(path=figures / f"{name}.png")
+            view.close()
         browser.close()
 
 
-def remake(*, pages_only: bool) -> None:
-    """Run all pages, each in a folder of its own."""
+def remake(*, texts: bool, pictures: bool) -> None:
+    """Run all pages, each in a folder of its own; write their texts and pictures if asked to."""
     reports = DOCS / "worked" / "pages"
     reports.mkdir(exist_ok=True)
     for page in sorted((DOCS / "worked").glob("*.md")):
@@ -75,12 +89,13 @@ def remake(*, pages_only: bool) -> None:
                 shutil.copy(Path(page.stem, "result", "report.html"), report)
             finally:
                 os.chdir(before)
-        if not pages_only:
+        if texts:
             page.write_text(text, encoding="utf-8")
+        if pictures:
             explained = re.findall(r"metricmix explain \S+ (\w+) (\w+)", text)
-            items = "/".join(explained[0]) if explained else ""
-            draw(report, items, DOCS / "figures" / f"worked_{page.stem}.png")
+            draw(report, f"pair={'/'.join(explained[0])}" if explained else "")
 
 
 if __name__ == "__main__":
-    remake(pages_only="--pages" in sys.argv[1:])
+    asked = sys.argv[1:]
+    remake(texts=not asked, pictures="--pages" not in asked)

@@ -137,3 +137,24 @@ def test_generated_graphs_are_called_so(relaxations, monkeypatch):
     for said in (text, *(cell for row in headlines() for cell in row)):
         assert "ublished" not in said
         assert "ca-" not in said
+
+
+def test_simulated_schedules():
+    from benchmarks.block_schedule import Machines, simulate
+
+    rng = np.random.default_rng(0)
+    seconds, none = rng.uniform(0.5, 1.5, size=200).tolist(), [0.0] * 200
+
+    def on(workers, sizes=none, inputs=0.0, **machines):
+        found = {"message": 0.0, "disk": 1e9, "client": 1e9} | machines
+        return simulate(seconds, sizes, inputs, Machines(workers, **found))
+
+    assert on(1).seconds == pytest.approx(sum(seconds))
+    assert on(1).busy == pytest.approx(1.0)
+    for workers in (2, 7, 50):  # any greedy schedule ends at most one block after the best
+        found = on(workers).seconds
+        assert sum(seconds) / workers <= found <= sum(seconds) / workers + max(seconds)
+    assert on(50, message=0.1).seconds >= 0.1 * 200
+    assert on(50, [1e8] * 200).seconds >= 200 * 0.1  # the disk takes a tenth of a second for each
+    assert on(50, inputs=1e9).seconds >= 50  # it delivers the inputs to one after the other
+    assert on(4, [1e3] * 200, 1e6).moved == 4e6 + 2 * 200e3

@@ -24,8 +24,19 @@ def modules_of(package: str) -> Iterator[str]:
         yield package
         return
     for found in pkgutil.walk_packages(module.__path__, f"{package}."):
-        if not found.name.rpartition(".")[2].startswith("__"):
+        if not found.name.rpartition(".")[2].startswith("__") and _can_be_imported(found.name):
             yield found.name
+
+
+def _can_be_imported(name: str) -> bool:
+    """Return whether a module's packages are there; kernels for a GPU need some of their own."""
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("metricmix"):
+            raise
+        return False
+    return True
 
 
 def _attribute(name: str) -> Any:

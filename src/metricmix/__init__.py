@@ -13,7 +13,7 @@ metrics) and :mod:`~metricmix.relaxations` (correlation clustering, sparsest and
 
 The application, from user files to labels and a page: :mod:`~metricmix.app`. The paper's
 experiments: :mod:`~metricmix.paper`. Beside these, :mod:`~metricmix.datasets` and
-:mod:`~metricmix.plots`.
+:mod:`~metricmix.plots`; with PyTorch, :mod:`~metricmix.torch`.
 
 Importing the package is cheap: a name's module is loaded when the name is first used.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         plots,
         relaxations,
         solvers,
+        torch,
     )
     from metricmix.dissimilarity.default_sources import sources_for
     from metricmix.dissimilarity.edge_stack import EdgeStack
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
         CheckpointError,
+        ClusterError,
         ConvergenceWarning,
         DatasetError,
         DatasetNotFoundError,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from metricmix.nearness.minimize_metric import minimize_metric
     from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
     from metricmix.paths.all_pairs import path_metric, project
+    from metricmix.paths.distance_files import write_distances
     from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
     from metricmix.paths.pair import Path, shortest_path
     from metricmix.paths.sampled_violations import sampled_violations
@@ -89,9 +92,11 @@ _PACKAGES = (
     "plots",
     "relaxations",
     "solvers",
+    "torch",
 )
 _HOME = {
     "CheckpointError": "exceptions",
+    "ClusterError": "exceptions",
     "ConvergenceWarning": "exceptions",
     "DatasetError": "exceptions",
     "DatasetNotFoundError": "exceptions",
@@ -135,10 +140,12 @@ _HOME = {
     "save": "estimators.model_files",
     "shortest_path": "paths.pair",
     "sources_for": "dissimilarity.default_sources",
+    "write_distances": "paths.distance_files",
 }
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DatasetError",
     "DatasetNotFoundError",
@@ -194,10 +201,16 @@ __all__ = [
     "shortest_path",
     "solvers",
     "sources_for",
+    "torch",
+    "write_distances",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":
+        from metricmix.devices import torch_module
+
+        torch_module("tensors")  # says how to install PyTorch where it is missing
     if name in _PACKAGES:
         value: Any = import_module(f"metricmix.{name}")
     elif name in _HOME:

@@ -8,6 +8,7 @@
     │   ├── TemperatureError                soft paths do not exist at this temperature
     │   └── TooLargeError (a MemoryError)   a computation would not fit into memory; nothing begun
     ├── CheckpointError                     a file cannot be resumed from
+    ├── ClusterError                        a cluster cannot be used, or was lost
     ├── FileError                           a file cannot be used
     │   ├── DatasetError (also an OSError)      a data file is damaged or cannot be stored
     │   │   └── DatasetNotFoundError            it was not found, and not downloaded
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DatasetError",
     "DatasetNotFoundError",
@@ -132,6 +134,10 @@ class TooLargeError(InputError, MemoryError):
 
 class CheckpointError(MetricMixError):
     """A checkpoint is unreadable, or belongs to another problem."""
+
+
+class ClusterError(MetricMixError):
+    """A cluster cannot be used, or was lost; the message says what to do."""
 
 
 class FileError(MetricMixError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from metricmix.exceptions import TooLargeError
 
-__all__ = ["available_bytes", "check_fits", "check_room", "resident_bytes"]
+__all__ = ["available_bytes", "check_fits", "check_room", "in_words", "resident_bytes"]
 
 MEMINFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
@@ -34,13 +34,20 @@ def resident_bytes() -> int:
 
 
 def check_fits(
-    needed: Callable[[int], float], n: int, *, what: str, instead: str, argument: str = "stack"
+    needed: Callable[[int], float],
+    n: int,
+    *,
+    what: str,
+    instead: str,
+    argument: str = "stack",
+    available: int | None = None,
 ) -> None:
     """Raise TooLargeError if ``needed(n)`` bytes are more than available.
 
     The message says how much is needed and available, how many items would fit, and `instead`.
+    `available` are the bytes of another device; None: those of the machine.
     """
-    available = available_bytes()
+    available = available_bytes() if available is None else available
     if available is None or needed(n) <= available:
         return
     fits, too_many = 0, n
@@ -91,6 +98,15 @@ def container_bytes() -> int | None:
     except (OSError, ValueError):  # no container, or one without a limit: "max"
         return None
     return max(0, limit - used)
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes.
+
+    >>> in_words(3 * 2**30), in_words(10)
+    ('3.0 GiB', '1 MiB')
+    """
+    return f"{size / 2**30:.1f} GiB" if size > 2**29 else f"{max(1, size / 2**20):.0f} MiB"
 
 
 def _gibibytes(amount: float) -> str:

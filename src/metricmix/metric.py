@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import NotAMetricError
+from metricmix.kernels.blocks import BlockJob, Found, release, run_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
     STRIP,
@@ -30,7 +32,7 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
-from metricmix.kernels.threads import check_time, in_threads
+from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_copies_fit, check_number, check_square
 
@@ -57,7 +59,7 @@ DEPTH = 128
 
 @dataclass(frozen=True)
 class MetricViolations:
-    """How far a matrix is from being a metric; every amount is >= 0, and 0 means fine.
+    """How far a matrix is from being a metric; all amounts are >= 0, and 0 is no violation.
 
     Attributes
     ----------
@@ -100,7 +102,7 @@ class MetricViolations:
     triangle_lengths: tuple[float, float, float] | None
 
     def is_metric(self, strict: bool = False) -> bool:
-        """Return whether no law is broken beyond the tolerance."""
+        """Return whether all axioms hold up to the tolerance."""
         amounts = (self.asymmetry, self.diagonal, self.negativity, self.triangle)
         return max(amounts) <= self.tolerance and not (strict and self.zero_pairs)
 
@@ -124,7 +126,7 @@ class MetricViolations:
         return f"{self.zero_pairs} pairs of different items at distance 0"
 
     def describe(self) -> str:
-        """Return a short summary, one line per law."""
+        """Return a short summary, one line per axiom."""
         kind = "directed" if self.directed else "undirected"
         verdict = "a metric" if self.is_metric() else "not a metric"
         if self.is_metric() and self.zero_pairs:
@@ -165,9 +167,14 @@ def _at(place: tuple[int, int] | int | None) -> str:
 
 
 def metric_violations(
-    D: ArrayLike, directed: bool = False, *, tol: float = 1e-9, n_jobs: int | None = None
+    D: ArrayLike,
+    directed: bool = False,
+    *,
+    tol: float = 1e-9,
+    n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> MetricViolations:
-    r"""Measure how far `D` is from being a metric, law by law.
+    r"""Measure how far `D` is from being a metric, axiom by axiom.
 
     .. math:: \max_{ij} |D_{ij} - D_{ji}|, \quad \max_i |D_{ii}|, \quad \max_{ij} -D_{ij}, \quad
               \max_{ijk} D_{ij} - (D_{ik} + D_{kj})
@@ -182,6 +189,8 @@ def metric_violations(
         Tolerance relative to the largest entry, for counting violated triangles.
     n_jobs : int or None
         Threads; None means all cores. The report does not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch; "auto" does so if there is one.
 
     Returns
     -------
@@ -205,6 +214,12 @@ def metric_violations(
     >>> report.triangle, report.worst_triangle
     (3.0, (0, 1, 2))
     """
+    where = resolve_device(device)
+    if where != "cpu":
+        found: MetricViolations = in_torch(
+            "violations", "metric_violations", where, D, name="D", directed=directed, tol=tol
+        )
+        return found
     if isinstance(D, np.ndarray) and not D.flags.c_contiguous:
         check_copies_fit(D, 1, what="a contiguous copy", argument="D")
     checked = check_square(
@@ -212,8 +227,7 @@ def metric_violations(
     )
     matrix = np.ascontiguousarray(checked)
     n = len(matrix)
-    rows = [(low, min(low + ROW_BLOCK, n)) for low in range(0, n, ROW_BLOCK)][::-1]
-    surveys = in_threads(lambda r: survey_pairs(matrix, *r), rows, n_jobs)
+    surveys = collected(PairSurvey(matrix), n_jobs)
     on_diagonal = np.abs(np.diagonal(matrix))
     scale = max(float(on_diagonal.max()), *(float(s[0]) for s in surveys))
     tolerance = max(check_number(tol, name="tol", low=0.0), 8 * float(np.finfo(matrix.dtype).eps))
@@ -230,11 +244,11 @@ def metric_violations(
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0)
     lower = not directed and asymmetry <= tolerance
-    scans = in_threads(lambda r: worst_triangles(matrix, *r, lower, tolerance), rows, n_jobs)
+    scans = collected(TriangleScan(matrix, lower, tolerance), n_jobs)
     triangle, i, j = max(((s[0], s[1], s[2]) for s in scans), key=_amount)
     worst_triangle, lengths = None, None
     if triangle > 0:
-        i, j = (min(i, j), max(i, j)) if lower else (i, j)
+        i, j = (int(min(i, j)), int(max(i, j))) if lower else (int(i), int(j))
         detours = matrix[i] + matrix[:, j]
         detours[[i, j]] = np.inf
         k = int(detours.argmin())
@@ -261,9 +275,14 @@ def metric_violations(
 
 
 def is_metric(
-    D: ArrayLike, tol: float = 1e-9, strict: bool = False, directed: bool = False
+    D: ArrayLike,
+    tol: float = 1e-9,
+    strict: bool = False,
+    directed: bool = False,
+    *,
+    device: str = "cpu",
 ) -> bool:
-    """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
+    """Return whether `D` is a metric, up to `tol` times its largest entry.
 
     NaN, infinite entries and matrices that are not square raise an
     :class:`~metricmix.exceptions.InputError`.
@@ -277,6 +296,8 @@ def is_metric(
         Whether distance 0 between different items is refused: a metric, not a pseudo-metric.
     directed : bool
         Whether symmetry is left out.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch; "auto" does so if there is one.
 
     Examples
     --------
@@ -286,7 +307,7 @@ def is_metric(
     >>> is_metric([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     False
     """
-    return metric_violations(D, directed, tol=tol).is_metric(strict)
+    return metric_violations(D, directed, tol=tol, device=device).is_metric(strict)
 
 
 def check_metric(
@@ -332,12 +353,99 @@ def check_metric(
         )
 
 
-def _amount(found: tuple[float, int, int]) -> float:
+def _amount(found: tuple[float, float, float]) -> float:
     return found[0]
 
 
-def _pair(place: list[int]) -> tuple[int, int]:
+def _pair(place: list[float]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
+
+
+# -- blocks of pairs ------------------------------------------------------------------------------
+
+
+def collected(job: RowBlocks, n_jobs: int | None) -> list[list[float]]:
+    """Return what was found for every block of rows, the last rows first."""
+    found: list[list[float]] = [[]] * job.n_units
+
+    def put(start: int, stop: int, arrays: Found) -> None:
+        found[start:stop] = arrays[0].tolist()
+
+    run_blocks(job, put, n_jobs=n_jobs)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks(BlockJob):
+    """Checks of the pairs of a matrix; a unit is `ROW_BLOCK` rows, the last ones first."""
+
+    matrix: AnyArray
+
+    @property
+    def n_units(self) -> int:
+        """Number of blocks of rows."""
+        return -(-len(self.matrix) // ROW_BLOCK)
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of the result of a unit."""
+        return 72.0
+
+    @property
+    def streams(self) -> bool:
+        """The matrix is read piece by piece."""
+        return True
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block: its rows and their product, and a piece of the matrix."""
+        return float((3 * ROW_BLOCK + 2 * DEPTH) * len(self.matrix) * self.matrix.itemsize)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return what is found for each of some blocks of rows."""
+        n, found = len(self.matrix), []
+        for unit in range(start, stop):
+            low = (self.n_units - 1 - unit) * ROW_BLOCK
+            found.append(self.rows(low, min(low + ROW_BLOCK, n)))
+            release(self.matrix)
+        return (np.array(found, dtype=np.float64),)
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        raise NotImplementedError
+
+
+class PairSurvey(RowBlocks):
+    """What :func:`survey_pairs` finds."""
+
+    what = "metric check: pairs"
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return 2e-9 * ROW_BLOCK * len(self.matrix)
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        return survey_pairs(self.matrix, low, high)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class TriangleScan(RowBlocks):
+    """What :func:`worst_triangles` finds."""
+
+    lower: bool
+    tolerance: float
+    what = "metric check: triangles"
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return 1e-10 * ROW_BLOCK * float(len(self.matrix)) ** 2
+
+    def rows(self, low: int, high: int) -> tuple[float, ...]:
+        """Return what is found for the rows low <= i < high."""
+        return worst_triangles(self.matrix, low, high, self.lower, self.tolerance)
 
 
 def worst_triangles(
@@ -374,6 +482,7 @@ def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool
             right = Packed.empty(columns, depth, width, dtype)
         pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
         pack_columns(matrix[first:last], 0, columns, right)
+        release(matrix)
         update(shortest, 0, count, left, right, highs, low if lower else None)
 
 

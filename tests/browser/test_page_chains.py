@@ -41,7 +41,7 @@ def test_the_second_metric_shows_chains_in_words(visit: Any, model: Any, page_fi
     opened = visit(page_file)
     page = opened.page
     assert page.locator("#view option").all_inner_texts()[:2] == [
-        "mixture (learned)",
+        "learned metric",
         "paths through items",
     ]
     opened.choose("item 0", "item 59")

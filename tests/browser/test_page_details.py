@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,10 @@ def test_the_panel_of_one_item(visit: Any, annotated_report: Any) -> None:
         )
         shown = known(opened.page)
         label = items.classes[items.labels[i]]
-        assert shown["Label"].strip() == f"{label} ({'given' if items.given[i] else 'found'})"
+        assert shown["Label"].strip() == f"{label} ({'given' if items.given[i] else 'predicted'})"
         share = float(shown["Confidence"].split(" %")[0])
         assert share == pytest.approx(100.0 * items.confidence[i], abs=0.06)
-        assert shown.get("The rule prefers") == (
+        assert shown.get("Predicted without this label") == (
             items.classes[items.prefers[i]] if items.misfit[i] else None
         )
         near = int(items.nearest[i])
@@ -92,7 +93,7 @@ def test_a_button_goes_to_the_nearest_labelled_item(visit: Any, annotated_report
 
 def test_sources_are_listed_by_size(visit: Any, annotated_report: Any) -> None:
     page = visit(annotated_report.path).page
-    card = page.locator("#figures .card").first
+    card = page.locator("section.card", has_text="Weights of the sources")
     names = card.locator("th > bdi").all_inner_texts()
     weights = sorted(annotated_report.data.weights, key=lambda weight: -abs(weight.value))
     assert names == [weight.name for weight in weights]
@@ -113,39 +114,42 @@ def test_local_weights_have_a_row_per_class(
     assert cells == ["<i>theory", *(f"{value:g}" for value in values[0])]
 
 
-def test_the_headline_is_first_in_the_accuracy_card(
-    visit: Any, annotated_report: Any, tmp_path: Path
-) -> None:
+def test_the_verdict_comes_first(visit: Any, annotated_report: Any, tmp_path: Path) -> None:
     words = "simpler is better here: 84.0 % by logistic regression on the table"
     some = replace(annotated_report.data, headline=words)
     write_page(tmp_path / "some.html", some)
     write_page(tmp_path / "none.html", replace(some, accuracies=(), confusion=None))
     for name in ("some", "none"):
         page = visit(tmp_path / f"{name}.html").page
-        card = page.locator("section.card", has=page.locator("h2", has_text="Accuracy"))
-        lines = [line for line in card.inner_text().splitlines() if line]
-        assert lines[:2] == ["Accuracy", words]
-        assert card.locator("table").count() == 2 * (name == "some")
+        assert page.locator("#headline").text_content() == words
+        verdict = page.locator("#headline").bounding_box()
+        assert verdict["y"] < page.locator("#map").bounding_box()["y"]
+        first = page.locator("#figures .card h2").first.inner_text()
+        assert (first == "Accuracy on held-out labels") == (name == "some")
 
 
 def test_words_are_explained(visit: Any, annotated_report: Any) -> None:
     opened = visit(annotated_report.path)
     page = opened.page
+    assert page.locator("#details").get_attribute("open") is None
+    page.click("#details summary")
     words = page.locator("#figures").inner_text()
     assert {"equal weights", "best single source"} <= set(KINDS.values())
-    assert "Equal weights: every source counts the same" in words
+    assert "Equal weights: every source has the same weight" in words
     assert (
-        "The best single source is chosen without the held-out labels, so it can lie below the "
-        "best of the sources alone."
+        "The best single source is chosen on the training labels, so it can score lower than the "
+        "best of the sources below."
     ) in words
-    assert "no way through a third item is shorter" in words
+    assert "no path through a third item is shorter" in words
     assert "How it was made\nLearner\nfull\nRule\nclass means\nmetricmix fit" in words
     opened.choose("item 0", "item 1")
     page.wait_for_selector("#length")
-    assert "the length every edge has, also where no source" in page.locator("#panel").inner_text()
+    assert "a constant length that every edge has" in page.locator("#panel").inner_text()
     summary = page.locator("#summary").inner_text()
     directed = annotated_report.model.stack_.directed
-    assert summary.endswith(", directed: the way back may be longer.") == directed
+    assert summary.endswith("can differ from that from B to A.") == directed
+    sentences = re.findall(r"[^.]+\.", page.locator("#intro").inner_text())
+    assert len(sentences) == 3
 
 
 def cut_off(page: Any, place: str) -> bool:
@@ -160,8 +164,32 @@ def many_edges(report: Any) -> tuple[str, str]:
     return f"item {i}", f"item {j}"
 
 
-def test_tables_have_room(visit: Any, annotated_report: Any) -> None:
-    opened = visit(annotated_report.path, **WIDE)
+@pytest.fixture
+def wide_table(annotated_report: Any, tmp_path: Path) -> Path:
+    """A page whose sources all have a weight, so that tables have a column for each."""
+    weights = tuple(replace(one, value=one.value or 0.01) for one in annotated_report.data.weights)
+    write_page(tmp_path / "wide.html", replace(annotated_report.data, weights=weights))
+    return tmp_path / "wide.html"
+
+
+def test_sources_of_weight_zero_are_left_out_of_a_path(
+    visit: Any, annotated_report: Any, tmp_path: Path
+) -> None:
+    weights = annotated_report.data.weights
+    some = tuple(replace(one, value=float(k > 1)) for k, one in enumerate(weights))
+    write_page(tmp_path / "some.html", replace(annotated_report.data, weights=some))
+    opened = visit(tmp_path / "some.html")
+    opened.choose(*many_edges(annotated_report))
+    opened.page.wait_for_selector("#edges table")
+    words = opened.page.locator("#panel").inner_text()
+    assert "Not shown: 2 sources of weight 0." in words
+    assert "some source 1" not in words
+    assert opened.page.locator("#contributions tr").count() == 7 - 2 + 1
+    assert opened.page.locator("#edges thead th").count() == 2 + 7 - 2 + 1
+
+
+def test_tables_have_room(visit: Any, annotated_report: Any, wide_table: Path) -> None:
+    opened = visit(wide_table, **WIDE)
     page = opened.page
     assert not cut_off(page, "#figures")
     assert page.locator("#figures table.upright").count() == 1
@@ -172,8 +200,8 @@ def test_tables_have_room(visit: Any, annotated_report: Any) -> None:
     page.locator("#edges").wait_for(state="hidden")
 
 
-def test_tables_can_be_read_on_a_phone(visit: Any, annotated_report: Any) -> None:
-    opened = visit(annotated_report.path, **PHONE)
+def test_tables_can_be_read_on_a_phone(visit: Any, annotated_report: Any, wide_table: Path) -> None:
+    opened = visit(wide_table, **PHONE)
     page = opened.page
     assert not cut_off(page, "#figures")
     opened.choose(*many_edges(annotated_report))
@@ -200,7 +228,7 @@ def test_long_names_get_all_columns(visit: Any, annotated_report: Any, tmp_path:
     )
     write_page(tmp_path / "long.html", data)
     page = visit(tmp_path / "long.html", **WIDE).page
-    assert page.locator("#figures .wide h2").inner_text() == "Confusion"
+    assert page.locator("#figures .wide h2").inner_text() == "Confusion matrix"
     assert not cut_off(page, "#figures")
     heads = page.locator("#figures .wide thead th").all()
     assert [head.get_attribute("title") for head in heads[1:]] == list(classes)

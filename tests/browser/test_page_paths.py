@@ -93,7 +93,7 @@ def test_a_link_names_two_items(visit: Any, report: Any) -> None:
     opened.page.click("#clear")
     assert "#" not in opened.page.url
     broken = visit(report.path.as_uri() + "#%E0%A4%A/nobody")
-    assert broken.page.locator("#panel h2").inner_text() == "Paths"
+    assert broken.page.locator("#panel h2").inner_text() == "Shortest path"
 
 
 def test_pairs_beyond_the_file_are_told_so(visit: Any, large_report: Any) -> None:

@@ -37,7 +37,7 @@ def test_targets_are_shown_as_numbers(visit: Any, target_page: Any) -> None:
     model, file = target_page
     opened = visit(file)
     page = opened.page
-    assert "40 items, 30 with a known target, 1 sources." in page.inner_text("#summary")
+    assert "40 items, 30 with a known target, 1 source." in page.inner_text("#summary")
     assert "misfit" in page.inner_text("#key")
     assert "R² on held-out targets" in page.inner_text("#figures")
     assert "0.750" in page.inner_text("#figures")
@@ -45,7 +45,7 @@ def test_targets_are_shown_as_numbers(visit: Any, target_page: Any) -> None:
     page.wait_for_function("document.getElementById('panel').innerText.includes('known')")
     words = page.inner_text("#panel")
     assert f"{model.transduction_[5]:.4g} (known)" in words
-    assert "Predicted without it" in words
+    assert "Predicted without this value" in words
     opened.choose("i4")
     page.wait_for_function("document.getElementById('panel').innerText.includes('(predicted)')")
     assert f"{model.transduction_[4]:.4g} (predicted)" in page.inner_text("#panel")

@@ -172,7 +172,7 @@ def test_refusals(options: dict[str, Any], named: str) -> None:
 
 
 def test_products_of_sparse_rows() -> None:
-    from metricmix.dissimilarity.nearest_items import sparse_products
+    from metricmix.dissimilarity.nearest_blocks import sparse_products
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 30)) * (rng.random((20, 30)) < 0.2)
@@ -185,7 +185,7 @@ def test_products_of_sparse_rows() -> None:
 
 
 def test_the_nearest_are_kept() -> None:
-    from metricmix.dissimilarity.nearest_items import (
+    from metricmix.dissimilarity.nearest_blocks import (
         empty_places,
         half_squares,
         keep_nearest,

@@ -98,14 +98,7 @@ def test_intervals_keep_to_the_constraint(labelled):
 def test_equal_weights_find_the_fit_again(monkeypatch, labelled):
     model = mm.MetricMixtureClassifier(constraint="nonnegative", rho=1e-3).fit(*labelled)
 
-    class Even:
-        def exponential(self, size):
-            return np.ones(size)
-
-        def integers(self, high):
-            return 0
-
-    monkeypatch.setattr(bootstrap, "check_random_state", lambda seed: (Even(), None))
+    monkeypatch.setattr(bootstrap, "draw", lambda rng, labelled: (np.ones(labelled), 0))
     found = bootstrap_weights(model, 2)
     assert found == pytest.approx(np.tile(model.weights_, (2, 1)), rel=1e-3)
 

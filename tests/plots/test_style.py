@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pytest
 
 from metricmix.plots import PALETTE, figure, panels, save_figure
+from metricmix.plots.style import CLASS_COLOURS
 
 
 def drawn(top: float = 1.0) -> Any:
@@ -99,3 +101,28 @@ def test_no_window_and_no_global_state(tmp_path: Path) -> None:
     assert dict(matplotlib.rcParams) == before
     pyplot = sys.modules.get("matplotlib.pyplot")
     assert pyplot is None or pyplot.get_fignums() == []
+
+
+def oklab(colour: str) -> np.ndarray:
+    """A colour in a space where distances are those that people see (Ottosson 2020)."""
+    levels = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
+    linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    axes = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.asarray(axes) @ np.cbrt(np.asarray(cones) @ linear)
+
+
+def test_the_colours_of_classes_are_distinct() -> None:
+    assert CLASS_COLOURS[: len(PALETTE)] == PALETTE
+    seen = np.array([oklab(colour) for colour in CLASS_COLOURS])
+    apart = np.linalg.norm(seen[:, None] - seen, axis=2)[np.triu_indices(len(seen), 1)]
+    assert apart.min() > 0.12
+    assert seen[:, 0].max() < 0.8  # dark enough on white

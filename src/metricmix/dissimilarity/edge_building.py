@@ -16,14 +16,17 @@ import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.nearest_items import half_squares, one_blas_thread
+from metricmix.kernels.blocks import BlockJob, Found, run_blocks
 from metricmix.kernels.threads import check_time
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices, Ints
 
-__all__ = ["EdgeReport", "bridged", "edge_union", "evaluated"]
+__all__ = ["EdgeReport", "EdgeValues", "bridged", "edge_union", "evaluated"]
 
 REPRESENTATIVES, TARGETS = 4, 4096
 """Items of a component, and of the largest one, among which a bridging edge is chosen."""
-EDGES_AT_ONCE = 1 << 20
+EDGES_AT_ONCE = 1 << 18
+PER_EDGE = 1e-6
+"""Seconds that the value of a source on an edge takes."""
 SINGLE_FROM = 10**6
 """Edges from which on values are kept in single precision."""
 
@@ -169,9 +172,52 @@ def evaluated(sources: Any, edges: EdgeSet) -> AnyArray:
     precision = np.float32 if len(edges) > SINGLE_FROM else np.float64
     values: Floats = np.empty((len(sources), len(edges)), precision)
     for row, source in zip(values, sources, strict=True):
-        for start in range(0, len(edges), EDGES_AT_ONCE):
-            check_time()
-            some = slice(start, start + EDGES_AT_ONCE)
-            tails, heads = edges.tails[some].astype(np.int64), edges.heads[some].astype(np.int64)
-            row[some] = source.pairs(tails, heads)
+
+        def put(start: int, stop: int, found: Found, row: AnyArray = row) -> None:
+            row[start * EDGES_AT_ONCE : stop * EDGES_AT_ONCE] = found[0]
+
+        run_blocks(EdgeValues(source, edges.tails, edges.heads, np.dtype(precision)), put)
     return values
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeValues(BlockJob):
+    """The values of a source on edges; a unit is `EDGES_AT_ONCE` of them."""
+
+    source: Any
+    tails: Ints
+    heads: Ints
+    dtype: Any
+    what = "source values"
+    alone = True  # sources need not support several threads
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return -(-len(self.tails) // EDGES_AT_ONCE)
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return EDGES_AT_ONCE * PER_EDGE
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of the result of a unit."""
+        return float(EDGES_AT_ONCE * self.dtype.itemsize)
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block: the two ends of the edges, and values in double precision."""
+        return 64.0 * EDGES_AT_ONCE
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return the values on some edges."""
+        first, last = start * EDGES_AT_ONCE, min(stop * EDGES_AT_ONCE, len(self.tails))
+        found = np.empty(last - first, self.dtype)
+        for low in range(first, last, EDGES_AT_ONCE):
+            check_time()
+            some = slice(low, min(low + EDGES_AT_ONCE, last))
+            ends = self.tails[some].astype(np.int64), self.heads[some].astype(np.int64)
+            found[low - first : low - first + len(ends[0])] = self.source.pairs(*ends)
+        return (found,)

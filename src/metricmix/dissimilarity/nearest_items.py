@@ -27,11 +27,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricmix.dissimilarity.nearest_blocks import (
+    BLOCK,
+    TREE_ROWS,
+    AllRows,
+    NearCells,
+    NearestCentres,
+    Products,
+    TreeRows,
+    empty_places,
+    half_squares,
+    nearest_columns,
+    sparse_operations,
+)
 from metricmix.dissimilarity.row_pairs import squared_distances
 from metricmix.exceptions import MissingPackageError
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.typing import AnyArray, Floats, Indices, Ints
+from metricmix.kernels.blocks import Found, run_blocks
+from metricmix.kernels.threads import effective_threads
+from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_integer, check_table
 
 if TYPE_CHECKING:
@@ -50,8 +63,6 @@ METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
 EXACT_UP_TO = 30_000
 """Rows up to which all pairs are compared."""
 FEW_COLUMNS = 8
-BLOCK = 1 << 23
-"""Distances computed at once: 32 MiB in single precision."""
 SAMPLE, GOOD = 200, 0.95
 MOST_CELLS, COMPARISONS = 256, 2e10
 """Cells that a row is compared with, and pairs of rows that are compared, at most."""
@@ -179,10 +190,9 @@ def search(Z: Any, k: int, method: str, threads: int) -> tuple[Ints, float]:
     if Z.size > SINGLE_FROM:
         Z = Z.astype(np.float32, copy=False)
     if method == "kd-tree":
-        from sklearn.neighbors import KDTree
-
-        near = KDTree(Z).query(Z, k + 1, return_distance=False)
-        return without_own(near.astype(np.int32), k), 1.0
+        near = np.empty((n, k + 1), np.int32)
+        run_blocks(TreeRows(Z, k + 1), placing(near, TREE_ROWS), n_jobs=threads)
+        return without_own(near, k), 1.0
     if method == "descent":
         found = by_descent(Z, k, threads)
         return found, recall_of(Z, found)
@@ -195,115 +205,21 @@ def search(Z: Any, k: int, method: str, threads: int) -> tuple[Ints, float]:
 # -- all pairs ------------------------------------------------------------------------------------
 
 
+def placing(found: Ints, step: int) -> Any:
+    """Return a function that puts the rows of a block, `step` of them a unit, into `found`."""
+
+    def put(start: int, stop: int, arrays: Found) -> None:
+        found[start * step : stop * step] = arrays[0]
+
+    return put
+
+
 def by_blocks(Z: Any, k: int, threads: int) -> Ints:
     """Return the k nearest rows of all rows of a dense or sparse table."""
-    n = Z.shape[0]
-    found, best = empty_places(n, k, Z.dtype)
-    every = np.arange(n, dtype=np.int32)
-    halves = half_squares(Z)
-    step = max(1, min(n, BLOCK // n))
-    multiply = Products(Z)
-
-    def compare(start: int) -> None:
-        rows = every[start : start + step]
-        values = multiply(rows)
-        keep_nearest(values, halves, rows, every, found, best)
-
-    in_threads(compare, range(0, n, step), threads)
+    job = AllRows(Z, half_squares(Z), k)
+    found = np.empty((Z.shape[0], k), np.int32)
+    run_blocks(job, placing(found, job.step), n_jobs=threads)
     return found
-
-
-class Products:
-    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array."""
-
-    def __init__(self, Z: Any) -> None:
-        self.Z = Z
-        self.dense = isinstance(Z, np.ndarray)
-        self.columns = None if self.dense else Z.tocsc()
-
-    def __call__(self, rows: AnyArray) -> AnyArray:
-        """Return the products of `rows`, (len(rows), n)."""
-        Z, C = self.Z, self.columns
-        if C is None:
-            return np.asarray(Z[rows] @ Z.T)
-        values = np.zeros((len(rows), Z.shape[0]), Z.dtype)
-        by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
-        sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
-        return values
-
-
-def sparse_operations(Z: Any) -> float:
-    """Return how many products all pairs of rows of a sparse table take, and as many sums as pairs.
-
-    Two rows meet in each column that both have.
-    """
-    counts = np.bincount(Z.indices, minlength=Z.shape[1]).astype(np.float64)
-    return float(counts @ counts) + float(Z.shape[0]) ** 2
-
-
-@kernel
-def sparse_products(
-    indptr: Ints,
-    indices: Ints,
-    data: AnyArray,
-    column_indptr: Ints,
-    column_indices: Ints,
-    column_data: AnyArray,
-    rows: Indices,
-    values: AnyArray,
-) -> None:
-    """Add ``x_i . x_j`` to `values` for the rows i, from rows and columns of a sparse table."""
-    for a in range(rows.size):
-        out = values[a]
-        for e in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            c, x = indices[e], data[e]
-            for f in range(column_indptr[c], column_indptr[c + 1]):
-                out[column_indices[f]] += x * column_data[f]
-
-
-def half_squares(Z: Any) -> AnyArray:
-    """Return half the squared length of each row."""
-    if isinstance(Z, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", Z, Z) / 2)
-    return np.asarray(Z.multiply(Z).sum(axis=1), dtype=Z.dtype).ravel() / 2
-
-
-def empty_places(n: int, k: int, dtype: Any) -> tuple[Ints, AnyArray]:
-    """Return the places of the k nearest rows, none known yet, and their values."""
-    return np.full((n, k), -1, np.int32), np.full((n, k), np.inf, dtype)
-
-
-@kernel
-def keep_nearest(
-    values: AnyArray,
-    halves: AnyArray,
-    rows: Ints,
-    columns: Ints,
-    found: Ints,
-    best: AnyArray,
-) -> None:
-    """Put columns among the k nearest of rows where ``|y|^2 / 2 - x.y`` is smaller than there.
-
-    ``values[a, b] = x_rows[a] . x_columns[b]``; that form differs from half the squared distance by
-    ``|x|^2 / 2``, which is the same for all columns. Of equal ones the first stays.
-    """
-    k = found.shape[1]
-    for a in range(rows.size):
-        own, smallest = rows[a], best[rows[a]]
-        last = smallest[k - 1]
-        row = values[a]
-        for b in range(columns.size):
-            column = columns[b]
-            value = halves[column] - row[b]
-            if value < last and column != own:
-                place = k - 1
-                while place > 0 and smallest[place - 1] > value:
-                    smallest[place] = smallest[place - 1]
-                    found[own, place] = found[own, place - 1]
-                    place -= 1
-                smallest[place] = value
-                found[own, place] = column
-                last = smallest[k - 1]
 
 
 # -- cells ----------------------------------------------------------------------------------------
@@ -331,20 +247,13 @@ def by_cells(Z: Floats, k: int, threads: int) -> tuple[Ints, float]:
     members = np.argsort(cell, kind="stable")
     first = np.searchsorted(cell[members], np.arange(len(centres) + 1))
     ordered = Z[members]  # rows of a cell beside each other
-    halves = half_squares(ordered)
-    found, best = empty_places(n, k, Z.dtype)
+    job = NearCells(ordered, half_squares(ordered), first, np.ascontiguousarray(around[:, :p]), k)
+    found = np.empty((n, k), np.int32)
 
-    def compare(c: int) -> None:
-        columns = np.concatenate(
-            [np.arange(first[other], first[other + 1]) for other in around[c, :p]]
-        ).astype(np.int32)
-        others = ordered[columns].T
-        step = max(1, BLOCK // max(1, len(columns)))
-        for start in range(first[c], first[c + 1], step):
-            rows = np.arange(start, min(start + step, first[c + 1]), dtype=np.int32)
-            keep_nearest(ordered[rows] @ others, halves, rows, columns, found, best)
+    def put(start: int, stop: int, arrays: Found) -> None:
+        found[first[start] : first[stop]] = arrays[0]
 
-    in_threads(compare, range(len(centres)), threads)
+    run_blocks(job, put, n_jobs=threads)
     lacking = np.flatnonzero(found[:, -1] < 0)  # fewer than k rows in these cells
     if len(lacking):
         found[lacking] = true_nearest(ordered, lacking, k)
@@ -355,36 +264,10 @@ def by_cells(Z: Floats, k: int, threads: int) -> tuple[Ints, float]:
 
 def nearest_cells(Z: Floats, centres: Floats, p: int, threads: int) -> Ints:
     """Return the p nearest centres of each row, nearest first, (n, p)."""
-    found, best = empty_places(len(Z), p, Z.dtype)
-    halves = half_squares(centres)
-    step = max(1, BLOCK // len(centres))
-
-    def compare(start: int) -> None:
-        values = Z[start : start + step] @ centres.T
-        nearest_columns(values, halves, found[start : start + step], best[start : start + step])
-
-    in_threads(compare, range(0, len(Z), step), threads)
+    job = NearestCentres(Z, centres, half_squares(centres), p)
+    found = np.empty((len(Z), p), np.int32)
+    run_blocks(job, placing(found, job.step), n_jobs=threads)
     return found
-
-
-@kernel
-def nearest_columns(values: AnyArray, halves: AnyArray, found: Ints, best: AnyArray) -> None:
-    """Fill the k columns with the smallest ``halves - values`` of every row, smallest first."""
-    k = found.shape[1]
-    for a in range(values.shape[0]):
-        row, smallest = values[a], best[a]
-        last = smallest[k - 1]
-        for b in range(row.size):
-            value = halves[b] - row[b]
-            if value < last:
-                place = k - 1
-                while place > 0 and smallest[place - 1] > value:
-                    smallest[place] = smallest[place - 1]
-                    found[a, place] = found[a, place - 1]
-                    place -= 1
-                smallest[place] = value
-                found[a, place] = b
-                last = smallest[k - 1]
 
 
 # -- other searches -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_files import load, save
+from metricmix.estimators.network import Network
 from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
 from metricmix.estimators.regression_explanation import TargetExplanation
 from metricmix.estimators.regression_rules import KernelRidge, NearestMean
@@ -36,6 +37,7 @@ __all__ = [
     "MetricRepair",
     "Nearest",
     "NearestMean",
+    "Network",
     "PairedDifference",
     "Selection",
     "Spreading",

@@ -18,8 +18,8 @@ References
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -37,7 +37,9 @@ from metricmix.estimators.base import (
     seed_of,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.kernels.blocks import map_tasks
 from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives.base import LabelObjective
 from metricmix.objectives.regression import TargetObjective
 from metricmix.solvers.loop import progress_bar
@@ -126,6 +128,12 @@ def weight_columns(
     learner: Any = getattr(model, "best_estimator_", model)
     level = check_number(level, name="level", low=0.0, high=1.0, open_low=True)
     stack, weights = learner.stack_, learner.weights_
+    if n_bootstrap != 0 and isinstance(learner.mixture_, NetworkMixture):
+        raise InputError(
+            argument="model",
+            expected="weights that are the same for all pairs, found a network mixture",
+            remedy="fit one with mixture='linear'",
+        )
     lower = upper = same_sign = np.full(stack.n_sources, np.nan)
     if n_bootstrap != 0:
         resamples = bootstrap_weights(learner, n_bootstrap, random_state, on_resample)
@@ -173,7 +181,7 @@ def bootstrap_weights(
     if model.objective is None:  # equal weights were chosen, or one source
         return np.tile(model.weights_, (n_bootstrap, 1))
     stack, codes, predictors = labelled_part(model)
-    labelled = np.flatnonzero(is_known(codes))
+    shared = Resampling(model, stack, codes, predictors)
     found = np.empty((n_bootstrap, stack.n_sources))
     failed = 0
     with (
@@ -181,25 +189,11 @@ def bootstrap_weights(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all of them, below
-        for b in range(n_bootstrap):
-            item_weights = np.zeros(len(codes))
-            item_weights[labelled] = rng.exponential(size=len(labelled))
-            objective = model._make_objective(codes, item_weights)
-            assert objective is not None
-            result = model._solve(
-                objective,
-                reweighted(stack, codes, predictors, item_weights),
-                refit=True,
-                start=model.mixture_,
-                random_state=int(rng.integers(2**31)),
-                verbose=False,
-            )
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            assert result.weights is not None
-            found[b] = result.weights
-            failed += not has_settled(result)
-            show(b + 1, result.objective)
+        states = generator_states(rng, n_bootstrap, int(is_known(codes).sum()))
+        for b, (weights, objective, settled) in enumerate(map_tasks(refitted, shared, states)):
+            found[b] = weights
+            failed += not settled
+            show(b + 1, objective)
             if on_resample is not None:
                 on_resample(b + 1, n_bootstrap)
     if failed:
@@ -208,6 +202,53 @@ def bootstrap_weights(
             ConvergenceWarning,
         )
     return found
+
+
+class Resampling(NamedTuple):
+    """What all resamples need."""
+
+    model: Any
+    stack: DissimilarityStack
+    codes: AnyArray
+    predictors: dict[int, Any]
+
+
+def generator_states(rng: np.random.Generator, count: int, labelled: int) -> Iterator[Any]:
+    """Yield the state of the generator before each resample: all that a refit must be sent."""
+    for _ in range(count):
+        yield rng.bit_generator.state
+        draw(rng, labelled)
+
+
+def draw(rng: np.random.Generator, labelled: int) -> tuple[Floats, int]:
+    """Return the weights of the labelled items in a resample, and the seed of its refit."""
+    return rng.exponential(size=labelled), int(rng.integers(2**31))
+
+
+def refitted(shared: Resampling, state: Any) -> tuple[Floats, float, bool]:
+    """Return the weights learned from a resample, the objective, and whether that has converged."""
+    model, stack, codes, predictors = shared
+    rng = np.random.Generator(getattr(np.random, state["bit_generator"])())
+    rng.bit_generator.state = state
+    labelled = np.flatnonzero(is_known(codes))
+    item_weights = np.zeros(len(codes))
+    item_weights[labelled], seed = draw(rng, len(labelled))
+    objective = model._make_objective(codes, item_weights)
+    assert objective is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = model._solve(
+            objective,
+            reweighted(stack, codes, predictors, item_weights),
+            refit=True,
+            start=model.mixture_,
+            random_state=seed,
+            verbose=False,
+        )
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    assert result.weights is not None
+    return result.weights, result.objective, has_settled(result)
 
 
 def labelled_part(

@@ -12,9 +12,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from metricmix.devices import resolve_device
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.base import MixturePredictor, discard_previous_fit, make_objective
+from metricmix.estimators.base import (
+    MixturePredictor,
+    discard_previous_fit,
+    make_objective,
+    seed_of,
+)
 from metricmix.estimators.inputs import Input, encode_labels
+from metricmix.estimators.network import as_network, fit_network
 from metricmix.estimators.rules import ClassMean, FittedRule, as_rule, softmax
 from metricmix.estimators.selection import Candidate, select
 from metricmix.exceptions import InputError
@@ -68,6 +75,13 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     rho_local : float
         Weight of the ridge :math:`\sum_c \lVert\alpha_c - \alpha\rVert^2` that draws the rows
         to common weights, which are learned first.
+    mixture : {"linear", "network"} or Network
+        How the dissimilarities of a pair become its length. "network": by a small network, trained
+        from the linear mixture with PyTorch, for as many steps as lower the loss of held-out labels
+        (:mod:`metricmix.torch.train_network`); settings as ``Network(hidden=32)``. Lengths do not
+        fall where a source grows, unless `constraint` is None. `local` and `geodesic` stay None.
+    device : {"auto", "cpu", "cuda"}
+        Where a network is trained; "auto": on the GPU if there is one. See `device_`.
     {new_items}
 
     Attributes
@@ -81,12 +95,14 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better, or, with
         ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
-        weights stay equal.
+        nothing is compared.
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame
         Where weights are local: a row per region, a column per source. `weights_` is then their
         mean over the items.
+    device_ : str
+        Where the network was trained, if `mixture` is one: "cpu" or "cuda".
     {attributes}
 
     Examples
@@ -107,7 +123,10 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
 
     local: Any = "auto"
     rho_local: float = RHO_LOCAL
+    mixture: Any = "linear"
+    device: str = "auto"
 
+    device_: str = field(init=False)
     _codes: Indices = field(init=False)
     _rule: FittedRule = field(init=False)
 
@@ -126,6 +145,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         with discard_previous_fit(self):
             opened = self._open(X, y)
             self._check_local(opened.stack.n_items)
+            self._check_network(opened.stack)
             self._fit_input(opened, *encode_labels(y, type(self).__name__))
         return self
 
@@ -153,7 +173,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
             self._learn(opened, objective, loaded["result"], loaded["moved_share"])
             labels = loaded["labels"]
         else:
-            self._settle(select(self, opened.stack, self._codes, len(classes)))
+            self._settle(select(self._as_linear(), opened.stack, self._codes, len(classes)))
             settled = self._settled(self.selection_.best)
             self._learn_as(settled, opened, make_objective(settled, self._codes, classes))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
@@ -184,6 +204,40 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         if self._is_local and self.objective is None:
             raise InputError(argument="local", expected="an objective to learn by", found="None")
 
+    def _check_network(self, stack: DissimilarityStack) -> None:
+        """Raise unless the parameters of a network make sense for a stack; set `device_`."""
+        if as_network(self.mixture) is None:
+            return
+        problems = (
+            (self._is_local, "local", "None for a network mixture", f"{self.local!r}"),
+            (
+                self.geodesic not in (None, "auto"),
+                "geodesic",
+                "None for a network mixture",
+                f"{self.geodesic!r}",
+            ),
+            (stack.edges is not None, "mixture", "'linear' for sparse edges", "a network"),
+            (
+                not isinstance(self.objective, str),
+                "objective",
+                "the name of an objective over labels for a network mixture",
+                f"{self.objective!r}",
+            ),
+        )
+        for wrong, argument, expected, found in problems:
+            if wrong:
+                raise InputError(argument=argument, expected=expected, found=found)
+        self.device_ = resolve_device(self.device)
+
+    def _as_linear(self) -> Self:
+        """Return itself, or a copy with a linear mixture, by which a network chooses its rule."""
+        if as_network(self.mixture) is None:
+            return self
+        linear = copy(self)
+        linear.mixture, linear.local, linear.geodesic = "linear", None, None
+        linear.constraint = "nonnegative" if self.constraint == "auto" else self.constraint
+        return linear
+
     @property
     def _is_local(self) -> bool:
         """Whether the parameters say that weights are local."""
@@ -212,6 +266,23 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         local = self._is_local and objective is not None
         again = refit or local  # callbacks and checkpoints are for the weights that are used
         result = super()._solve(objective, stack, refit=again, centre=centre, **options)
+        network = as_network(self.mixture)
+        if network is not None and objective is not None:
+            if result.status is Status.INTERRUPTED:
+                return result
+            assert result.mixture is not None
+            seed = np.random.default_rng(seed_of(self.random_state)).integers(2**31)
+            return fit_network(
+                network,
+                stack,
+                objective,
+                result.mixture,
+                monotone=self.constraint is not None,
+                projection=self.projection is True,
+                device=self.device,
+                seed=int(seed),
+                verbose=self.verbose and not refit,
+            )
         if not local or result.status is Status.INTERRUPTED:
             return result
         assert objective is not None

@@ -54,6 +54,7 @@ from metricmix.exceptions import (
     ProjectionWarning,
     warn_caller,
 )
+from metricmix.kernels.blocks import map_tasks
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import SolveResult, Status
@@ -215,6 +216,9 @@ class Trials:
             self.stack.relabelled(self.known(train), len(model.classes_)) for train, _ in self.folds
         ]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "on_fold": None}  # folds are reported where they were started
+
     def known(self, train: Indices) -> Indices:
         """Return the class numbers of all items of the stack, -1 but for those of `train`."""
         known = np.full(self.stack.n_items, -1)
@@ -261,11 +265,10 @@ class Trials:
         most_frequent = np.bincount(self.codes).argmax()
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []
-        for f, fold in enumerate(self.folds):
-            result, used = self.learn(fold[0], self.stacks[f])
+        learned = map_tasks(Trials.of_fold, self, range(len(self.folds)))
+        for f, (result, answer) in enumerate(learned):
             results.append(result)
-            metric = self.metric(result.mixture, used)
-            found["learned"].append(self.predict(metric, fold))
+            found["learned"].append(answer)
             self.on_fold(R + 2 + f, total)
         not_converged = sum(not has_settled(result) for result in results)
         if not_converged:
@@ -332,6 +335,12 @@ class Trials:
         right = np.concatenate([self.codes[test] for _, test in folds])
         chance = np.maximum(p[np.arange(len(p)), right], 1e-15)
         return float((p.argmax(axis=1) != right).mean()), float(-np.log(chance).mean().round(12))
+
+    def of_fold(self, f: int) -> tuple[SolveResult, Indices]:
+        """Learn without the labels held out in fold number `f`, and predict these."""
+        fold = self.folds[f]
+        result, used = self.learn(fold[0], self.stacks[f])
+        return result, self.predict(self.metric(result.mixture, used), fold)
 
     def learn(
         self, train: Indices, stack: DissimilarityStack

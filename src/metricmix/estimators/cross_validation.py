@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -24,6 +24,7 @@ from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.estimators.rules import KNearest, Rule, Spreading, as_rule
 from metricmix.estimators.selection import FoldPredictor, LabelledKFold
 from metricmix.exceptions import InputError
+from metricmix.kernels.blocks import map_tasks
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.solvers.result import Status
 from metricmix.typing import AnyArray, Floats, Indices
@@ -63,9 +64,7 @@ def held_out_probabilities(
     codes, L, rule = model._codes[labelled], len(labelled), model.rule_
     if L < FEWEST_LABELS:
         return p
-    predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs)
-    if metric is not None:
-        predictor.distances = np.asarray(metric[np.ix_(labelled, labelled)], dtype=np.float64)
+    predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs, metric)
     if L <= LEAVE_ONE_OUT_UP_TO and not isinstance(rule, Spreading):
         parts = list(np.arange(L)[:, None])
     else:
@@ -151,10 +150,8 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
                 splitter = LabelledKFold(folds, n_repeats=2, random_state=self.random_state)
             else:
                 splitter = check_cv(self.cv)
-            scores = [
-                fold_scores(self, opened, given, fold, settings)
-                for fold in splitter.split(X, given)
-            ]
+            shared = FoldInputs(self, opened, given, settings)
+            scores = list(map_tasks(scores_of, shared, splitter.split(X, given)))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.best_params_ = settings[self.best_index_]
@@ -220,6 +217,20 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         check_is_fitted(self)
         found = self.best_estimator_.compare(**options)
         return replace(found, how=f"{found.how}; {TUNED}")
+
+
+class FoldInputs(NamedTuple):
+    """What all folds of a search need."""
+
+    search: MetricMixtureClassifierCV
+    opened: Input
+    given: Indices
+    settings: list[dict[str, Any]]
+
+
+def scores_of(shared: FoldInputs, fold: tuple[Indices, Indices]) -> tuple[Floats, Floats]:
+    """Return accuracies and log losses of all settings in a fold."""
+    return fold_scores(shared.search, shared.opened, shared.given, fold, shared.settings)
 
 
 def fold_scores(

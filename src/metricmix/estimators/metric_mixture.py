@@ -105,20 +105,22 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         self._learn(opened, objective, result, moved_share)
         self._cache, self._n_features_out = {}, len(opened.samples)
 
-    def compute_metric(self) -> Floats:
+    def compute_metric(self, *, device: str = "cpu") -> Floats:
         """Compute the metric between all items, (n, n), and keep it as `metric_`.
 
         One all-pairs computation, O(n³); :meth:`kneighbors_graph` and the functions of
-        :mod:`metricmix.paths` do without.
+        :mod:`metricmix.paths` do without. `device` is that of :func:`metricmix.path_metric`.
         """
         check_is_fitted(self)
-        self.metric_ = self._all_distances()
+        self.metric_ = self._all_distances(device)
         return self.metric_
 
-    def _all_distances(self) -> Floats:
+    def _all_distances(self, device: str = "cpu") -> Floats:
         """Return the metric between all items of the stack, computed once."""
         if "metric" not in self._cache:  # a dictionary: transform may not set attributes
-            self._cache["metric"] = path_metric(self.stack_, self.mixture_, n_jobs=self.n_jobs)
+            self._cache["metric"] = path_metric(
+                self.stack_, self.mixture_, n_jobs=self.n_jobs, device=device
+            )
         return self._cache["metric"]
 
     def transform(self, X: Any) -> Floats:

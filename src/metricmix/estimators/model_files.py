@@ -87,6 +87,7 @@ from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput,
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.model_container import ModelFile, PendingArray, require, write_model
+from metricmix.estimators.network import Network, pack_network, unpack_network
 from metricmix.estimators.regression_rules import REGRESSION_RULES, as_regression_rule
 from metricmix.estimators.regression_selection import TargetSelection
 from metricmix.estimators.regressor import MetricMixtureRegressor
@@ -97,6 +98,7 @@ from metricmix.kernels.threads import effective_threads
 from metricmix.metric import MetricViolations
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.typing import AnyArray, Floats, Indices, Ints
@@ -284,6 +286,7 @@ OBJECTS = (
     SourceFacts,
     EdgeReport,
     FittedClassifier,
+    Network,
 )
 RULE_KINDS = (*RULES.values(), *REGRESSION_RULES.values())
 PARTS: dict[type[Any], dict[str, Any]] = {
@@ -319,6 +322,7 @@ PARTS: dict[type[Any], dict[str, Any]] = {
         "model": Any,
         "constant": bool,
     },
+    NetworkMixture: {**arguments(Mixture), "network": NDArray[np.uint8]},
     SupervisedRecipe: {"classifier": Any, "n_folds": int, "probabilities": Floats | None},
     sparse.csr_array: SPARSE,
     sparse.csr_matrix: SPARSE,
@@ -329,7 +333,18 @@ PARTS[SolveResult]["mixture"] = Mixture  # not None: weights are what a model ha
 REPAIR = ("_rows", "allowed_", "filled_", "metric_")
 HELD = ("codes", "memberships", "probabilities", "y", *ARRAYS)
 LABELS = ("_codes", "_labels", "_targets", "transduction_")
-MEMBERS = ("X", "block", "links", "samples", *LABELS, *EDGE_ARRAYS, *REPAIR, *SPARSE, *HELD)
+MEMBERS = (
+    "X",
+    "block",
+    "links",
+    "network",
+    "samples",
+    *LABELS,
+    *EDGE_ARRAYS,
+    *REPAIR,
+    *SPARSE,
+    *HELD,
+)
 """Attributes that are arrays of the file; other arrays are part of the JSON."""
 ESTIMATORS = ", ".join(kind.__name__ for kind in FITTED)
 TABLES = {**FITTED, **PARTS}
@@ -431,6 +446,8 @@ class Writer:
             return {kind.__name__: self.encode_parts(value, **self.matrices(value))}
         if kind is EdgeStack:
             return {kind.__name__: self.encode_parts(value, **edge_parts_of(value, keep=self.keep))}
+        if kind is NetworkMixture:
+            return {kind.__name__: self.encode_parts(value, network=pack_network(value))}
         if kind is SupervisedRecipe:
             held = self.encode(value.probabilities, "probabilities")
             classifier = self.encode(value.classifier, name)
@@ -651,6 +668,8 @@ class Reader:
             return with_scales(stack, parts["scaling"], parts["scales"])
         if kind is EdgeSet:
             return checked_edges(**parts)
+        if kind is NetworkMixture:
+            return unpack_network(parts.pop("network"), parts)
         if kind in (ProbabilitySource, SupervisedSource):
             return decode_source(kind, **parts)
         if kind is PredictionSource:
@@ -803,6 +822,11 @@ class Reader:
         if isinstance(mixture, LocalMixture):
             raw = np.abs(mixture.raw_local_weights(stack)).max(axis=0)
             size = (mixture.local_weights.size,)
+        elif isinstance(mixture, NetworkMixture):  # hidden units add at most twice their weights
+            raw = mixture.on_raw_sources(mixture.linear, stack)
+            require(
+                np.isfinite(2.0 * np.abs(mixture.out).sum()), "expected finite edge lengths >= 0"
+            )
         largest = [largest_value(source) if self.file.verify else 1.0 for source in stack._sources]
         longest = len(stack) * (np.log(2) / mixture.beta + np.abs(raw) @ np.array(largest, float))
         sound = np.isfinite(longest) and (mixture.link != "identity" or (raw >= 0).all())

@@ -35,6 +35,7 @@ from metricmix.estimators.regression_rules import RidgeSmoother
 from metricmix.estimators.regression_selection import held_out_values
 from metricmix.estimators.selection import FoldPredictor
 from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning
+from metricmix.kernels.blocks import map_tasks
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import Status
@@ -151,9 +152,7 @@ def held_out_targets(model: MetricMixtureRegressor, metric: AnyArray | None = No
     if isinstance(smoother, RidgeSmoother):
         values[known] = smoother.leave_one_out
         return values
-    predictor = FoldPredictor(model._lengths(), known, 0, model.n_jobs)
-    if metric is not None:
-        predictor.distances = np.asarray(metric[np.ix_(known, known)], dtype=np.float64)
+    predictor = FoldPredictor(model._lengths(), known, 0, model.n_jobs, metric)
     y = model._targets[known]
     folds = np.arange(len(y)) if len(y) <= LEAVE_ONE_OUT_UP_TO else deal_targets(y, FOLDS)
     for fold in range(int(folds.max()) + 1):
@@ -192,32 +191,13 @@ class TargetComparisonTrials:
             for repeat, fold in enumerate(self.dealt)
             for number in range(int(fold.max()) + 1)
         ]
-        for done, (repeat, test, train) in enumerate(folds):
-            visible = np.full(L, np.nan)
-            visible[train] = self.y[train]
-            stack = self.stack.relabelled(self.of_all(visible), 0)
-            learned, used = self.learn(stack, visible)
-            weights.append(learned.weights)
-            equal = self.mixture(stack, self.model._equal_weights(stack))
-            for kind, over, mixture in (("learned", used, learned), ("equal", stack, equal)):
-                found[kind][repeat, test] = self.predict(over, mixture, test, visible)
-            inner = deal_targets(self.y[train], 5, repeat)
-            errors = []
-            for r in range(len(names)):
-                one = total_weight(self.model.constraint) * np.eye(len(names))[r]
-                metric = self.metric(stack, self.mixture(stack, one))
-                rule = self.model.rule_
-                singles[r, repeat, test] = held_out_values(metric, rule, test, visible)
-                errors.append(self.training_error(metric, train, inner))
-            best = int(np.argmin(errors))
+        for done, of_fold in enumerate(map_tasks(type(self).of_fold, self, folds)):
+            (repeat, test, _), (learned, best, alone, answers) = folds[done], of_fold
+            weights.append(learned)
             chosen[names[best]] += 1
-            found["best-single"][repeat, test] = singles[best, repeat, test]
-            found["mean"][repeat, test] = self.y[train].mean()
-            if self.table is not None:
-                rows = self.table[self.known]
-                for kind in TABLE_KINDS:
-                    baseline = table_model(kind, len(train)).fit(rows[train], self.y[train])
-                    found[kind][repeat, test] = baseline.predict(rows[test])
+            singles[:, repeat, test] = alone
+            for kind, values in answers.items():
+                found[kind][repeat, test] = values
             self.on_fold(done + 1, len(folds))
         methods = [self.method(TARGET_KINDS[kind], kind, p) for kind, p in found.items()]
         own = [self.method(name, "single", singles[r]) for r, name in enumerate(names)]
@@ -232,6 +212,45 @@ class TargetComparisonTrials:
             n_splits=int(self.dealt[0].max()) + 1,
             n_repeats=len(self.dealt),
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "on_fold": None}  # folds are reported where they were started
+
+    def of_fold(
+        self, fold: tuple[int, Indices, Indices]
+    ) -> tuple[Floats, int, Floats, dict[str, Any]]:
+        """Learn without the targets held out in a fold, and predict these by all methods.
+
+        Returns the weights, the best single source by the training targets, the predictions of
+        each source, and those of the methods.
+        """
+        repeat, test, train = fold
+        R = self.stack.n_sources
+        visible = np.full(len(self.y), np.nan)
+        visible[train] = self.y[train]
+        stack = self.stack.relabelled(self.of_all(visible), 0)
+        learned, used = self.learn(stack, visible)
+        equal = self.mixture(stack, self.model._equal_weights(stack))
+        found: dict[str, Any] = {
+            "learned": self.predict(used, learned, test, visible),
+            "equal": self.predict(stack, equal, test, visible),
+        }
+        inner = deal_targets(self.y[train], 5, repeat)
+        errors, alone = [], np.empty((R, len(test)))
+        for r in range(R):
+            one = total_weight(self.model.constraint) * np.eye(R)[r]
+            metric = self.metric(stack, self.mixture(stack, one))
+            alone[r] = held_out_values(metric, self.model.rule_, test, visible)
+            errors.append(self.training_error(metric, train, inner))
+        best = int(np.argmin(errors))
+        found["best-single"] = alone[best]
+        found["mean"] = self.y[train].mean()
+        if self.table is not None:
+            rows = self.table[self.known]
+            for kind in TABLE_KINDS:
+                baseline = table_model(kind, len(train)).fit(rows[train], self.y[train])
+                found[kind] = baseline.predict(rows[test])
+        return learned.weights, best, alone, found
 
     def of_all(self, visible: Floats) -> Floats:
         """Return targets of the known items as those of all items of the stack."""

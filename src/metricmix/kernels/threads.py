@@ -36,12 +36,14 @@ __all__ = [
     "check_time",
     "effective_threads",
     "in_threads",
+    "one_thread",
     "row_ranges",
     "stop_after",
     "threads_for",
     "time_is_up",
     "time_left",
     "use_deadline",
+    "within_a_task",
 ]
 
 MANY = 64
@@ -94,6 +96,21 @@ class Deadline:
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 _in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
 """Whether this thread works on a task of a pool."""
+
+
+def within_a_task() -> bool:
+    """Return whether this thread works on a task of a pool, or of a cluster."""
+    return _in_pool.get()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use no other threads inside: this is a task of a worker, beside others."""
+    token = _in_pool.set(True)
+    try:
+        yield
+    finally:
+        _in_pool.reset(token)
 
 
 @contextmanager

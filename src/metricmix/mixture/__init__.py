@@ -3,11 +3,13 @@
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.mixture.linear import Mixture, inverse_link, link, link_derivative
 from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
 
 __all__ = [
     "EdgeLengths",
     "LocalMixture",
     "Mixture",
+    "NetworkMixture",
     "edge_lengths",
     "inverse_link",
     "link",

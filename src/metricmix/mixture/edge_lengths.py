@@ -25,6 +25,7 @@ from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_o
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
 from metricmix.mixture.local import LocalMixture, LocalStack
+from metricmix.mixture.network import NetworkMixture
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_square, check_square_fits, symmetrized
 
@@ -78,9 +79,11 @@ class EdgeLengths:
         Weights of the raw sources, scales divided in; of a local mixture their mean over the items.
     item_weights : (R, n) array or None
         Those of each item, where the mixture is a local one. An edge has the mean of its two ends.
+    is_linear : bool
+        Whether all edges have the same weights: the mixture is neither local nor a network.
     block : (R, n, n) array or None
-        The raw sources, where kernels can mix rows themselves. Of a local mixture: its values m, as
-        a single source of weight 1, formed when first needed.
+        The raw sources, where kernels can mix rows themselves. Of a mixture that is not linear: its
+        values m, as a single source of weight 1, formed when first needed.
     dense : DenseLengths or None
         What such kernels need: `block`, its weights, `beta` and `link`.
     sparse, sparse_into : SparseLengths or None
@@ -112,13 +115,20 @@ class EdgeLengths:
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
         if isinstance(mixture, LocalMixture):
             self.item_weights = (mixture.memberships @ mixture.raw_local_weights(stack)).T
-            self.is_metric = False
+        self.is_linear = not isinstance(mixture, LocalMixture | NetworkMixture)
+        self.is_metric = self.is_metric and self.is_linear
+        if isinstance(mixture, NetworkMixture) and isinstance(stack, EdgeStack):
+            raise InputError(
+                argument="mixture",
+                expected="weights for sparse edges, found a network",
+                remedy="a network takes sources between all pairs",
+            )
 
     @cached_property
     def block(self) -> AnyArray | None:
-        """The raw sources, or the values of a local mixture; None if they are not in memory."""
-        if self.item_weights is None or self.stack.block is None or self.n > FORMED_UP_TO:
-            return self.stack.block if self.item_weights is None else None
+        """The raw sources, or the values of a mixture; None if they are not in memory."""
+        if self.is_linear or self.stack.block is None or self.n > FORMED_UP_TO:
+            return self.stack.block if self.is_linear else None
         m = np.empty((self.n, self.n))
         for start in range(0, self.n, ROWS_AT_ONCE):
             items = np.arange(start, min(self.n, start + ROWS_AT_ONCE))
@@ -132,7 +142,7 @@ class EdgeLengths:
         """What kernels need that mix rows themselves; None if these are not in memory."""
         if self.block is None:
             return None
-        weights = self.raw_weights if self.item_weights is None else np.ones(1)
+        weights = self.raw_weights if self.is_linear else np.ones(1)
         return DenseLengths(self.block, weights, self.beta, self.link)
 
     @cached_property
@@ -206,8 +216,14 @@ class EdgeLengths:
         copy_rows(given.indptr, given.lengths, self.edges.near_order.order, lengths)
         return SparseLengths(indptr, ends, lengths)
 
-    def edge_weights(self, u: Indices, v: Indices) -> Floats:
-        """Return the weights of the raw sources on edges: (R, E) if they are local, else (R,)."""
+    def edge_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
+        """Return the weights of the raw sources on edges: (R,), or (R, E) if not `is_linear`.
+
+        Those of a network depend on the values of the sources, `raw` (R, E) if given.
+        """
+        if isinstance(self.mixture, NetworkMixture):
+            raw = self.stack.raw_pairs(u, v) if raw is None else raw
+            return self.mixture.pair_weights(raw, self.stack)
         if self.item_weights is None:
             return self.raw_weights
         return np.asarray(0.5 * (self.item_weights[:, u] + self.item_weights[:, v]))
@@ -219,6 +235,8 @@ class EdgeLengths:
 
     def _mixed(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
         """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
+        if isinstance(self.mixture, NetworkMixture):
+            return self.mixture.values(raw, self.stack)
         m = np.zeros(raw.shape[1:])
         for weight, values in zip(self.edge_weights(u, v), raw, strict=True):
             m += weight * values.astype(np.float64, copy=False)
@@ -276,7 +294,7 @@ class EdgeLengths:
         """
         bounds = np.zeros((2, self.n))
         for side, reverse in enumerate((False, True) if self.directed else (False,)):
-            searched = self.plain or self.item_weights is not None
+            searched = self.plain or not self.is_linear
             known = None if searched else self.stack.raw_range(reverse=reverse)
             if known is None:
                 return bounds

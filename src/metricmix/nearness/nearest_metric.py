@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.devices import resolve_device, torch_module
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
 from metricmix.metric import clip_to_metric
@@ -131,6 +132,7 @@ def nearest_metric(
     fixed: ArrayLike | None = None,
     start: NearnessResult | ArrayLike | None = None,
     n_jobs: int | None = None,
+    device: str = "cpu",
     **options: Unpack[RunOptions],
 ) -> NearnessResult:
     r"""Return the metric nearest to a dissimilarity, and a bound on how near any metric can be.
@@ -153,8 +155,9 @@ def nearest_metric(
     ----------
     D : (n, n) array
         Dissimilarities >= 0, symmetric, with a zero diagonal. NaN, or a masked entry of a masked
-        array, is unknown. An asymmetry of up to 1e-9 of the largest entry counts as rounding (the
-        entry below the diagonal is taken), except for fixed entries.
+        array, is unknown, unless the entry on the other side of the diagonal is known. An asymmetry
+        of up to 1e-9 of the largest entry counts as rounding (the entry below the diagonal is
+        taken), except for fixed entries.
     norm : {"l2", "l1", "linf", "decrease", "increase"}
     weights : (n, n) array, optional
         w >= 0, symmetric; where it is 0, the entry is unknown. Default 1.
@@ -169,6 +172,10 @@ def nearest_metric(
         A result to go on from (of this problem or one like it), or a metric to improve on.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch: norm "l2" without bounds and unknown entries, by
+        sweeps over triangles that share no pair. "auto" does so where it can. The certificate is
+        the same, and results agree to the tolerance.
     **options
         `max_iter` (rounds, default 1000: each separates all triangles once and sweeps over the
         known constraints), `time_limit`, `callback`, `checkpoint`, `verbose`, `check_every`: see
@@ -228,14 +235,23 @@ def nearest_metric(
     memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
     threads = effective_threads(n_jobs)
+    where = resolve_device(device)
     with stop_after(options.get("time_limit")):
         given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
         problem = given
+        if where != "cpu" and not is_for_devices(problem):
+            if device != "auto":
+                raise InputError(
+                    argument="device",
+                    expected="'cpu' for another norm than 'l2', bounds or unknown entries",
+                    found=f"{device!r}",
+                )
+            where = "cpu"
         with ThreadPool(threads if problem.n >= SMALL else 1) as pool:
             solver: NearnessSolver[Any] = OutOfTime(problem)
             with suppress(TimeUp):
                 problem = tighten_bounds(given, n_jobs)
-                solver = solver_for(problem, pool, tol, WarmStart())
+                solver = solver_for(problem, pool, tol, where)
                 solver.start = read_start(start, problem, threads)
             outcome = run(solver, np.random.default_rng(0), **options)
             state = finish(
@@ -286,10 +302,16 @@ def as_found(problem: NearnessProblem, metric: Floats) -> FilledMetric:
     return FilledMetric(matrix_of(metric, problem.n), pairs, np.full((len(pairs), 2), np.nan))
 
 
+def is_for_devices(problem: NearnessProblem) -> bool:
+    """Return whether a GPU can solve a problem: least squares, without bounds, nothing unknown."""
+    bounded = problem.lower is not None or problem.upper is not None
+    return problem.norm == "l2" and not bounded and not problem.missing
+
+
 def solver_for(
-    problem: NearnessProblem, pool: ThreadPool, tol: float, start: WarmStart
+    problem: NearnessProblem, pool: ThreadPool, tol: float, device: str = "cpu"
 ) -> NearnessSolver[Any]:
-    """Return the solver for the norm of a problem."""
+    """Return the solver for the norm of a problem, on a device."""
     if problem.n < 3:  # no triangles
         return ClosedForm(problem, np.clip(problem.d, problem.lower, problem.upper))
     if problem.norm == "decrease":
@@ -297,9 +319,14 @@ def solver_for(
         assert problem.upper is not None
         return ClosedForm(problem, problem.upper)
     if problem.norm == "linf":
-        return LInfinitySolver(problem, tol=tol, start=start, n_jobs=pool.threads)
+        return LInfinitySolver(problem, tol=tol, start=WarmStart(), n_jobs=pool.threads)
+    if device != "cpu":
+        found: NearnessSolver[Any] = torch_module("nearest_metric").DeviceAscent(
+            problem, device, tol=tol
+        )
+        return found
     loss = AbsoluteLoss if problem.norm == "l1" else SquaredLoss
-    return DualAscent(loss(problem, pool.threads), pool, tol=tol, start=start)
+    return DualAscent(loss(problem, pool.threads), pool, tol=tol, start=WarmStart())
 
 
 def read_start(start: Any, problem: NearnessProblem, n_jobs: int) -> WarmStart:

@@ -16,6 +16,7 @@ from typing import Any
 
 from metricmix.atomic import replacing, signals_blocked
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.blocks import current_engine, map_tasks
 from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
 from metricmix.paper.data import Data
@@ -169,6 +170,9 @@ def run_cells(
     Workers are started with SIGINT blocked: a terminal sends Ctrl-C to all processes, and a worker
     that it met while starting would print a traceback. This process alone handles it.
     """
+    if current_engine().remote and not experiment.alone:
+        yield from map_tasks(cell_of, (experiment, data, seed), cells)
+        return
     if n_jobs == 1 or experiment.alone or len(cells) < 2:
         yield from (run_cell(experiment, cell, data, seed) for cell in cells)
         return
@@ -191,6 +195,12 @@ def close_quietly(finished: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         finished.close()
+
+
+def cell_of(shared: tuple[Experiment, Data, int], cell: Cell) -> tuple[Cell, CellResult]:
+    """Run one cell on a worker of a cluster."""
+    experiment, data, seed = shared
+    return run_cell(experiment, cell, data, seed)
 
 
 def run_cell(experiment: Experiment, cell: Cell, data: Data, seed: int) -> tuple[Cell, CellResult]:

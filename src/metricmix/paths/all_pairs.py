@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import (
@@ -51,6 +52,7 @@ from metricmix.validation import (
 __all__ = [
     "close_block",
     "close_in_place",
+    "closed_copy",
     "closure_pays",
     "fraction_computed",
     "impute_missing",
@@ -72,7 +74,9 @@ PER_ARC = 100
 """Entries that the closure updates while a search reads an edge for one root."""
 
 
-def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) -> AnyArray:
+def project(
+    W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None, device: str = "cpu"
+) -> AnyArray:
     r"""Return the largest metric below the lengths `W`: all shortest-path lengths.
 
     .. math:: P(W) = \max \{ d : d_{ij} \le W_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
@@ -88,6 +92,9 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
         Whether ``W[i, j]`` and ``W[j, i]`` may differ.
     n_jobs : int or None
         Threads; None means all cores. The result does not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" computes on a GPU, through PyTorch; "auto" does so if there is one. The results of
+        both agree to a few roundings of the longest path.
 
     Returns
     -------
@@ -114,7 +121,17 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
            [2., 1., 0.]])
     """
     check_copies_fit(W, 1, what="the metric", argument="W")
+    where = resolve_device(device)
+    if where != "cpu":
+        return np.asarray(
+            in_torch("shortest_paths", "closure", where, W, name="W", directed=directed)
+        )
     lengths = check_square(W, name="W", directed=directed, allow_infinite=True)
+    return closed_copy(lengths, directed=directed, n_jobs=n_jobs)
+
+
+def closed_copy(lengths: AnyArray, *, directed: bool, n_jobs: int | None = None) -> AnyArray:
+    """Return the closure of valid lengths as a new array."""
     d = np.array(lengths, order="C", copy=True, subok=False)
     if not directed:  # entries that differ by rounding: the smaller one counts
         in_threads(lambda r: fold(d, *r), row_ranges(len(d), STRIP, 8, triangle=True), n_jobs)
@@ -122,7 +139,12 @@ def project(W: ArrayLike, directed: bool = False, *, n_jobs: int | None = None) 
 
 
 def path_metric(
-    stack: Any, mixture: Any = None, *, directed: bool = False, n_jobs: int | None = None
+    stack: Any,
+    mixture: Any = None,
+    *,
+    directed: bool = False,
+    n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> AnyArray:
     r"""Return the metric of a mixture of sources, as an (n, n) array.
 
@@ -136,6 +158,8 @@ def path_metric(
         For a matrix of lengths in place of a stack only.
     n_jobs : int or None
         Threads; None means all cores. The result does not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where the closure is computed, as in :func:`project`; lengths are mixed on the CPU.
 
     Examples
     --------
@@ -147,6 +171,7 @@ def path_metric(
            [1.037, 0.   , 2.487],
            [3.524, 2.487, 0.   ]])
     """
+    where = resolve_device(device)
     lengths = edge_lengths(stack, mixture, directed=directed)
     if lengths.edges is not None and not closure_pays(lengths, lengths.n):
         check_square_fits(
@@ -159,6 +184,9 @@ def path_metric(
     w = lengths.matrix(n_jobs=n_jobs)
     if lengths.is_metric and (lengths.block is None or lengths.block.dtype == np.float64):
         return w  # nothing to project but the rounding of single precision
+    if where != "cpu":
+        options = {"directed": lengths.directed, "validate": False}
+        return np.asarray(in_torch("shortest_paths", "closure", where, w, name="stack", **options))
     return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)
 
 
@@ -349,7 +377,7 @@ def copy_rows(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) 
 
 
 def tour_order(matrix: AnyArray) -> Indices | None:
-    """Return an order of the items in which the closure takes less time, or None if none pays."""
+    """Return an order of the items in which the closure is faster, or None."""
     n = len(matrix)
     as_given = fraction_computed(matrix, np.arange(n))
     if n * as_given < TOUR_COST:

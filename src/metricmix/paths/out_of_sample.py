@@ -22,6 +22,7 @@ from metricmix.kernels.minplus import min_plus
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, link_in_place
+from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.dijkstra import SearchState, open_item, pop_nearest, relax, reset
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -63,7 +64,10 @@ class NewItems:
         cls, lengths: EdgeLengths, raw: AnyArray, *, n_jobs: int | None = None
     ) -> NewItems:
         """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
-        m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
+        if isinstance(lengths.mixture, NetworkMixture):
+            m = lengths.mixture.values(np.moveaxis(raw, -1, 0), lengths.stack)
+        else:
+            m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
         same = find_same_items(lengths, raw, m)
         weights = lengths.new_item_weights(m, None, same)
         if weights is not None and lengths.item_weights is not None:

@@ -25,6 +25,7 @@ import numpy as np
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
+from metricmix.kernels.blocks import BlockJob, Found, release, stream_blocks
 from metricmix.kernels.minplus import min_plus
 from metricmix.memory import check_room
 from metricmix.metric import MetricViolations
@@ -43,7 +44,7 @@ edges of long paths were summed in single precision."""
 
 @dataclass(frozen=True)
 class SampledViolations(MetricViolations):
-    """What the rows of sampled items tell about a metric.
+    """Violations of the metric axioms in the rows of sampled items.
 
     The attributes of :class:`~metricmix.metric.MetricViolations` are about what was seen:
     `n_triangle_violations` and `zero_pairs` count pairs with a sampled item at one end.
@@ -73,7 +74,7 @@ class SampledViolations(MetricViolations):
         return float(1.0 - (1.0 - self.confidence) ** (1.0 / max(1, self.n_sampled // 2)))
 
     def describe(self) -> str:
-        """Return a short summary, one line per law, and what it is worth."""
+        """Return a short summary, one line per axiom, with the confidence."""
         law, *rest = super().describe().splitlines()
         seen = "no violation seen" if self.is_metric() else "not a metric"
         kind = law.split(": ", 1)[1]
@@ -193,8 +194,73 @@ def rows_of(lengths: Any, chosen: Indices, n_jobs: int | None) -> tuple[Floats, 
     return rows, max(float(eps), ROUNDING * float(np.finfo(np.float64).eps))
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnTriangles(BlockJob):
+    """The triangles of two sampled items and any third; a unit is `COLUMNS_AT_ONCE` of these.
+
+    Attributes
+    ----------
+    rows, among : (m, n) and (m, m) arrays
+        Distances from the sampled items to all, and to each other; diagonal 0.
+    sampled : (n,) array of bool
+    directed : bool
+    tolerance : float
+    """
+
+    rows: Floats
+    among: Floats
+    sampled: AnyArray
+    directed: bool
+    tolerance: float
+    what = "metric check: sampled triangles"
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return int(-(-self.rows.shape[1] // COLUMNS_AT_ONCE))
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return 2e-10 * len(self.rows) ** 2 * COLUMNS_AT_ONCE
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of the result of a unit."""
+        return 8.0 * len(self.rows) ** 2
+
+    @property
+    def streams(self) -> bool:
+        """Columns are read once, some at a time."""
+        return True
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block."""
+        return 8.0 * (4 * len(self.rows) * COLUMNS_AT_ONCE + 3 * len(self.rows) ** 2)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return the shortest ways through some columns, (m, m), and the worst triangle of each.
+
+        A row per unit: the largest excess of ``rows[a, j]``, a, j, and how many pairs have one.
+        """
+        shortest, worst = np.full(self.among.shape, np.inf), np.zeros((stop - start, 4))
+        for unit in range(start, stop):
+            first = unit * COLUMNS_AT_ONCE
+            part = np.ascontiguousarray(self.rows[:, first : first + COLUMNS_AT_ONCE])
+            release(self.rows)
+            over = part - min_plus(self.among, part, n_jobs=1)
+            if not self.directed:
+                through = min_plus(part, part.T, n_jobs=1)
+                np.minimum(shortest, through, out=shortest)
+                over[:, self.sampled[first : first + over.shape[1]]] = 0.0  # from all ways, later
+            a, j = divmod(int(over.argmax()), over.shape[1])
+            worst[unit - start] = over[a, j], a, first + j, (over > self.tolerance).sum()
+        return shortest, worst
+
+
 class Checked:
-    """The laws of a metric over m rows of n items."""
+    """The axioms of a metric over m rows of n items."""
 
     def __init__(
         self, rows: Floats, chosen: Indices, directed: bool, tol: float, n_jobs: int | None
@@ -208,7 +274,7 @@ class Checked:
         self.among = np.ascontiguousarray(rows[:, chosen])
 
     def report(self, confidence: float) -> SampledViolations:
-        """Check all laws."""
+        """Check all axioms."""
         m, n, among, chosen = self.m, self.n, self.among, self.chosen
         gap = np.zeros_like(among) if self.directed else np.abs(among - among.T)
         asymmetric = np.unravel_index(gap.argmax(), gap.shape)
@@ -259,17 +325,14 @@ class Checked:
         excess, where, count = 0.0, (0, 0), 0
         sampled = np.zeros(self.n, dtype=bool)
         sampled[chosen] = True
-        for start in range(0, self.n, COLUMNS_AT_ONCE):
-            part = np.ascontiguousarray(rows[:, start : start + COLUMNS_AT_ONCE])
-            over = part - min_plus(among, part, n_jobs=self.n_jobs)
-            if not self.directed:
-                through = min_plus(part, part.T, n_jobs=self.n_jobs)
-                np.minimum(shortest, through, out=shortest)
-                over[:, sampled[start : start + over.shape[1]]] = 0.0  # counted below
-            count += int((over > self.tolerance).sum())
-            if over.max() > excess:
-                a, j = divmod(int(over.argmax()), over.shape[1])
-                excess, where = float(over[a, j]), (a, start + j)
+        job, worst = ColumnTriangles(rows, among, sampled, self.directed, self.tolerance), {}
+        for start, _, (through, found) in stream_blocks(job, n_jobs=self.n_jobs):
+            np.minimum(shortest, through, out=shortest)
+            worst[start] = found
+        for amount, i, j, pairs in np.concatenate([worst[start] for start in sorted(worst)]):
+            count += int(pairs)
+            if amount > excess:
+                excess, where = float(amount), (int(i), int(j))
         if not self.directed:
             over = among - np.minimum(shortest, shortest.T)
             count += int((np.triu(over, 1) > self.tolerance).sum())

@@ -18,16 +18,20 @@ lengths in single precision, distances are summed in single precision.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from metricmix.kernels.blocks import BlockJob, Found, stream_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.heap import lift, take_first
-from metricmix.kernels.threads import check_time, effective_threads, in_threads
+from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, SparseLengths
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
+    "RootDistances",
+    "RootTrees",
     "blocks_in_near_order",
     "distances_in_blocks",
     "open_all",
@@ -48,6 +52,9 @@ SLICE = 1 << 18
 """Items that a kernel call reads before the clock is looked at: a fraction of a second."""
 WASTE = 4
 """Times that an item may be read, on average, before a heap takes over."""
+PER_ARC, PER_ITEM, PER_TREE = 2e-9, 2e-8, 3
+"""Seconds that a search takes for each edge that it reads, and for each item, of many roots
+together; and how many times that is for a root alone."""
 SAMPLE = 256
 """Items from whose edges the step of the threshold is estimated."""
 
@@ -100,28 +107,81 @@ def blocks_in_near_order(
     near = lengths.edges.near_order
     arcs = lengths.renumbered_into if reverse else lengths.renumbered
     assert arcs is not None
-    n, starts = lengths.n, near.rank[roots]
+    starts = near.rank[roots]
     places = np.argsort(starts, kind="stable")
-    threads = effective_threads(n_jobs) if n >= BLOCK else 1
+    threads = effective_threads(n_jobs) if lengths.n >= BLOCK else 1
     lanes = min(LANES, block, max(1, -(-len(roots) // threads)))
-    groups = [places[k : k + lanes] for k in range(0, len(places), lanes)]
-    step = step_width(arcs)
-    together = [lanes >= FEW_ROOTS]
+    job = RootDistances(arcs, starts[places], step_width(arcs), lanes)
+    for start, stop, (dist,) in stream_blocks(job, n_jobs=threads):
+        for first in range(start * lanes, min(stop * lanes, len(places)), lanes):
+            some = places[first : first + lanes]
+            yield some, dist[:, first - start * lanes : first - start * lanes + len(some)]
 
-    def search(some: Indices) -> AnyArray:
-        if together[0] and len(some) >= FEW_ROOTS:
-            dist = np.full((n, -(-len(some) // 8) * 8), np.inf, arcs.lengths.dtype)
-            if run_lanes(arcs, starts[some], step, dist):
-                return dist[:, : len(some)]
-            together[0] = False  # a wave at a time is faster on these edges
-        dist = np.empty((n, len(some)), arcs.lengths.dtype)
-        for lane, root in enumerate(starts[some]):
-            dist[:, lane] = run_sweeps(arcs, np.array([root]), step)
+
+@dataclass(eq=False)
+class RootDistances(BlockJob):
+    """The distances from roots to all items, in near order; a unit is `lanes` roots.
+
+    Attributes
+    ----------
+    arcs : SparseLengths
+    roots : (S,) array
+        Numbers of items in near order, increasing.
+    step : float
+        See :func:`step_width`.
+    lanes : int
+    together : bool
+        Whether to search from the roots of a unit together; changed when that does not pay.
+    """
+
+    arcs: SparseLengths
+    roots: Ints
+    step: float
+    lanes: int
+    together: bool = True
+    what = "distances from roots"
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return -(-len(self.roots) // self.lanes)
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a unit."""
+        return self.lanes * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.arcs.indptr))
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of the result of a unit."""
+        return float(self.lanes * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize)
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block: open items, and distances before they are cut."""
+        return self.unit_bytes + 4.0 * len(self.arcs.indptr) * self.arcs.lengths.dtype.itemsize
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return the distances from some roots, (n, B)."""
+        roots = self.roots[start * self.lanes : stop * self.lanes]
+        parts = [
+            self.search(roots[first : first + self.lanes])
+            for first in range(0, len(roots), self.lanes)
+        ]
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1),)
+
+    def search(self, roots: Ints) -> AnyArray:
+        """Return the distances from the roots of a unit."""
+        arcs, n = self.arcs, len(self.arcs.indptr) - 1
+        if self.together and min(self.lanes, len(roots)) >= FEW_ROOTS:
+            dist = np.full((n, -(-len(roots) // 8) * 8), np.inf, arcs.lengths.dtype)
+            if run_lanes(arcs, roots, self.step, dist):
+                return dist[:, : len(roots)]
+            self.together = False  # a wave at a time is faster on these edges
+        dist = np.empty((n, len(roots)), arcs.lengths.dtype)
+        for lane, root in enumerate(roots):
+            dist[:, lane] = run_sweeps(arcs, np.array([root]), self.step)
         return dist
-
-    for k in range(0, len(groups), threads):
-        now = groups[k : k + threads]
-        yield from zip(now, in_threads(search, now, threads), strict=True)
 
 
 def search_all(
@@ -135,11 +195,80 @@ def search_all(
     near = lengths.edges.near_order
     arcs = lengths.renumbered_into if reverse else lengths.renumbered
     assert arcs is not None
-    pred = np.full(lengths.n, -1, np.int32)
-    dist = run_sweeps(arcs, near.rank[roots], step_width(arcs), pred)
-    before = pred[near.rank]
-    given = np.where(before >= 0, near.order[before], np.int32(-1))
-    return dist[near.rank].astype(np.float64), given
+    return tree_of(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
+
+
+def tree_of(
+    arcs: SparseLengths, order: Ints, rank: Ints, roots: Ints, step: float
+) -> tuple[Floats, Ints]:
+    """Return what :func:`search_all` does; the roots and the arcs are in near order."""
+    pred = np.full(len(rank), -1, np.int32)
+    dist = run_sweeps(arcs, roots, step, pred)
+    before = pred[rank]
+    given = np.where(before >= 0, order[before], np.int32(-1))
+    return dist[rank].astype(np.float64), given
+
+
+@dataclass(frozen=True, eq=False)
+class RootTrees(BlockJob):
+    """The shortest-path trees of roots; a unit is one root.
+
+    Attributes
+    ----------
+    arcs : SparseLengths
+        In near order.
+    order, rank : (n,) arrays
+        The near order.
+    roots : (S,) array
+        Numbers of items in near order.
+    step : float
+        See :func:`step_width`.
+    """
+
+    arcs: SparseLengths
+    order: Ints
+    rank: Ints
+    roots: Ints
+    step: float
+    what = "shortest-path trees"
+
+    @classmethod
+    def of(cls, lengths: EdgeLengths, roots: Indices) -> RootTrees:
+        """Return the job for some roots over a sparse edge set."""
+        assert lengths.edges is not None
+        assert lengths.renumbered is not None
+        near, arcs = lengths.edges.near_order, lengths.renumbered
+        return cls(arcs, near.order, near.rank, near.rank[roots], step_width(arcs))
+
+    @property
+    def n_units(self) -> int:
+        """Number of roots."""
+        return len(self.roots)
+
+    @property
+    def unit_seconds(self) -> float:
+        """Time of a root."""
+        return PER_TREE * (PER_ARC * len(self.arcs.ends) + PER_ITEM * len(self.rank))
+
+    @property
+    def unit_bytes(self) -> float:
+        """Size of a tree."""
+        return 12.0 * len(self.rank)
+
+    @property
+    def work_bytes(self) -> float:
+        """Memory of a block: open items, in near order and in the given one."""
+        return 48.0 * len(self.rank)
+
+    def block(self, start: int, stop: int) -> Found:
+        """Return distances and predecessors of some roots, (B, n)."""
+        dist = np.empty((stop - start, len(self.rank)))
+        pred = np.empty(dist.shape, np.int32)
+        for s in range(start, stop):
+            check_time()
+            found = tree_of(self.arcs, self.order, self.rank, self.roots[s : s + 1], self.step)
+            dist[s - start], pred[s - start] = found
+        return dist, pred
 
 
 def step_width(arcs: SparseLengths) -> float:
@@ -209,7 +338,7 @@ def run_lanes(arcs: SparseLengths, roots: Ints, step: float, dist: AnyArray) -> 
 
 
 def share_done(dist: AnyArray, threshold: float) -> float:
-    """Estimate how much of a search is behind: halfway between what is final and what is known."""
+    """Estimate the progress of a search: the mean of the final and the reached share."""
     final, known = (dist < threshold).mean(), np.isfinite(dist).mean()
     return float(final + known) / 2
 

@@ -125,7 +125,7 @@ def stretch(
     if not exact:
         lengths = edge_lengths(whole, mixture)
         least = least_lengths(lengths, i, j)
-        if lengths.item_weights is not None or not least.all():
+        if not lengths.is_linear or not least.all():
             return Stretch(over_edges, least, exact=False)
         some = np.unique(np.concatenate([i, j, rng.choice(n, min(n, SAMPLE), replace=False)]))
         among = path_metric(whole.part(some), mixture)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.kernels.blocks import Found, run_blocks
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import lower_by_product, min_plus, pack_panels
 from metricmix.kernels.threads import in_threads, threads_for
@@ -31,7 +32,7 @@ from metricmix.mixture.edge_lengths import (
 from metricmix.paths.all_pairs import close_in_place, closure_pays
 from metricmix.paths.dijkstra import CHUNK, dijkstra
 from metricmix.paths.pair import Path, PathBundle
-from metricmix.paths.sparse_rows import distances_in_blocks, search_all
+from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
 
@@ -175,11 +176,10 @@ def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = Non
     if lengths.edges is not None:
         dist, pred = np.empty((len(roots), lengths.n)), np.empty((len(roots), lengths.n), np.int32)
 
-        def search(s: int) -> None:
-            dist[s], pred[s] = search_all(lengths, roots[s : s + 1])
+        def put(start: int, stop: int, found: Found) -> None:
+            dist[start:stop], pred[start:stop] = found
 
-        assert lengths.renumbered is not None  # formed here, not by several threads
-        in_threads(search, range(len(roots)), threads_for(lengths.n, n_jobs))
+        run_blocks(RootTrees.of(lengths, roots), put, n_jobs=threads_for(lengths.n, n_jobs))
         return PathTrees(roots, dist, pred)
     if lengths.is_metric:
         star = np.repeat(roots[:, None], lengths.n, axis=1).astype(np.int32)

@@ -14,10 +14,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "SCALE", "figure", "panels", "save_figure"]
+__all__ = ["CLASS_COLOURS", "PALETTE", "SCALE", "figure", "panels", "save_figure"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colours that are distinct for colour-blind readers too (Okabe and Ito)."""
+CLASS_COLOURS = (
+    *PALETTE,
+    "#B2397C",
+    "#A21C10",
+    "#937CF1",
+    "#89BB7E",
+    "#7C1878",
+    "#4137A6",
+    "#195C2E",
+)
+"""Colours of up to 14 classes: the palette, then darker and lighter colours of its hues."""
 SCALE = ("#0D0887", "#4C02A1", "#7E03A8", "#A92395", "#CC4778", "#E56B5D", "#F89540")
 """Colours from low to high, of increasing lightness; all of them dark enough on white (plasma)."""
 

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 __all__ = [
     "FILE",
     "CommandError",
+    "cluster_options",
     "command_line",
     "complete_file",
     "interruptible",
     "json_option",
     "main",
+    "on_cluster",
     "percent",
     "print_json",
     "progress_bar",
@@ -121,6 +123,61 @@ OPTIONS = {
     "weight": "--edges",
 }
 """The options that arguments of library functions come from."""
+
+
+def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a cluster to a command."""
+    blocks = click.option(
+        "--blocks",
+        type=FILE,
+        metavar="FOLDER",
+        help="With --cluster: a folder that all workers see, for inputs and finished blocks. "
+        "Removed when the command succeeds; else the same command goes on from it.",
+    )
+    address = click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run long computations on the Dask cluster with this scheduler, such as "
+        "tcp://10.0.0.1:8786. The result is the same.",
+    )
+    return address(blocks(function))
+
+
+@contextmanager
+def on_cluster(
+    address: str | None, blocks: Path | None, show: Callable[[str, float], None], *, quiet: bool
+) -> Iterator[Callable[[str, float], None]]:
+    """Use a cluster inside, if one is given; gives a function to report progress to.
+
+    Lines about cluster and memory go to standard error, unless `quiet`. The folder of blocks is
+    removed if all goes well.
+    """
+    if address is None:
+        if blocks is not None:
+            raise CommandError("--blocks: goes with --cluster")
+        yield show
+        return
+    import shutil
+
+    from metricmix.dask import use_cluster
+
+    fraction = [0.0]
+
+    def report(step: str, done: float) -> None:
+        fraction[0] = done
+        show(step, done)
+
+    def report_blocks(what: str, done: int, total: int, left: float) -> None:
+        show(f"{what}: {done} of {total} blocks, {left:.0f} s left", fraction[0])
+
+    def tell(line: str) -> None:
+        if not quiet:
+            click.echo(line, err=True)
+
+    with use_cluster(address, blocks, on_message=tell, on_progress=report_blocks):
+        yield report
+    if blocks is not None:
+        shutil.rmtree(blocks, ignore_errors=True)
 
 
 class CommandError(click.ClickException):

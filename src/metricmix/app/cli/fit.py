@@ -14,10 +14,12 @@ import click
 from metricmix.app.cli.common import (
     FILE,
     CommandError,
+    cluster_options,
     command_line,
     complete_file,
     interruptible,
     json_option,
+    on_cluster,
     print_json,
     progress_bar,
     quiet_option,
@@ -91,10 +93,11 @@ No data at hand? metricmix example citations""",
 )
 @click.option(
     "--single-labels",
-    type=click.Choice(["drop", "keep"]),
-    default="drop",
+    type=click.Choice(["auto", "drop", "keep"]),
+    default="auto",
     show_default=True,
-    help="Whether a label that only one item has counts as unlabelled, or as a class.",
+    help="Whether a label that only one item has counts as unlabelled, or as a class. auto drops "
+    "it where the other classes have five labels or more on average.",
 )
 @click.option(
     "--edges",
@@ -222,6 +225,7 @@ No data at hand? metricmix example citations""",
     help="If all pairs would take longer, or more memory than is free, fit uses "
     "--edges-per-item 10 by itself.",
 )
+@cluster_options
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
 @quiet_option
 @json_option
@@ -234,6 +238,8 @@ def fit(
     dry_run: bool,
     write_config: Path | None,
     config: Path | None,
+    cluster: str | None,
+    blocks: Path | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -292,8 +298,15 @@ def fit(
             print_plan(plan)
             if storage.kind != "matrices":
                 click.echo("\n".join(storage.lines()))
-        with report_errors(out), progress_bar(STEPS, quiet=quiet) as on_progress:
-            command = command_line(context, leave_out=("quiet", "as_json", "force", "write_config"))
+        with (
+            report_errors(out),
+            progress_bar(STEPS, quiet=quiet) as show,
+            on_cluster(cluster, blocks, show, quiet=quiet or as_json) as on_progress,
+        ):
+            command = command_line(
+                context,
+                leave_out=("quiet", "as_json", "force", "write_config", "cluster", "blocks"),
+            )
             outcome = fit_files(
                 plan, settings, out, storage=storage, command=command, on_progress=on_progress
             )
@@ -329,6 +342,7 @@ def settings_of_file(
 def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     """Return the settings that the options state."""
     from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
+    from metricmix.app.ingest.source_specs import with_distinct_names
     from metricmix.app.pipeline import FitSettings
 
     if stated["folds"] == 1:
@@ -362,7 +376,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             str(table),
             stated["label"],
             stated["id_column"],
-            (*specs["edges"], *specs["matrix"], *specs["source"]),
+            with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
             defaults=not specs["source"],
             kinds=kinds,
             n_bootstrap=stated["bootstrap"],

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from metricmix.app.cli.common import interruptible, progress_bar, report_errors
+from metricmix.app.cli.common import (
+    cluster_options,
+    interruptible,
+    on_cluster,
+    progress_bar,
+    report_errors,
+)
 
 __all__ = ["reproduce"]
 
@@ -49,6 +55,7 @@ __all__ = ["reproduce"]
     default=None,
     help="Processes; default one per core. Experiment 1 measures time and uses one.",
 )
+@cluster_options
 @click.option("--fresh", is_flag=True, help="Forget earlier results in the folder.")
 def reproduce(
     what: str,
@@ -59,6 +66,8 @@ def reproduce(
     sizes: str | None,
     repetitions: int | None,
     jobs: int | None,
+    cluster: str | None,
+    blocks: Path | None,
     fresh: bool,
 ) -> None:
     """Run the paper's experiments and lay its claims beside what comes out.
@@ -80,7 +89,8 @@ def reproduce(
     with (
         interruptible("what is finished is kept, the same command goes on"),
         report_errors(out, exit_code=1),
-        progress_bar() as show,
+        progress_bar() as bar,
+        on_cluster(cluster, blocks, bar, quiet=False) as show,
     ):
         outcome = run(
             *(what, out),

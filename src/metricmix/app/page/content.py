@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
+from metricmix.app.page.example import example_path
 from metricmix.app.page.page_paths import (
     edges_to_phrase,
     embed_chains,
@@ -273,10 +274,6 @@ def page_content(
         pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
         paths = embed_paths(lengths, pairs, metric)
     chains, chain_metric = embed_chains(model, given) if shown is None else (None, None)
-    phrases = {}
-    if annotations.phrases is not None and shown is None:
-        keys = edges_to_phrase([paths if chains is None else chains, paths])
-        phrases = {key: annotations.phrases(*divmod(key, n)) for key in keys.tolist()}
     report("intervals", 0.3)
     weights, intervals = page_weights(model, n_bootstrap, precomputed.weights, annotations.sources)
     report("maps", 0.5)
@@ -284,6 +281,14 @@ def page_content(
     if chain_metric is not None:
         points = align(plane_coordinates(chain_metric), np.asarray(views[0].coordinates))
         views = (*views, View("paths through items", points, chains=True))
+    example, phrases = None, {}
+    if paths is not None:
+        places = np.asarray(views[0].coordinates)
+        example = example_path(lengths, model.weights_, metric, paths, items, places)
+        if annotations.phrases is not None:
+            first = None if example is None else (paths, *example.items)
+            keys = edges_to_phrase([paths if chains is None else chains, paths], first)
+            phrases = {key: annotations.phrases(*divmod(key, n)) for key in keys.tolist()}
     trace, status = model.result_.trace, model.result_.status
     return PageContent(
         title=title,
@@ -305,6 +310,7 @@ def page_content(
         chains=chains,
         phrases=phrases,
         headline=annotations.headline,
+        example=example,
     )
 
 

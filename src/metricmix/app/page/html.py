@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from metricmix.app.page.values import EmbeddedPaths, ObjectiveCurve, PageContent
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError
-from metricmix.plots.style import PALETTE, SCALE
+from metricmix.plots.style import CLASS_COLOURS, SCALE
 from metricmix.typing import Floats
 
 __all__ = [
@@ -80,7 +80,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         arrays.add("phrase keys", np.diff(np.array(keys), prepend=0), "u4")
     record = {
         "title": content.title,
-        "palette": PALETTE if items.target is None else SCALE,
+        "palette": CLASS_COLOURS if items.target is None else SCALE,
         "ids": items.ids,
         "sampleOf": content.sample_of,
         "about": items.about,
@@ -93,6 +93,7 @@ def encode(content: PageContent) -> tuple[str, str]:
         "intervals": content.intervals,
         "accuracies": [asdict(accuracy) for accuracy in content.accuracies],
         "headline": content.headline,
+        "example": None if content.example is None else asdict(content.example),
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),
         "chains": None if content.chains is None else pack_paths(content.chains, arrays, "chain "),
         "phrases": phrases,
@@ -243,11 +244,15 @@ SCRIPTS = (
     "decode.js",
     "marks.js",
     "paths.js",
+    "room.js",
     "map.js",
     "tables.js",
+    "saving.js",
     "panel.js",
+    "sheet.js",
     "figures.js",
     "search.js",
+    "address.js",
     "main.js",
 )
 """In this order, inside one function: a file uses names of those before it."""

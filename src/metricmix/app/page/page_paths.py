@@ -24,6 +24,7 @@ __all__ = [
     "embed_paths",
     "nearest_labelled_item",
     "pairs_to_embed",
+    "path_edges",
     "path_record",
 ]
 
@@ -68,18 +69,30 @@ def embed_chains(
     return embed_paths(lengths, pairs, metric), metric
 
 
-def edges_to_phrase(tables: Sequence[EmbeddedPaths | None]) -> Indices:
+def edges_to_phrase(
+    tables: Sequence[EmbeddedPaths | None], first: tuple[EmbeddedPaths, int, int] | None = None
+) -> Indices:
     """Return the keys of the edges that a page says in words: of the first table first.
 
-    At most 5000 of them, and of a table that has more the shortest.
+    At most 5000 of them, and of a table that has more the shortest. Those of the path between two
+    items of a table, `first`, come before all others.
     """
-    found = np.empty(0, np.int64)
+    found = np.empty(0, np.int64) if first is None else path_edges(*first)
     for table in tables:
         if table is not None:
             order = np.argsort(table.edge_lengths, kind="stable")
             keys = table.edges[order]
             found = np.concatenate([found, keys[~np.isin(keys, found)]])[:MAX_PHRASES]
     return found
+
+
+def path_edges(paths: EmbeddedPaths, i: int, j: int) -> Indices:
+    """Return the keys of the edges on the path between two items that `paths` holds."""
+    nodes = paths.nodes(i, j)
+    u, v = nodes[:-1], nodes[1:]
+    if not paths.directed:
+        u, v = np.minimum(u, v), np.maximum(u, v)
+    return u * paths.n_items + v
 
 
 def pairs_to_embed(
@@ -137,6 +150,7 @@ def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> Embedde
     keys = np.unique(np.concatenate([pairs[counts == 0], used]))
     parts = edge_parts(lengths, keys // n, keys % n)
     return EmbeddedPaths(
+        n_items=n,
         pairs=pairs,
         lengths=path_lengths,
         indptr=np.concatenate([[0], counts.cumsum()]),

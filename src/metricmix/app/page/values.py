@@ -15,6 +15,7 @@ __all__ = [
     "Accuracy",
     "ConfusionMatrix",
     "EmbeddedPaths",
+    "Example",
     "Items",
     "LocalWeights",
     "MetricCheck",
@@ -131,6 +132,7 @@ class EmbeddedPaths:
 
     Attributes
     ----------
+    n_items : int
     pairs : (P,) array, ascending
         ``i * n + j``, with i < j unless `directed`.
     lengths : (P,) array
@@ -147,6 +149,7 @@ class EmbeddedPaths:
         Whether all pairs are embedded.
     """
 
+    n_items: int
     pairs: Indices
     lengths: Floats
     indptr: Indices
@@ -157,6 +160,43 @@ class EmbeddedPaths:
     link: float
     directed: bool
     complete: bool
+
+    def nodes(self, i: int, j: int) -> Indices:
+        """Return the items on the path from i to j, whose pair is one of `pairs`."""
+        swapped = not self.directed and i > j
+        a, b = (j, i) if swapped else (i, j)
+        p = int(np.searchsorted(self.pairs, a * self.n_items + b))
+        nodes = np.concatenate([[a], self.between[self.indptr[p] : self.indptr[p + 1]], [b]])
+        return nodes[::-1] if swapped else nodes
+
+
+@dataclass(frozen=True)
+class Example:
+    """The path on which a page opens, and what is surprising about it.
+
+    Attributes
+    ----------
+    kind : "detour", "shortcut", "source", "misfit" or "nearest"
+        As :mod:`metricmix.app.page.example` describes them.
+    items : pair of item numbers
+    nearer : float
+        Of a detour or a source: the share of pairs that are farther apart in the learned metric.
+    farther : float
+        The share of pairs that are nearer in every source, or in `source`.
+    source, brought_by : int
+        Numbers of the source that puts the items far apart, and of the one that brings them
+        together.
+    direct : float
+        Of a shortcut: the length of the edge between the two items.
+    """
+
+    kind: str
+    items: tuple[int, int]
+    nearer: float = 0.0
+    farther: float = 0.0
+    source: int = -1
+    brought_by: int = -1
+    direct: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -217,7 +257,7 @@ class PageContent:
     `sample_of` is the number of all items, where the page shows a sample of them; `chains` are
     paths along the nearest items of each item; `phrases` say edges in words, by their keys
     ``i * n + j``, with i < j unless directed; `headline` says how the metric does beside simpler
-    methods.
+    methods; the page opens on the path of `example`.
 
     Raises
     ------
@@ -242,6 +282,7 @@ class PageContent:
     chains: EmbeddedPaths | None = None
     phrases: Mapping[int, str] = field(default_factory=dict)
     headline: str | None = None
+    example: Example | None = None
 
     def __post_init__(self) -> None:
         n = len(self.items.ids)

@@ -32,6 +32,7 @@ from metricmix.dissimilarity.nearest_items import COMPARISONS, nearest_items
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
+from metricmix.memory import in_words
 
 __all__ = ["Cost", "ValueStorage", "build", "choose_storage", "in_words", "pairs_to_compare"]
 
@@ -345,15 +346,6 @@ def on_edges(
 
 
 # -- words ---------------------------------------------------------------------------------------
-
-
-def in_words(size: float) -> str:
-    """Return a number of bytes.
-
-    >>> in_words(3 * 2**30), in_words(10)
-    ('3.0 GiB', '1 MiB')
-    """
-    return f"{size / 2**30:.1f} GiB" if size > 2**29 else f"{max(1, size / 2**20):.0f} MiB"
 
 
 def duration(seconds: float) -> str:

@@ -18,13 +18,20 @@ const short = (value, digits = 4) => (value === null ? "–" : String(Number(val
 const decimalsOf = (length) =>
   Math.min(12, Math.max(0, 3 - Math.floor(Math.log10(Math.abs(length) || 1))));
 
+const round2 = (value) => Math.round(100 * value) / 100;
+
 const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+
+const counted = (count, one, many = `${one}s`) => `${count} ${String(count) === "1" ? one : many}`;
+
+// What a map shows, in words.
+const viewName = ({ views }, k) => (views[k].chains ? views[k].name : k ? `${views[k].name} alone` : "learned metric");
 
 const MOST_LETTERS = 80;
 
-function cut(text) {
+function cut(text, most = MOST_LETTERS) {
   const letters = Array.from(text);
-  return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : text;
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }
 
 // What an item is called, after its id: cut where it is long, whole in its title.
@@ -39,7 +46,7 @@ function describe(data, i) {
   if (data.target) {
     return [labelOf(data, i), data.given[i] ? ` (known; predicted ${short(data.predicted[i])})` : " (predicted)"];
   }
-  const kind = !data.misfit[i] ? [data.given[i] ? "given" : "found"]
-    : ["given, but the rule prefers ", data.prefers ? named(data.classes[data.prefers[i]]) : "another"];
+  const kind = !data.misfit[i] ? [data.given[i] ? "given" : "predicted"]
+    : ["given; predicted ", data.prefers ? named(data.classes[data.prefers[i]]) : "another"];
   return [labelOf(data, i), " (", ...kind, ")"];
 }

@@ -1,20 +1,23 @@
-// The figures below the map: weights, accuracy, confusion, convergence, certificate, command.
+// The figures below the map: accuracy, weights, confusion, how it was made; then, folded up, the
+// certificate and the convergence.
 
 function card(title, ...content) {
-  return element("section", [element("h2", title), ...content], { class: "card" });
+  return element("section", [typeof title === "string" ? element("h2", title) : title, ...content], { class: "card" });
 }
 
 const MOST_LEVEL = 4, LONG_NAME = 8; // columns with level names, letters of a name
 const EXPLAINED = [
-  ["equal weights", "Equal weights: every source counts the same, nothing is learned."],
-  ["best single source", "The best single source is chosen without the held-out labels, so it can " +
-    "lie below the best of the sources alone."],
+  ["equal weights", "Equal weights: every source has the same weight; nothing is learned."],
+  ["best single source", "The best single source is chosen on the training labels, so it can score lower " +
+    "than the best of the sources below."],
 ];
+const NEGATIVE = "A negative weight means that the source counts in reverse: other things being equal, the " +
+  "farther apart it puts two items, the closer they are in the learned metric.";
 
 function confusionTable(data) {
   const most = Math.max(1, ...data.confusion.counts.flat());
   const rows = data.confusion.counts.map((counts, c) => [named(data.classes[c]), ...counts.map(String)]);
-  const table = plainTable(["is \\ found", ...data.classes.map(named)], rows);
+  const table = plainTable(["true \\ predicted", ...data.classes.map(named)], rows);
   table.querySelectorAll("tbody tr").forEach((line, c) => {
     line.querySelectorAll("td").forEach((cell, k) => {
       const shade = k === c ? "86, 180, 233" : "230, 159, 0";
@@ -74,8 +77,10 @@ function accuracyCard(data) {
   })), numeric ? (value) => (value === null ? "–" : value.toFixed(3)) : percent, 1);
   const methods = data.accuracies.filter((one) => !one.single);
   const singles = data.accuracies.filter((one) => one.single);
-  const made = card(numeric ? "R² on held-out targets" : "Accuracy");
-  if (data.headline) made.append(element("p", named(data.headline), { class: "headline" }));
+  const title = numeric ? "R² on held-out targets" : "Accuracy on held-out labels";
+  const rows = () => [["method", numeric ? "r2" : "accuracy", "standard error"],
+    ...data.accuracies.map((one) => [one.single ? `${one.name} alone` : one.name, one.value, one.spread])];
+  const made = card(heading("h2", data, title, rows));
   if (methods.length) made.append(table(methods));
   if (singles.length) made.append(element("h3", "Each source alone"), table(singles));
   const names = data.accuracies.map((one) => one.name);
@@ -83,41 +88,53 @@ function accuracyCard(data) {
   return made;
 }
 
-function certificateCard({ violation, triangles, holds }) {
+function certificate({ violation, triangles, holds }) {
   const amount = element("p", [
     element("span", violation ? violation.toExponential(1) : short(violation), { class: "number" }),
-    " largest violation of a triangle"]);
-  return card("Certificate of the metric", amount, note(
-    "A certificate that the distances are those of a metric: no way through a third item is shorter " +
-    "than the distance itself."), note(
+    " largest violation of the triangle inequality"]);
+  return [element("h3", "Certificate"), amount, note(
     `${triangles.toLocaleString("en")} triangle inequalities checked: ${holds
-      ? "it is a metric, up to rounding." : "it is NOT a metric."}`));
+      ? "the distances are a metric, up to rounding." : "the distances are NOT a metric."} In a metric, no path ` +
+    "through a third item is shorter than the distance itself.")];
 }
 
 function showFigures(data, place) {
   const bySize = [...data.weights].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const interval = (w) => (w.lower === null ? "" : `${short(w.lower, 3)} to ${short(w.upper, 3)}`);
-  place.append(card("Weights of the sources",
+  if (data.accuracies.length) place.append(accuracyCard(data));
+  const weightRows = () => [["source", "weight", "lower", "upper"],
+    ...bySize.map((weight) => [weight.name, weight.value, weight.lower, weight.upper])];
+  place.append(card(heading("h2", data, "Weights of the sources", weightRows),
     barTable(bySize.map((weight) => ({ ...weight, note: interval(weight) }))),
-    note(data.intervals ? `Bar: the weight. Line: its ${data.intervals}.` : "Bar: the weight.")));
+    note(data.intervals ? `Bar: the weight. Line: its ${data.intervals}.` : "Bar: the weight."),
+    ...(data.weights.some((weight) => weight.value < 0) ? [note(NEGATIVE)] : [])));
   if (data.local) {
-    place.append(card("Weights by class or region", localTable(data),
-      note("An edge counts each source by the mean weight of its two items; the bars are means over items.")));
+    const rows = () => [["", ...data.weights.map((weight) => weight.name)],
+      ...data.local.values.map((line, c) => [data.local.regions[c], ...line])];
+    place.append(card(heading("h2", data, "Weights by class or region", rows), localTable(data),
+      note("The weights of an edge are the mean of those of its two items; the bars show means over all items.")));
   }
-  if (data.accuracies.length || data.headline) place.append(accuracyCard(data));
   let confusion = null;
   if (data.confusion) {
-    confusion = card("Confusion", confusionTable(data), note(data.confusion.how));
+    const rows = () => [["true", ...data.classes], ...data.confusion.counts.map((line, c) => [data.classes[c], ...line])];
+    confusion = card(heading("h2", data, "Confusion matrix", rows), confusionTable(data), note(data.confusion.how));
     place.append(confusion);
   }
+  const details = [];
+  if (data.certificate) details.push(...certificate(data.certificate));
   if (data.convergence && data.convergence.objective.filter((value) => value !== null).length > 1) {
-    place.append(card("Convergence", curve(data.convergence), note(data.convergence.status)));
+    details.push(element("h3", "Convergence"), curve(data.convergence), note(data.convergence.status));
   }
-  if (data.certificate) place.append(certificateCard(data.certificate));
   const made = [];
   if (data.facts.length) made.push(definitions(data.facts.map((fact) => fact.map(named))));
   if (data.command) made.push(element("pre", data.command, { tabindex: 0 }));
   if (made.length) place.append(card("How it was made", ...made));
+  if (details.length) {
+    const folded = element("details", [element("summary", "Details: certificate and convergence"), ...details],
+      { class: "card", id: "details" });
+    folded.open = Boolean(data.certificate && !data.certificate.holds);
+    place.append(folded);
+  }
   if (!confusion) return;
   const next = confusion.nextElementSibling;
   giveRoom(confusion, place, next);

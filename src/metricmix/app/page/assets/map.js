@@ -4,9 +4,12 @@
 const RADIUS = 5;
 const REACH = 18; // pixels around the pointer within which an item counts as meant
 const MARGIN = 20; // pixels that the frame leaves around the items
-const DIM = 0.22; // of what is not spoken of
+const DIM = 0.22; // of items that are not highlighted
+const BESIDE = 0.4; // of items that are not on the path
+const NAME = 13; // pixels: the size of names on the map
+const NARROW = 520; // pixels: a map with shorter names
 
-function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
+function makeMap(data, canvas, { onHover, onChoose, onMissed, onRefused }) {
   const n = data.ids.length;
   // A canvas in memory: thousands of small stamps are as fast there, and need no graphics card.
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -14,9 +17,10 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   const positions = new Float32Array(data.views[0].coordinates); // in the units of the views
   let width = 1, height = 1, ratio = 1, unit = 1, centre = [0, 0];
   let transform = d3.zoomIdentity, tree = null, stamps = null;
-  const order = Array.from({ length: n }, (_, i) => i) // misfits lie above given, given above found
+  const order = Array.from({ length: n }, (_, i) => i) // misfits lie above given, given above predicted
     .sort((i, j) => 2 * (data.misfit[i] - data.misfit[j]) + data.given[i] - data.given[j] || i - j);
-  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false, current = 0, spoken = -1;
+  let hovered = -1, chosen = [], path = null, moving = 0, waiting = false, current = 0, highlighted = -1;
+  let clusters = [], names = [];
 
   const active = () => document.activeElement === canvas;
   const zoom = d3.zoom().scaleExtent([0.5, 60])
@@ -64,7 +68,29 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   function index() {
     const all = Array.from({ length: n }, (_, i) => i);
     tree = d3.quadtree(all, (i) => base(i)[0], (i) => base(i)[1]);
+    clusters = data.classes.length > 1 && !data.palette.ordered ? densest(data, base, 28) : [];
   }
+
+  // The names of the labels, each beside its cluster; only that of the highlighted label, if there is one.
+  function placed() {
+    if (!canvas.dataset.view) return []; // items are on their way
+    const letters = width < NARROW ? LETTERS.narrow : LETTERS.wide;
+    context.font = fontOf(nameSize());
+    const shown = clusters.filter(({ label }) => highlighted < 0 || highlighted === label)
+      .map(({ label, mean }) => ({ label, at: transform.apply(mean), text: cut(data.classes[label], letters) }));
+    return placeNames(shown, { width, height, eachSpot, line: line(),
+      measure: (text) => context.measureText(text).width });
+  }
+
+  const nameSize = () => (width < NARROW ? NAME - 1.5 : NAME);
+
+  function eachSpot(visit) {
+    const { k } = transform;
+    const left = transform.x + k * (width / 2 - centre[0] * unit), top = transform.y + k * (height / 2 + centre[1] * unit);
+    for (let i = 0; i < n; i++) visit(left + k * unit * positions[2 * i], top - k * unit * positions[2 * i + 1]);
+  }
+
+  const line = () => (path || []).map(place);
 
   function nearest(x, y) {
     const [a, b] = transform.invert([x, y]);
@@ -99,67 +125,78 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   function draw() {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    context.globalAlpha = path || spoken >= 0 ? DIM : 1;
-    let drawn = stamp(spoken < 0 ? () => true : (i) => data.labels[i] !== spoken);
-    if (spoken >= 0) {
-      context.globalAlpha = path ? 2 * DIM : 1;
-      drawn += stamp((i) => data.labels[i] === spoken);
+    let drawn = 0;
+    for (const [opacity, isMeant] of layers()) {
+      context.globalAlpha = opacity;
+      drawn += stamp(isMeant);
     }
     context.globalAlpha = 1;
-    if (path) drawPath();
-    chosen.forEach((i) => ring(i, 4));
+    names = placed();
+    overlay().forEach((part) => paint(context, part));
     canvas.dataset.points = drawn;
     canvas.dataset.path = path ? path.join(" ") : "";
     if (hovered < 0) return;
-    ring(hovered, 2);
-    onHover(hovered, place(hovered), width);
+    ring(hovered, 2).forEach((part) => paint(context, part));
+    onHover(hovered, place(hovered), [width, height], line());
   }
 
-  function drawPath() {
-    const line = () => {
-      context.beginPath();
-      path.forEach((i, k) => context[k ? "lineTo" : "moveTo"](...place(i)));
-    };
-    context.lineJoin = "round";
-    for (const [thickness, style] of [[7, "#ffffff"], [3, "#1b1b1b"]]) {
-      line();
-      context.lineWidth = thickness;
-      context.strokeStyle = style;
-      context.stroke();
+  // How strong items are drawn: all of them, or the highlighted ones above the others.
+  function layers() {
+    const all = path ? BESIDE : 1;
+    if (highlighted < 0) return [[all, () => true]];
+    return [[DIM, (i) => data.labels[i] !== highlighted], [all, (i) => data.labels[i] === highlighted]];
+  }
+
+  // What lies above the items, as parts: names, the path, rings around what is chosen.
+  function overlay() {
+    const texts = names.map(({ label, text, x, y }) => ({ text, x, y, size: nameSize(),
+      fill: inkOf(colourOf(data.palette, label)) }));
+    return [...texts, ...(path ? pathParts() : []), ...chosen.flatMap((i) => ring(i, 4))];
+  }
+
+  function pathParts() {
+    const d = `M${line().map(([x, y]) => `${round2(x)} ${round2(y)}`).join("L")}`;
+    const parts = [[7, WHITE], [3, DARK]].map(([thickness, stroke]) => ({ d, fill: "none", stroke, width: thickness }));
+    if (data.paths && data.paths.directed) {
+      path.slice(1).forEach((v, k) => parts.push(...arrow(place(path[k]), place(v))));
     }
-    if (data.paths && data.paths.directed) path.slice(1).forEach((v, k) => arrow(place(path[k]), place(v)));
-    for (const i of path) {
-      context.save();
-      context.translate(...place(i));
-      drawMark(context, data.palette, data.labels[i], RADIUS * 1.4, data.given[i], data.misfit[i]);
-      context.restore();
-    }
+    return [...parts, ...path.flatMap((i) => {
+      const [x, y] = place(i);
+      return markParts(data.palette, data.labels[i], RADIUS * 1.4, data.given[i], data.misfit[i])
+        .map((part) => ({ ...part, x, y }));
+    })];
   }
 
   function arrow([x, y], [a, b]) {
-    if (Math.hypot(a - x, b - y) < 30) return;
-    context.save();
-    context.translate((x + a) / 2, (y + b) / 2);
-    context.rotate(Math.atan2(b - y, a - x));
-    context.beginPath();
-    polygon(context, [[10, 0], [-7, 8], [-7, -8]], 1);
-    context.lineWidth = 3;
-    context.strokeStyle = "#ffffff";
-    context.stroke();
-    context.fillStyle = "#1b1b1b";
-    context.fill();
-    context.restore();
+    if (Math.hypot(a - x, b - y) < 30) return [];
+    const angle = Math.atan2(b - y, a - x), [c, s] = [Math.cos(angle), Math.sin(angle)];
+    const corners = [[10, 0], [-7, 8], [-7, -8]].map(([p, q]) => [c * p - s * q, s * p + c * q]);
+    const at = { d: polygon(corners, 1), x: (x + a) / 2, y: (y + b) / 2 };
+    return [{ ...at, fill: "none", stroke: WHITE, width: 3 }, { ...at, fill: DARK }];
   }
 
   function ring(i, thickness) {
-    for (const [line, colour] of [[thickness + 2, "#ffffff"], [thickness / 1.6, "#000000"]]) {
-      context.beginPath();
-      context.arc(...place(i), RADIUS + 7, 0, 2 * Math.PI);
-      context.lineWidth = line;
-      context.strokeStyle = colour;
-      context.stroke();
-    }
+    const [x, y] = place(i), d = circle(RADIUS + 7);
+    return [[thickness + 2, WHITE], [thickness / 1.6, "#000000"]].map(([thick, stroke]) =>
+      ({ d, x, y, fill: "none", stroke, width: thick }));
   }
+
+  // The map as it is seen, for a file: parts, and items by their marks, which are parts, too.
+  function scene() {
+    const r = radius(), marks = new Map(), items = [];
+    for (const [opacity, isMeant] of layers()) {
+      for (const i of order) {
+        const [x, y] = place(i);
+        if (!isMeant(i) || x < -r || y < -r || x > width + r || y > height + r) continue;
+        const mark = `${data.labels[i]}-${data.given[i]}-${data.misfit[i]}`;
+        if (!marks.has(mark)) marks.set(mark, markParts(data.palette, data.labels[i], r, data.given[i], data.misfit[i]));
+        items.push({ mark, x: round2(x), y: round2(y), opacity, title: data.ids[i] });
+      }
+    }
+    return { width, height, marks, items, parts: overlay() };
+  }
+
+  const radius = () => (n > 1500 ? RADIUS - 1.5 : RADIUS);
 
   function show(view) {
     current = view;
@@ -180,6 +217,7 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
       if (t < 1) { requestAnimationFrame(step); return; }
       index();
       canvas.dataset.view = data.views[view].name;
+      draw();
     };
     step();
   }
@@ -192,7 +230,7 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
     height = box.height;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    stamps = makeStamps(data, n > 1500 ? RADIUS - 1.5 : RADIUS, ratio);
+    stamps = makeStamps(data, radius(), ratio);
     zoom.extent([[0, 0], [width, height]]).translateExtent([[-width, -height], [2 * width, 2 * height]]);
     frame();
     index();
@@ -253,6 +291,24 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
       .translate(-(left + right) / 2, -(top + bottom) / 2));
   }
 
+  // Where the map is zoomed to: the scale, and the middle as shares of the width and height of the
+  // view, so that a screen of another size shows the same. Null for the whole map.
+  function zoomed() {
+    const { k } = transform;
+    if (k === 1 && !transform.x && !transform.y) return null;
+    const [low, high] = ends(data.views[current].coordinates);
+    const [a, b] = transform.invert([width / 2, height / 2]);
+    const x = (a - width / 2) / unit + centre[0], y = centre[1] - (b - height / 2) / unit;
+    return [k, (x - low[0]) / (high[0] - low[0] || 1), (y - low[1]) / (high[1] - low[1] || 1)];
+  }
+
+  function zoomTo([k, x, y]) {
+    const [low, high] = ends(data.views[current].coordinates);
+    const [a, b] = [low[0] + x * (high[0] - low[0]), low[1] + y * (high[1] - low[1])];
+    selection.call(zoom.transform, d3.zoomIdentity.translate(width / 2, height / 2).scale(k)
+      .translate(-(width / 2 + (a - centre[0]) * unit), -(height / 2 - (b - centre[1]) * unit)));
+  }
+
   const scale = (factor) => gently().call(zoom.scaleBy, factor);
   const whole = () => gently().call(zoom.transform, d3.zoomIdentity);
 
@@ -276,7 +332,7 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   canvas.addEventListener("click", (event) => {
     canvas.focus({ preventScroll: true });
     const i = nearest(event.offsetX, event.offsetY);
-    if (i >= 0) onChoose(i);
+    if (i >= 0) onChoose(i); else onMissed();
   });
   canvas.dataset.view = data.views[0].name;
   shape();
@@ -284,13 +340,16 @@ function makeMap(data, canvas, { onHover, onChoose, onRefused }) {
   resize();
 
   return {
-    show, scale, whole, others, contain, hover,
+    show, scale, whole, others, contain, hover, scene, zoomed, zoomTo,
+    lowest: () => Math.max(0, ...[...chosen, ...(path || [])].map((i) => place(i)[1])),
     mark(items, nodes) {
       chosen = items;
       path = nodes;
       if (!items.length) hover(-1);
       ask();
     },
-    speakOf(label) { spoken = label; ask(); },
+    highlight(label) { highlighted = label; ask(); },
+    highlighted: () => highlighted,
+    current: () => current,
   };
 }

@@ -1,4 +1,4 @@
-// Finding items by name, and naming them in the address of the page.
+// Finding items by name.
 
 const SUGGESTED = 20;
 
@@ -38,19 +38,4 @@ function makeSearch(data, form, input, list, { onFound, onMissing }) {
     const i = suggest();
     if (i >= 0) found(i); else onMissing(input.value);
   });
-}
-
-// #A/B stands for two chosen items, by their ids; halves of characters cannot be written there.
-const writable = (id) => id.replace(/\p{Surrogate}/gu, "\ufffd");
-const hashOf = (data, chosen) =>
-  (chosen.length ? `#${chosen.map((i) => encodeURIComponent(writable(data.ids[i]))).join("/")}` : "");
-
-function itemsOfHash(data, hash) {
-  try {
-    const ids = hash.replace(/^#/, "").split("/").map(decodeURIComponent);
-    const items = ids.map((id) => data.ids.findIndex((one) => writable(one) === id)).filter((i) => i >= 0);
-    return [...new Set(items)].slice(0, 2);
-  } catch {
-    return []; // not an address that this page wrote
-  }
 }
