@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.default_sources
-
 FOLDER = Path(__file__).parents[1] / "examples"
 sys.path.append(str(FOLDER))
 
 from _page import WORKED, head, heading  # noqa: E402
 
+pytestmark = pytest.mark.default_sources
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
-SLOW = {"attributed_graph", "clusters_from_links", "large_network", "torch_classifier"}
+SLOW = {
+    "attributed_graph",
+    "clusters_from_links",
+    "large_network",
+    "reliability",
+    "torch_classifier",
+}
 
 
 @pytest.mark.parametrize(

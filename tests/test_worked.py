@@ -25,7 +25,17 @@ def without_numbers(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+SLOW = {"digits"}
+"""Takes twelve seconds; tests/datasets/test_example_files.py fits to these files, too."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SLOW else [])
+        for page in PAGES
+    ],
+)
 def test_commands_print_what_the_page_says(page, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
