@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,12 @@ from hypothesis import settings
 settings.register_profile("ci", derandomize=True)  # the same cases every time
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C interrupt, which some tests send: shells start background processes without it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -25,3 +32,19 @@ def pytest_collection() -> Generator[None, Any, Any]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fit the classifiers of default sources with two penalties and 8 trees, not five and 100.
+
+    These are most of the time of a small fit, and to most tests it does not matter how well they
+    are chosen. Where it does, there is ``pytestmark = pytest.mark.default_sources``; docstrings,
+    the README, the pages and the examples are run as users run them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("default_sources") is None:
+            for module in ("table_sources", "regressors"):
+                patch.setattr(f"metricmix.dissimilarity.{module}.TREES", 8)
+            patch.setattr("metricmix.dissimilarity.kernel_logistic.PENALTIES", (1.0, 100.0))
+        yield

@@ -214,7 +214,8 @@ def test_one_far_value_costs_at_most_three_points_against_equal_weights():
     assert np.mean(gaps) > -0.03
 
 
-def test_a_forest_judges_labelled_items_by_trees_that_left_them_out():
+def test_a_forest_judges_labelled_items_by_trees_that_left_them_out(monkeypatch):
+    monkeypatch.setattr("metricmix.dissimilarity.table_sources.TREES", 100)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
     known = np.where(np.arange(60) < 40, y, -1)

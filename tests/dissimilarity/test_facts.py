@@ -6,6 +6,7 @@ A new kind needs one entry in `EXAMPLES`; a test fails if it is missing.
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import networkx as nx
 import numpy as np
@@ -138,6 +139,7 @@ def declared(kind, metric):
     return facts(kind, metric) if metric else facts(kind)
 
 
+@cache
 def matrices(kind, metric, seed):
     if kind == "features":
         return [features(random_table(seed, metric), metric)]

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.exceptions import InputError
+from metricmix.relaxations import max_cut
 
 # a - b (2), b - c (0.5), c - a (4), and d alone.
 IDS = ["a", "b", "c", "d"]
@@ -125,6 +126,21 @@ def test_square_arrays_are_matrices_unless_nodes_say_otherwise():
     assert as_graph(triangle, nodes=4, weight="length").adjacency.nnz == 6
     text = np.array([["a", "b"], ["b", "a"]])
     assert as_graph(text, nodes=["a", "b"]).adjacency.nnz == 2
+
+
+def test_lists_of_tuples_are_edges():
+    path = as_graph([(0, 1), (1, 2)], nodes=3).adjacency.toarray()
+    weighted = as_graph([(0, 1, 2.0), (1, 2, 3.0), (0, 2, 4.0)], nodes=3, weight="length")
+    assert path.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert weighted.adjacency.toarray().tolist() == [[0, 2, 4], [2, 0, 3], [4, 3, 0]]
+    with pytest.raises(InputError, match=r"edges of shape \(2, 2\) need nodes="):
+        as_graph([(0, 1), (1, 2)])
+    for two in ([[0, 1], [1, 2]], np.array([[0, 1], [1, 2]])):
+        with pytest.raises(InputError, match="two edges or the matrix of two nodes; pass edges"):
+            as_graph(two)
+        with pytest.raises(InputError, match="two edges or the matrix"):
+            max_cut(two)
+    assert as_graph(np.array([[0, 3], [3, 0]]), weight="length").n == 2
 
 
 def test_number_types_of_ids():

@@ -36,7 +36,7 @@ X, Y = make_blobs(N, 3, centers=3, cluster_std=5.0, random_state=4)
 KNOWN = np.where(np.arange(N) < 36, Y, -1)
 NOISE = np.random.default_rng(0).normal(size=(N, 2))
 STACK = mm.DissimilarityStack(
-    {"size": features(X), "shape": features(X, "cosine"), "noise": features(NOISE)}
+    {"size": features(X), "shape": features(X, "angular"), "noise": features(NOISE)}
 )
 
 
@@ -164,6 +164,13 @@ def test_a_directed_stack(rule: str) -> None:
     sources = random_sources(np.random.default_rng(0), N, 2, directed=True)
     stack = mm.DissimilarityStack(sources, ["there", "back"], directed=True)
     check_against_loop(fitted(stack, rule=rule), KNOWN, LabelledKFold(3, random_state=0))
+
+
+def test_weights_learned_through_paths() -> None:
+    stack = mm.DissimilarityStack({"size": features(X), "shape": features(X, "cosine")})
+    model = fitted(stack)
+    assert model.moved_share_ > 0.1
+    check_against_loop(model, KNOWN, LabelledKFold(2, random_state=0))
 
 
 def test_texts_as_labels() -> None:

@@ -218,3 +218,17 @@ def test_a_candidate_that_collapses_is_not_compared(monkeypatch: Any) -> None:
     chosen = mm.MetricMixtureClassifier(stack, local=None, rho=1e-6).fit(None, KNOWN).selection_
     assert any("signed" in why and "nearly zero" in why for why in chosen.skipped)
     assert not any(candidate.is_signed for candidate in chosen.candidates)
+
+
+def test_a_bridge_is_told_as_such() -> None:
+    """Paths between two clusters lead through the few items that edges join them at."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    X[20:, 0] += 6.0
+    y = np.where(np.arange(40) % 4 == 0, np.repeat([0, 1], 20), -1)
+    stack = mm.DissimilarityStack({"place": features(X)})
+    model = mm.MetricMixtureClassifier(stack, geodesic=4).fit(stack.items, y)
+    hubs = [found for found in diagnose(model) if found.kind == "hub"]
+    assert hubs
+    assert any("few edges join the parts that it lies between" in hub.sentence for hub in hubs)
+    assert not any("(1 times the mean)" in hub.sentence for hub in hubs)

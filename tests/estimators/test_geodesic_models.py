@@ -156,6 +156,20 @@ def test_auto_chooses_it_on_clear_evidence() -> None:
     assert len(kept.selection_.candidates) == 2
 
 
+def test_auto_asks_for_two_standard_errors() -> None:
+    """It is one candidate that was asked for, not the best of many."""
+    open_: dict[str, Any] = {**PLAIN, "rule": "class-mean", "geodesic": "auto"}
+    strict = []
+    for seed in (1, 2, 4):
+        known = np.where(np.random.default_rng(seed).uniform(size=240) < 0.12, Y, -1)
+        chosen = mm.MetricMixtureClassifier(SOURCES, **open_).fit(X, known).selection_
+        ratio = chosen.gain[1] / chosen.standard_error[1]
+        better = bool(ratio > 2.0 and chosen.accuracy[1] >= chosen.accuracy[0])
+        assert (chosen.best.geodesic is not None) == better
+        strict.append(better and ratio < selection.CLEAR)
+    assert any(strict)
+
+
 def test_auto_is_skipped_beyond_a_number_of_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "SEARCHED_UP_TO", 100)
     model = mm.MetricMixtureClassifier(SOURCES, geodesic="auto", rule="nearest").fit(X, KNOWN)

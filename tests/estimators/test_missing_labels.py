@@ -42,7 +42,7 @@ TEXTS = {
     "Categorical": pd.Categorical(hidden(NAMES[TRUTH].tolist(), None)),
 }
 ALL = {**NUMBERS, **TEXTS}
-SOURCES = ["euclidean", "cosine"]
+SOURCES = ["euclidean", "angular"]
 
 
 def usual(name):

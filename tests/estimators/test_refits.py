@@ -18,7 +18,7 @@ from reference.models import classifier
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 4)), np.arange(40) % 2
-SOURCES = ["euclidean", "cosine"]
+SOURCES = ["euclidean", "angular"]
 
 
 def test_a_second_fit_forgets_the_first() -> None:

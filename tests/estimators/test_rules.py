@@ -489,13 +489,73 @@ def test_offsets_of_class_means_are_those_of_held_out_items():
     np.testing.assert_allclose(after, expected / expected.sum(axis=1, keepdims=True))
 
 
+def branches(long: float) -> tuple[mm.DissimilarityStack, np.ndarray]:
+    """Two classes of leaves of a tree, 20 each, those of class 1 at the end of longer branches."""
+    y = np.repeat([0, 1], 20)
+    depth = np.random.default_rng(0).uniform(0.9, 1.1, 40) * np.where(y == 1, long, 0.2)
+    D = depth[:, None] + depth + 0.3 * (y[:, None] != y)
+    np.fill_diagonal(D, 0.0)
+    return mm.DissimilarityStack({"tree": D}), y
+
+
+@pytest.mark.parametrize("per_class", [(3, 1), (1, 1)])
+def test_a_class_of_one_label_is_not_at_a_disadvantage(per_class):
+    stack, y = branches(1.0)
+    kept = np.concatenate([np.flatnonzero(y == c)[:size] for c, size in enumerate(per_class)])
+    known = np.full(40, -1)
+    known[kept] = y[kept]
+    model = MetricMixtureClassifier(stack).fit(stack.items, known)
+    assert (model.transduction_ == y).all()
+    plain = MetricMixtureClassifier(stack, rule=mm.estimators.ClassMean()).fit(stack.items, known)
+    assert (plain.transduction_ == y).mean() < 0.6
+    # The same from the distances to labelled items alone, as in the folds of a comparison.
+    fit = model._rule
+    d, codes = fit.distances[0], fit.codes[fit.labelled]
+    found = fit.rule.from_distances(d, codes, 2, d[fit.labelled], d.mean(axis=0))
+    assert found == pytest.approx(fit.probabilities)
+
+
 def test_logistic_refuses_offsets():
     with pytest.raises(mm.exceptions.InputError, match="its own"):
         mm.estimators.Logistic(offsets=True)
+
+
+def test_shares_of_labels_are_a_part_of_the_scores():
+    from metricmix.objectives.class_means import class_offsets, held_out_scores, label_shares
+
+    rng = np.random.default_rng(0)
+    place = np.concatenate([rng.normal(0, 1.0, 45), rng.normal(1.5, 1.0, 15)])
+    stack = mm.DissimilarityStack([abs(place[:, None] - place)])
+    items, known = np.arange(60), np.where(np.arange(60) % 3 == 0, np.arange(60) // 45, -1)
+    rules = (ClassMean(), ClassMean(offsets=True, priors="labels"), ClassMean(priors="labels"))
+    plain, both, shares = (
+        mm.MetricMixtureClassifier(stack, objective=None, rule=rule).fit(items, known)
+        for rule in rules
+    )
+    few = known >= 0
+    held_out = held_out_scores(plain.compute_metric()[np.ix_(few, few)], known[few], 2)
+    b = class_offsets(held_out, known[few])
+    shift = b + label_shares(held_out - b, known[few])
+    for model, by in ((both, shift), (shares, label_shares(held_out, known[few]))):
+        expected = plain.predict_proba(items) * np.exp(by)
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(items), expected)
+    assert (shares.transduction_ == 0).sum() > (plain.transduction_ == 0).sum()
+    scores = both.explain(int(np.flatnonzero(~few)[0])).scores
+    assert "offset" in scores.columns
+
+
+def test_logistic_has_the_shares_of_the_labels_anyway():
+    X, _, known = two_groups()
+    p = [
+        classifier(["euclidean"], rule=Logistic(priors=priors)).fit(X, known)._rule.probabilities
+        for priors in (None, "labels")
+    ]
+    np.testing.assert_array_equal(*p)
 
 
 def test_the_default_rule_fits_offsets():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2)) + 2.0 * (np.arange(60) % 2)[:, None]
     model = mm.MetricMixtureClassifier(["euclidean"]).fit(X, np.arange(60) % 2)
-    assert model.rule_ == mm.estimators.ClassMean(offsets=True)
+    assert model.rule_ == mm.estimators.ClassMean(offsets=True, priors="labels")

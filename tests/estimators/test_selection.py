@@ -93,17 +93,29 @@ def test_a_clearly_better_rule_is_taken():
     assert (plain.transduction_ == y).mean() < 0.8
 
 
-def test_few_labels_leave_weights_equal():
+def test_few_labels_learn_and_compare_nothing():
     X, y, _ = clusters()
     known = np.where(np.arange(len(y)) < 9, y, -1)
+    fits = [
+        mm.MetricMixtureClassifier(sources(X), **stated).fit(np.arange(len(y)), known)
+        for stated in ({}, {"rho": 1e-3}, {"rho": 1e3})
+    ]
+    model, loose, centre = fits
+    assert len(model.selection_.candidates) == 1
+    assert "9 labels for 3 classes are too few to compare others" in model.selection_.reason
+    assert len(set(model.weights_.tolist())) > 1
+    moved, moved_loose = (abs(fit.weights_ - centre.weights_).max() for fit in (model, loose))
+    assert 1e-4 < moved < 0.5 * moved_loose
+
+
+def test_one_label_a_class_leaves_weights_equal():
+    X, y, _ = clusters()
+    known = np.where(np.arange(len(y)) < 3, y, -1)
     model = mm.MetricMixtureClassifier(sources(X)).fit(np.arange(len(y)), known)
     assert len(set(model.weights_.tolist())) == 1
     assert "too few to learn from" in model.selection_.reason
     table = model.weights_table(5)
     assert (table["lower"] == table["weight"]).all()
-    for stated in ({"constraint": "nonnegative"}, {"rho": 1e-3}):
-        learned = mm.MetricMixtureClassifier(sources(X), **stated)
-        assert len(set(learned.fit(np.arange(len(y)), known).weights_.tolist())) > 1
 
 
 @pytest.mark.parametrize(

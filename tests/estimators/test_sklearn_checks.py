@@ -18,6 +18,8 @@ from metricmix.estimators.rules import RULES, KNearest
 from reference.models import classifier
 
 FEATURES = ["euclidean", "cityblock"]
+FIXED: dict[str, Any] = {"constraint": "nonnegative", "rho": 1e-3}
+"""Settings that leave the rule to be chosen, so that a fit compares three candidates, not ten."""
 SMALL: dict[str, Any] = {
     "rhos": (1e-2, 1e-3),
     "rules": ("class-mean", "nearest"),
@@ -28,20 +30,26 @@ ESTIMATORS = [
     MetricMixture(),
     MetricMixture(FEATURES),
     MetricMixtureClassifier(),
-    MetricMixtureClassifier(FEATURES),
-    *(classifier(sources, rule=rule) for sources in ("precomputed", FEATURES) for rule in RULES),
+    MetricMixtureClassifier(FEATURES, **FIXED),
+    *(classifier("precomputed", rule=rule) for rule in ("class-mean", "spreading")),
+    *(classifier(FEATURES, rule=rule) for rule in RULES),
     classifier(FEATURES, rule=KNearest(weights="distance")),
     MetricMixtureClassifierCV(**SMALL),
-    MetricMixtureClassifierCV(FEATURES, **SMALL),
+    MetricMixtureClassifierCV(FEATURES, **{**SMALL, "rhos": (1e-2,)}),
     MetricMixtureRegressor(),
-    MetricMixtureRegressor(FEATURES),
-    MetricMixtureRegressor(FEATURES, constraint="nonnegative", rho=1e-3, rule="k-nearest"),
-    MetricMixtureRegressor(objective="target-differences", rule="k-nearest"),
+    MetricMixtureRegressor(FEATURES, **FIXED),
+    MetricMixtureRegressor(FEATURES, **FIXED, rule="k-nearest"),
+    MetricMixtureRegressor(objective="target-differences", **FIXED, rule="k-nearest"),
 ]
-
-
-# All sources are computed anew for each item that is predicted: right, and slow.
-SLOW = [classifier(FEATURES, rule="nearest", new_items="augmented")]
+"""Every way to choose, every way to give sources, and every rule; not all of their combinations."""
+SLOW = [
+    MetricMixtureClassifier(FEATURES),
+    MetricMixtureRegressor(FEATURES),
+    MetricMixtureRegressor(objective="target-differences", rule="k-nearest"),
+    *(classifier("precomputed", rule=rule) for rule in ("nearest", "k-nearest", "logistic")),
+    # All sources are computed anew for each item that is predicted.
+    classifier(FEATURES, rule="nearest", new_items="augmented"),
+]
 
 
 def expected_to_fail(estimator: Any) -> dict[str, str]:

@@ -10,10 +10,19 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  # brings a BLAS of its own
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import metricmix as mm
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import MANY, ThreadPool, effective_threads, in_threads, row_ranges
+from metricmix.kernels.threads import (
+    MANY,
+    ThreadPool,
+    blas_threads,
+    effective_threads,
+    in_threads,
+    row_ranges,
+)
 
 
 def test_all_cores_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +142,18 @@ def test_a_task_may_run_tasks() -> None:
             return pool.run(lambda part: k + part, [1, 2, 3])
 
         assert pool.run(task, [10, 20]) == [[11, 12, 13], [21, 22, 23]]
+
+
+def test_blas_has_the_threads_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads() -> set[int]:
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with blas_threads(1):
+            assert threads() == {1}
+            monkeypatch.setitem(sys.modules, "imported.now", sys)  # the libraries are found again
+            with blas_threads(2):
+                assert threads() == before
+            assert threads() == {1}
+        assert threads() == before

@@ -10,6 +10,7 @@ from metricmix.objectives.class_means import (
     OFFSET_RIDGE,
     class_offsets,
     held_out_scores,
+    label_shares,
     stratified_blocks,
 )
 from reference.label_losses import class_means_loss, class_score
@@ -366,7 +367,8 @@ def offset_loss(b, scores, codes):
         z = b - scores[codes == c]
         logs = z[:, c] - np.log(np.exp(z).sum(axis=1))
         total -= logs.mean() / len(classes)
-    return total + OFFSET_RIDGE * b @ b
+    few = np.bincount(codes).mean()
+    return total + OFFSET_RIDGE * max(1.0, (10.0 / few) ** 3) * b @ b
 
 
 def test_offsets_minimise_the_balanced_log_loss():
@@ -389,6 +391,16 @@ def test_offsets_of_classes_with_one_label_are_zero():
     assert (class_offsets(np.full((2, 2), np.inf), np.array([0, 1])) == 0.0).all()
 
 
+def test_classes_of_one_label_take_no_part_in_offsets():
+    held_out = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.1], [1.5, 1.0, 9.0], [2.0, 1.2, np.inf]])
+    held_out = np.vstack([held_out, held_out[:1] + 0.3])
+    codes = np.array([0, 1, 1, 2, 0])
+    b = class_offsets(held_out, codes)
+    assert b[2] == 0.0
+    several = codes < 2
+    assert b[:2] == pytest.approx(class_offsets(held_out[several][:, :2], codes[several]))
+
+
 def test_offsets_undo_a_shift_of_one_class():
     """Scores of a class that are too high for all items are lowered."""
     rng = np.random.default_rng(3)
@@ -396,3 +408,48 @@ def test_offsets_undo_a_shift_of_one_class():
     scores = rng.normal(size=(60, 3)) + 2.0 * (np.arange(3) != codes[:, None])
     b = class_offsets(scores + np.array([0.0, 1.5, 0.0]), codes) - class_offsets(scores, codes)
     assert b[1] - (b[0] + b[2]) / 2 == pytest.approx(1.5, abs=0.4)
+
+
+def test_offsets_of_few_labels_are_small():
+    """The same scores say more if there are more of them, up to ten labels a class."""
+    codes, scores = np.array([0, 1]), np.array([[0.0, 0.0], [0.0, 1.0]])
+    sizes = [
+        np.ptp(class_offsets(np.tile(scores, (n, 1)), np.tile(codes, n))) for n in (2, 5, 10, 30)
+    ]
+    assert sizes[0] < 0.5 * sizes[1] < 0.5 * sizes[2]
+    assert sizes[2] == pytest.approx(sizes[3])
+
+
+# -- shares of labels -----------------------------------------------------------------------------
+
+
+def test_shares_of_labels_are_as_strong_as_the_scores_leave_open():
+    """The sharpness t is the best of a fine grid."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], [14, 6, 3])
+    scores = 0.3 * (rng.normal(size=(23, 3)) + 1.5 * (np.arange(3) != codes[:, None]))
+    found = label_shares(scores, codes)
+    log_shares = np.log((np.bincount(codes) + 10) / (23 + 30))
+    grid = np.exp(np.linspace(-2.0, 4.0, 2001))
+    z = log_shares - grid[:, None, None] * scores
+    logs = z[:, np.arange(23), codes] - np.log(np.exp(z).sum(axis=2))
+    t = grid[logs.mean(axis=1).argmax()]
+    np.testing.assert_allclose(found, (log_shares - log_shares.mean()) / t, rtol=1e-2)
+    assert found[0] > found[1] > found[2]
+
+
+def test_shares_of_labels_count_little_where_scores_decide():
+    codes = np.repeat([0, 1], [20, 5])
+    told = np.where(codes[:, None] == np.arange(2), 0.0, 3.0)
+    noise = np.random.default_rng(1).normal(size=(25, 2))
+    clear, unclear = (np.ptp(label_shares(scores, codes)) for scores in (told, noise))
+    assert 0.0 < clear < 0.1 * unclear
+
+
+def test_equal_numbers_of_labels_have_equal_shares():
+    scores = np.random.default_rng(2).normal(size=(12, 3))
+    assert (label_shares(scores, np.arange(12) % 3) == 0.0).all()
+    scores[:, 2] = np.inf  # a class without labels
+    assert (label_shares(scores, np.arange(12) % 2) == 0.0).all()
+    found = label_shares(scores, np.repeat([0, 1], [8, 4]))
+    assert np.isfinite(found).all()

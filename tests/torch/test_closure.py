@@ -167,14 +167,16 @@ def test_gradient_away_from_ties(device):
     generator = torch.Generator().manual_seed(0)
     v = torch.rand(28, dtype=torch.float64, generator=generator).to(device).requires_grad_()
     assert torch.autograd.gradcheck(lambda v: mm.torch.closure(symmetric(v, 8, device)), (v,))
-    off = (1 - torch.eye(26, dtype=torch.float64)).to(device)
-    M = torch.rand(26, 26, dtype=torch.float64, generator=generator).to(device).requires_grad_()
-    assert torch.autograd.gradcheck(lambda M: mm.torch.closure(M * off, directed=True), (M,))
+    M = torch.rand(14, 14, dtype=torch.float64, generator=generator).to(device)
+    off = (1 - torch.eye(14, dtype=torch.float64)).to(device)
+    one = M.clone().requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda M: mm.torch.closure_rows(M * off, [3, 20], directed=True), (M,)
+        lambda M: mm.torch.closure_rows(M * off, [3], directed=True), (one,)
     )
-    both = torch.stack([M.detach(), M.detach().T]).requires_grad_()
-    assert torch.autograd.gradcheck(lambda M: mm.torch.closure(M * off, directed=True), (both,))
+    several = torch.stack([M[:7, :7], M[7:, 7:]]).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda M: mm.torch.closure(M * off[:7, :7], directed=True), (several,)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

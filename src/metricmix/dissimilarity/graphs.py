@@ -72,7 +72,8 @@ def as_graph(
           igraph the vertex attribute ``name`` where there is one.
         - *Edge table*: a DataFrame with columns ``source``, ``target`` and perhaps ``weight``, or
           two or three columns in this order; or an array (E, 2) or (E, 3), which needs `nodes`.
-          A square array is a matrix, unless the number of `nodes` differs from its size.
+          A square array is a matrix, unless the number of `nodes` differs from its size or it is
+          a list of tuples, which are edges.
     nodes : sequence of ids, or int
         The ids in the order of the items; an integer n stands for 0 .. n-1. Every id of the graph
         must be among them; an id without edges is an isolated node. For a sparse matrix or an
@@ -304,6 +305,21 @@ def _columns(columns: list[AnyArray], nodes: Any) -> EdgeList:
     return EdgeList(as_ids(nodes), sources, targets, weights)
 
 
+def check_no_edges(array: AnyArray) -> None:
+    """Raise if a 2 x 2 matrix may be meant as two edges: node numbers, 0 and 1 not on a diagonal.
+
+    >>> check_no_edges(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    """
+    whole = array.dtype.kind in "iu"
+    if whole and array.diagonal().any() and array.max() > 1 and array.min() >= 0:
+        raise InputError(
+            argument="graph",
+            expected="a graph that can be read in one way only",
+            found="whole numbers of shape (2, 2), two edges or the matrix of two nodes",
+            remedy="pass edges as tuples with nodes=, or a matrix with a zero diagonal",
+        )
+
+
 def read_array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
     """Read an array: a square matrix, or rows of source, target and perhaps weight."""
     graph = unmasked(graph)
@@ -312,8 +328,12 @@ def read_array(graph: Any, nodes: Any, weight: str | None) -> EdgeList:
         array = np.array(graph, dtype=object)  # a list of (id, id, number) keeps its ids
     size = None if nodes is None else len(as_ids(nodes))
     is_square = array.ndim == 2 and array.shape[0] == array.shape[1]
+    rows = graph if isinstance(graph, (list, tuple)) else ()
+    are_edges = bool(rows) and all(isinstance(row, tuple) and len(row) in (2, 3) for row in rows)
+    if array.shape == (2, 2) and size is None and not are_edges:
+        check_no_edges(array)
     has_text = array.dtype.kind in "US" or any(isinstance(x, str) for x in array.ravel()[:3])
-    if is_square and size in (None, len(array)) and not has_text:
+    if is_square and size in (None, len(array)) and not (has_text or are_edges):
         return read_dense(array, nodes, weight)
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,11 +104,9 @@ class KernelLogisticRegression:
         return np.asarray(self.model_.predict_proba(gram @ self.basis_))
 
 
-def regularisation_path(
-    kernel: str = "linear", penalties: Sequence[float] = PENALTIES
-) -> list[KernelLogisticRegression]:
+def regularisation_path(kernel: str = "linear") -> list[KernelLogisticRegression]:
     """Return logistic regressions to choose from, the strongest penalty first."""
-    return [KernelLogisticRegression(kernel, C) for C in penalties]
+    return [KernelLogisticRegression(kernel, C) for C in PENALTIES]
 
 
 def row_squares(X: Any) -> Floats:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -251,7 +252,7 @@ class TargetForest(TargetPredictor):
     n_trees : int
     """
 
-    def __init__(self, X: Floats, n_trees: int = TREES) -> None:
+    def __init__(self, X: Floats, n_trees: int) -> None:
         self.X, self.n, self.n_trees = X, len(X), n_trees
 
     def part(self, items: Indices, n_folds: int = N_FOLDS) -> TargetForest:
@@ -294,17 +295,22 @@ class TargetPropagation(TargetPredictor):
     labels : LabelPropagation
         Of the same graph.
     n_folds : int
+    new_items : bool
+        Whether to keep what new nodes need: :class:`SpreadTargets`.
     """
 
-    def __init__(self, labels: LabelPropagation, n_folds: int = N_FOLDS) -> None:
+    def __init__(
+        self, labels: LabelPropagation, n_folds: int = N_FOLDS, *, new_items: bool = False
+    ) -> None:
         self.labels, self.n, self.n_folds = labels, labels.n, n_folds
+        self.new_items = new_items
 
     def part(self, items: Indices, n_folds: int = N_FOLDS) -> TargetPropagation:
         """Return the predictor for some nodes of the graph."""
         return TargetPropagation(self.labels.part(items, n_folds), min(n_folds, self.n_folds))
 
     def predict(self, y: Floats, weights: Floats | None = None) -> tuple[Floats, Any]:
-        """Return the numbers of all items."""
+        """Return the numbers of all items, and what new nodes need if `new_items`."""
         known = np.flatnonzero(~np.isnan(y))
         own = np.ones(len(known)) if weights is None else weights[known] / weights[known].mean()
         mean = float(np.average(y[known], weights=own))
@@ -313,7 +319,36 @@ class TargetPropagation(TargetPredictor):
         reached[known] = np.where(folds[:, None] == folds, 0.0, reached[known])
         total = reached @ own
         spread = reached @ (own * (y[known] - mean))
-        return mean + spread / (total + 0.1 * max(float(total.mean()), 1e-12)), None
+        few = 0.1 * max(float(total.mean()), 1e-12)
+        model = None
+        if self.new_items:
+            start = np.zeros((self.n, 2))
+            start[known] = np.column_stack([own, own * (y[known] - mean)])
+            model = SpreadTargets(mean, few, start)
+        return mean + spread / (total + few), model
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadTargets:
+    r"""Targets to be spread to new nodes.
+
+    Attributes
+    ----------
+    mean : float
+        :math:`\bar y`.
+    few : float
+        :math:`\varepsilon`.
+    start : (n, 2) array
+        Of each item of known target 1 and :math:`y - \bar y`, of all others 0: what is spread.
+    """
+
+    mean: float
+    few: float
+    start: Floats
+
+    def predict(self, reached: Floats) -> Floats:
+        """Return the numbers of m nodes, (m,), of `reached`, what of `start` reaches them."""
+        return np.asarray(self.mean + reached[:, 1] / (np.maximum(reached[:, 0], 0.0) + self.few))
 
 
 def for_targets(predictor: Predictor) -> TargetPredictor:
@@ -321,7 +356,7 @@ def for_targets(predictor: Predictor) -> TargetPredictor:
     if isinstance(predictor, LabelPropagation):
         return TargetPropagation(predictor)
     if isinstance(predictor, OutOfBagForest):
-        return TargetForest(predictor.X)
+        return TargetForest(predictor.X, TREES)
     assert isinstance(predictor, CrossFittedClassifier)
     return KernelRidgePredictor(predictor.X, predictor.classifiers[0].kernel)
 

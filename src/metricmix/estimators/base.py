@@ -78,7 +78,7 @@ __all__ = [
 RHO = {"label-contrast": 1e-1, "neighbourhood": 1e-3}
 """Default weight of the ridge; the linear objective needs more of it."""
 OBJECTIVES = ("class-means", *RHO)
-FEWEST, FADING, SMALLEST_RHO, LARGEST_RHO = 6.0, 5, 1e-5, 1e-2
+FEW, RHO_OF_FEW, SMALLEST_RHO, FADING, GROWING = 6.0, 1e-2, 1e-5, 5, 6
 """The ridge of class means: see :func:`class_means_ridge`."""
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
@@ -687,16 +687,17 @@ def make_objective(
 def class_means_ridge(sizes: Indices) -> float:
     r"""Return the default weight of the ridge of class means, for the labels of each class.
 
-    .. math:: \rho = 10^{-2} \min\big(1, (6 / m)^5\big), \quad \text{at least } 10^{-5}
+    .. math:: \rho = 10^{-2} (6 / m)^5, \quad \text{at least } 10^{-5}, \qquad
+              \rho = 10^{-2} (6 / m)^6 \text{ for } m < 6
 
     with m labels a class on average. Five labels a class can make any source look perfect, so that
     weights stay near equal ones; twenty cannot.
 
-    >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (5, 10, 20, 40)]
-    ['1.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']
+    >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (2, 5, 10, 20, 40)]
+    ['7.3e+00', '3.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']
     """
-    share = min(1.0, (FEWEST / float(sizes.mean())) ** FADING)
-    return max(SMALLEST_RHO, LARGEST_RHO * share)
+    times = FEW / float(sizes.mean())
+    return max(SMALLEST_RHO, RHO_OF_FEW * times ** (GROWING if times > 1.0 else FADING))
 
 
 def check_refittable(objective: Any) -> None:

@@ -95,7 +95,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better, or, with
         ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
-        weights stay equal.
+        nothing is compared.
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame

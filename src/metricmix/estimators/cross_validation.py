@@ -64,9 +64,7 @@ def held_out_probabilities(
     codes, L, rule = model._codes[labelled], len(labelled), model.rule_
     if L < FEWEST_LABELS:
         return p
-    predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs)
-    if metric is not None:
-        predictor.distances = np.asarray(metric[np.ix_(labelled, labelled)], dtype=np.float64)
+    predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs, metric)
     if L <= LEAVE_ONE_OUT_UP_TO and not isinstance(rule, Spreading):
         parts = list(np.arange(L)[:, None])
     else:
@@ -117,7 +115,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     >>> import metricmix as mm
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = mm.MetricMixtureClassifierCV(["euclidean", "cosine"], random_state=0).fit(X, y)
+    >>> model = mm.MetricMixtureClassifierCV(["euclidean", "angular"], random_state=0).fit(X, y)
     >>> sorted(model.best_params_)
     ['beta', 'rho', 'rule']
     >>> bool(model.best_score_ > 0.95)

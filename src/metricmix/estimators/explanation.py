@@ -158,8 +158,9 @@ class ClassScores:
     ----------
     classes : list of C labels
     columns : list of K names
-        The sources and "link"; "offset", where the rule fits offsets; with more than 500 labelled
-        items "within", what the distances within the class and its offset take off its score.
+        The sources and "link"; "offset", where the rule has offsets or shares of labels; with more
+        than 500 labelled items "within", what the distances within the class and its offset take
+        off its score.
     parts : (C, K) array
         They add up to the scores.
     """
@@ -415,7 +416,7 @@ def class_scores(paths: LabelPaths, classes: list[Any]) -> ClassScores:
         _WITHIN[rule] = within_by_source(rule)
     within = _WITHIN[rule]
     means = class_mean_scores(parts, codes, rule.n_classes, within.T).T
-    if isinstance(rule.rule, ClassMean) and rule.rule.offsets:
+    if isinstance(rule.rule, ClassMean) and rule.rule.shifts_classes:
         columns.append(unused_name("offset", names))
         means = np.column_stack([means, within.sum(axis=1) - rule.distances[1]])
     return ClassScores(classes, columns, means)

@@ -46,6 +46,7 @@ SAME = 1e-6
 """Dissimilarity, relative to the mean, up to which two items are not told apart."""
 HUBS_NAMED, FAR = 3, 1.2
 """Hubs that are named, and how many times the mean is far."""
+BRIDGE = "few edges join the parts that it lies between"
 
 
 @dataclass(frozen=True)
@@ -187,13 +188,17 @@ def cause_of_hub(lengths: EdgeLengths, h: int, rng: np.random.Generator) -> tupl
     if not (shorter[r] < 0 or negative.any()):
         if degrees is None:
             return None, ""
-        return None, f", because it has {degrees[h]} edges (others {np.median(degrees):.0f})"
+        usual = float(np.median(degrees))
+        many = f"it has {degrees[h]} edges (others {usual:.0f})"
+        return None, f", because {many if degrees[h] > FAR * usual else BRIDGE}"
     name, weight = stack.names[r], float(lengths.mixture.weights[r])
     raw_here, raw_there = stack.raw_pairs(mine, own)[r].mean(), stack.raw_pairs(*others)[r].mean()
     ratio = raw_here / max(raw_there, 1e-300)
     if weight < 0:
         far = f", and it is far from the others there ({ratio:.2g} times the mean)"
         return name, f", because {name!r} has weight {weight:.3g}{far * bool(ratio > FAR)}"
+    if degrees is not None and ratio * FAR > 1.0:
+        return None, f", because {BRIDGE}"
     return name, f", because it is close to the others by {name!r} ({ratio:.2g} times the mean)"
 
 

@@ -303,11 +303,12 @@ def typical_items(model: MetricMixtureClassifier) -> list[TypicalItem]:
 
 
 def misfits(model: MetricMixtureClassifier) -> list[Misfit]:
-    r"""Return the labels that look wrong, the most suspicious first.
+    r"""Return the given labels that look wrong, the most suspicious first.
 
     Each label is held out (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`;
     the weights are those learned from all labels). An item is a misfit if the rule then prefers
-    another class, and they are ranked by :math:`\log (p_{other} / p_{given})`.
+    another class, and they are ranked by :math:`\log (p_{other} / p_{given})`. The only item with a
+    label is not judged: without it, nothing is known of its class.
     """
     from metricmix.estimators.cross_validation import held_out_probabilities
 
@@ -318,9 +319,10 @@ def misfits(model: MetricMixtureClassifier) -> list[Misfit]:
     given, best = p[rows, codes], p.argmax(axis=1)
     odds = np.log(np.maximum(p[rows, best], 1e-300)) - np.log(np.maximum(given, 1e-300))
     np.fill_diagonal(d, np.inf)
+    single = np.bincount(codes)[codes] == 1
     found = []
     for t in np.argsort(-odds, kind="stable").tolist():
-        if best[t] == codes[t]:
+        if best[t] == codes[t] or single[t]:
             continue
         near = np.argsort(d[t], kind="stable")[: min(NEAREST, len(labelled) - 1)]
         nearest = tuple(

@@ -152,9 +152,7 @@ def held_out_targets(model: MetricMixtureRegressor, metric: AnyArray | None = No
     if isinstance(smoother, RidgeSmoother):
         values[known] = smoother.leave_one_out
         return values
-    predictor = FoldPredictor(model._lengths(), known, 0, model.n_jobs)
-    if metric is not None:
-        predictor.distances = np.asarray(metric[np.ix_(known, known)], dtype=np.float64)
+    predictor = FoldPredictor(model._lengths(), known, 0, model.n_jobs, metric)
     y = model._targets[known]
     folds = np.arange(len(y)) if len(y) <= LEAVE_ONE_OUT_UP_TO else deal_targets(y, FOLDS)
     for fold in range(int(folds.max()) + 1):

@@ -151,12 +151,15 @@ def select_for_target(
         NaN where unknown.
     """
     known = np.flatnonzero(~np.isnan(targets))
-    candidates = along_edges(model, candidates_for(model, stack.names, len(known)))
+    candidates = candidates_for(model, stack.names, len(known))
+    first = candidates[0]
+    few = first.weights == "equal" and model.objective is not None
+    candidates = along_edges(model, candidates, few)
     first = candidates[0]
     reason = ""
     if len(candidates) == 1:
         reason = "as the parameters say"
-        if first.weights == "equal" and model.objective is not None:
+        if few:
             reason = (
                 f"{len(known)} targets are too few to learn from (fewer than {FEW_TARGETS}), and "
                 "weights stay equal"

@@ -39,6 +39,8 @@ from metricmix.objectives.class_means import (
     class_offsets,
     half_means,
     held_out_scores,
+    label_shares,
+    with_single_labels,
 )
 from metricmix.paths.all_pairs import closure_pays
 from metricmix.paths.dijkstra import dijkstra
@@ -157,7 +159,14 @@ class Rule(DistanceRule):
     def new_probabilities(self, fit: FittedRule, new: NewItems) -> Floats:
         """Return the class probabilities of new items, (M, C)."""
 
-    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+    def from_distances(
+        self,
+        d: Floats,
+        codes: Indices,
+        n_classes: int,
+        within: Floats,
+        reach: Floats | None = None,
+    ) -> Floats:
         """Return the class probabilities (M, C) of items from their distances to labelled items.
 
         This lets rules be compared on the same shortest paths. Not for :class:`Spreading`, which
@@ -172,6 +181,8 @@ class Rule(DistanceRule):
         n_classes : int
         within : (L, L) array
             Distances between the labelled items.
+        reach : (L,) array, optional
+            Mean distances of all items to the labelled ones; default: those of the M items.
         """
         raise NotImplementedError
 
@@ -192,11 +203,16 @@ class ClassMean(Rule):
     offsets : bool, keyword only
         Whether the offsets :math:`b_c` are fitted to the labelled items, each held out in turn
         (:func:`metricmix.objectives.class_means.class_offsets`); they make up for classes that are
-        more scattered than others. Else 0. Classifiers with ``rule="auto"`` fit them.
-    priors : None, "estimated" or sequence of C numbers, keyword only
+        more scattered than others; for classes of a single label, whose scatter is unknown, see
+        :func:`metricmix.objectives.class_means.with_single_labels`. Else 0. Classifiers with
+        ``rule="auto"`` fit them.
+    priors : None, "labels", "estimated" or sequence of C numbers, keyword only
         The shares :math:`\pi_c` of the classes, in the order of `classes_`. None: equal here; those
-        of the labels in :class:`Logistic`. "estimated": the shares that the probabilities of the
-        unlabelled items themselves add up to, by expectation maximisation [1]_.
+        of the labels in :class:`Logistic`. "labels": those of the labels and ten more labels of
+        every class, as far as the scores do not decide
+        (:func:`metricmix.objectives.class_means.label_shares`); they are a part of :math:`h_c`, and
+        those of classifiers with ``rule="auto"``. "estimated": the shares that the probabilities of
+        the unlabelled items themselves add up to, by expectation maximisation [1]_.
 
     References
     ----------
@@ -210,14 +226,14 @@ class ClassMean(Rule):
     priors: tuple[float, ...] | str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.priors is None or self.priors == "estimated":
+        if self.priors is None or self.priors in ("labels", "estimated"):
             return
         given = () if isinstance(self.priors, str) else self.priors
         shares = tuple(float(share) for share in given)
         if len(shares) < 2 or not all(0.0 < share < np.inf for share in shares):
             raise InputError(
                 argument="priors",
-                expected="None, 'estimated' or a positive share for each class",
+                expected="None, 'labels', 'estimated' or a positive share for each class",
                 found=f"{self.priors!r}",
             )
         object.__setattr__(self, "priors", shares)
@@ -229,15 +245,31 @@ class ClassMean(Rule):
         """
         labelled = fit.labelled
         to_labelled = distances_to(fit.lengths, labelled, fit.n_jobs)
-        half = self.halves(to_labelled[labelled], fit.codes[labelled], fit.n_classes)
+        reach = to_labelled.mean(axis=0, dtype=np.float64)
+        half = self.halves(to_labelled[labelled], fit.codes[labelled], fit.n_classes, reach)
         return to_labelled, half
 
-    def halves(self, within: Floats, codes: Indices, n_classes: int) -> Floats:
-        """Return h_c, (C,), from the distances between the labelled items, (L, L)."""
+    def halves(self, within: Floats, codes: Indices, n_classes: int, reach: Floats) -> Floats:
+        """Return h_c, (C,), from the distances between the labelled items, (L, L).
+
+        `reach` are the mean distances of all items to the labelled ones, (L,).
+        """
         half = half_means(within, codes, n_classes)
+        if not self.shifts_classes:
+            return half
+        held_out = held_out_scores(within, codes, n_classes)
         if self.offsets:
-            half = half + class_offsets(held_out_scores(within, codes, n_classes), codes)
+            offsets = class_offsets(held_out, codes)
+            half = with_single_labels(half + offsets, codes, reach)
+            held_out = held_out - offsets
+        if self.priors == "labels":
+            half = half + label_shares(held_out, codes)
         return half
+
+    @property
+    def shifts_classes(self) -> bool:
+        """Whether h_c is more than half of the mean distance within a class."""
+        return self.offsets or self.priors == "labels"
 
     def item_probabilities(self, fit: FittedRule) -> Floats:
         """Return the class probabilities of all items."""
@@ -253,9 +285,16 @@ class ClassMean(Rule):
             fit.factors = self.prior_factors(np.empty((0, fit.n_classes)), fit.codes[fit.labelled])
         return reweighted(self.predict(fit, new.distances(fit.distances[0])), fit.factors)
 
-    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+    def from_distances(
+        self,
+        d: Floats,
+        codes: Indices,
+        n_classes: int,
+        within: Floats,
+        reach: Floats | None = None,
+    ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
-        half = self.halves(within, codes, n_classes)
+        half = self.halves(within, codes, n_classes, d.mean(axis=0) if reach is None else reach)
         p = softmax(-class_mean_scores(d, codes, n_classes, half))
         return reweighted(p, self.prior_factors(p, codes))
 
@@ -276,7 +315,7 @@ class ClassMean(Rule):
 
         `p` are the probabilities of the unlabelled items, `codes` the labels.
         """
-        if self.priors is None:
+        if self.priors is None or self.priors == "labels":  # these are in h_c
             return None
         C = p.shape[1]
         implied = self.implied_priors(codes, C)
@@ -340,7 +379,14 @@ class Logistic(ClassMean):
         others = everyone[fit.codes < 0] if self.self_training else within[:0]
         return self.probabilities(d, fit.codes[fit.labelled], fit.n_classes, within, others)
 
-    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+    def from_distances(
+        self,
+        d: Floats,
+        codes: Indices,
+        n_classes: int,
+        within: Floats,
+        reach: Floats | None = None,
+    ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         p = self.probabilities(d, codes, n_classes, within, d)
         return reweighted(p, self.prior_factors(p, codes))
@@ -406,7 +452,14 @@ class Nearest(Rule):
         nearest = new.nearest(fit.codes >= 0, fit.distances[0].shape[1], fit.distances)
         return self.to_probabilities(*nearest, fit.n_classes)
 
-    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+    def from_distances(
+        self,
+        d: Floats,
+        codes: Indices,
+        n_classes: int,
+        within: Floats,
+        reach: Floats | None = None,
+    ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         to_class = np.full((n_classes, len(d)), np.inf)
         np.minimum.at(to_class, codes, d.T)
@@ -473,7 +526,14 @@ class KNearest(Rule):
         nearest = new.nearest(fit.codes >= 0, k, table)
         return self.votes(*nearest, fit.codes, fit.n_classes)
 
-    def from_distances(self, d: Floats, codes: Indices, n_classes: int, within: Floats) -> Floats:
+    def from_distances(
+        self,
+        d: Floats,
+        codes: Indices,
+        n_classes: int,
+        within: Floats,
+        reach: Floats | None = None,
+    ) -> Floats:
         """Return the class probabilities of items from their distances to labelled items."""
         k = min(self.n_neighbors, len(codes))
         nearest = np.argsort(d, axis=1, kind="stable")[:, :k]

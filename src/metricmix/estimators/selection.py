@@ -6,9 +6,11 @@ rule, gives the held-out items class probabilities. Their temperature is fitted 
 per candidate, :math:`p_c \propto p_c^{1/T}`, so that a rule that is right but too sure of itself is
 not taken for a bad one. Then candidates are compared by log loss, item by item.
 
-The first candidate, non-negative weights with a small ridge towards equal ones and class means with
-offsets, is kept unless another one is better by more than three standard errors of the paired
-difference: with few labels, the best of many candidates is mostly the luckiest.
+The first candidate, non-negative weights with a ridge that fades as labels grow and class means
+with offsets, is kept unless another one is better by more than three standard errors of the paired
+difference: with few labels, the best of many candidates is mostly the luckiest. For the geodesic
+metric, which is compared only if ``geodesic="auto"`` asks for it, two are enough. With fewer than
+five labels a class nothing is compared.
 """
 
 from __future__ import annotations
@@ -64,12 +66,17 @@ __all__ = [
 
 MORE_RHO = 1e-3
 """The other ridge to choose from, or ten times the default one if that is more."""
-CANDIDATE_RULES: tuple[Rule, ...] = (ClassMean(offsets=True), Logistic(), KNearest())
+CANDIDATE_RULES: tuple[Rule, ...] = (
+    ClassMean(offsets=True, priors="labels"),
+    Logistic(),
+    KNearest(),
+)
 """Rules to choose from, the default one first."""
 FEW_LABELS = 5
-"""Labels per class, on average, below which nothing is chosen, and weights stay equal."""
-CLEAR = 3.0
-"""Standard errors by which another candidate must be better than the default one."""
+"""Labels per class, on average, below which nothing is compared."""
+CLEAR, CLEAR_IF_ASKED = 3.0, 2.0
+"""Standard errors by which another candidate must be better than the default one; and the geodesic
+metric with ``geodesic="auto"``, a single candidate that was asked for."""
 FOLDS = 5
 LABELS_AT_MOST = 1000
 """Labelled items that candidates are compared on; of more, as many of each class in turn."""
@@ -221,17 +228,27 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. With fewer than five labels a class weights stay equal, unless a
-    constraint or rho is stated. Local weights are compared unless `local` says which to use. A
-    `geodesic` of "auto" adds one candidate, the first with paths along the ten nearest items.
+    your own is taken as it is. With fewer than five labels a class the default is the only one,
+    unless a constraint or rho is stated; where no class has two labels, it has equal weights. Local
+    weights are compared unless `local` says which to use. A `geodesic` of "auto" adds one
+    candidate, the first with paths along the ten nearest items.
     """
-    return along_edges(model, candidates_over(model, names, sizes))
+    found = candidates_over(model, names, sizes)
+    return along_edges(model, found, few=leaves_nothing_open(model, sizes))
 
 
-def along_edges(model: Any, found: list[Candidate]) -> list[Candidate]:
-    """Return candidates with the edges that the parameter `geodesic` states, or leaves open."""
+def leaves_nothing_open(model: MetricMixtureClassifier, sizes: Indices) -> bool:
+    """Return whether labels are too few to compare what the parameters leave open."""
+    named = isinstance(model.objective, str) and model.constraint == "auto" and model.rho is None
+    return bool(named and sizes.mean() < FEW_LABELS)
+
+
+def along_edges(model: Any, found: list[Candidate], few: bool) -> list[Candidate]:
+    """Return candidates with the edges that the parameter `geodesic` states, or leaves open.
+
+    With `few` labels or targets, "auto" means all pairs.
+    """
     if model.geodesic == "auto":
-        few = found[0].weights == "equal" and model.objective is not None
         return found if few else [*found, replace(found[0], geodesic=GEODESIC)]
     return [replace(candidate, geodesic=model.geodesic) for candidate in found]
 
@@ -246,13 +263,16 @@ def candidates_over(
     constraint = {"auto": "nonnegative", "none": None}.get(str(model.constraint), model.constraint)
     if not isinstance(model.objective, str):
         return [Candidate("learned", constraint, None, rules[0], model._is_local)]
-    if model.constraint == "auto" and model.rho is None and sizes.mean() < FEW_LABELS:
-        return [Candidate("equal", None, None, ClassMean() if model.rule == "auto" else rules[0])]
+    few = leaves_nothing_open(model, sizes)
+    if few and sizes.max() < 2:
+        return [Candidate("equal", None, None, rules[0])]
     rhos: tuple[float | None, ...] = (model.rho,)
     if model.rho is None and model.objective == "class-means":
         usual = class_means_ridge(sizes[sizes > 0])
         rhos = (usual, max(MORE_RHO, 10.0 * usual))
     local = model._is_local
+    if few:
+        return [Candidate("learned", constraint, rhos[0], rules[0], local)]
     found = [Candidate("learned", constraint, rho, rule, local) for rho in rhos for rule in rules]
     if model.constraint == "auto" and not local:
         if model.local is not None:
@@ -298,8 +318,10 @@ def select(
         elif len(candidates) > 1:
             reason = f"{len(labelled)} labels are too few to hold some out"
         elif first.weights == "equal" and model.objective is not None:
+            reason = f"{len(labelled)} labels for {n_classes} classes are too few to learn from"
+        elif leaves_nothing_open(model, np.bincount(codes[labelled])):
             reason = (
-                f"{len(labelled)} labels for {n_classes} classes are too few to learn from "
+                f"{len(labelled)} labels for {n_classes} classes are too few to compare others "
                 f"(fewer than {FEW_LABELS} a class)"
             )
         unknown = np.array([np.nan])
@@ -315,7 +337,9 @@ def select(
     gains = losses[0] - losses
     gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / np.sqrt(len(right))
     accuracy = (p.argmax(axis=2) == right).mean(axis=1)
-    clear = (gain > CLEAR * error) & (accuracy >= accuracy[0])
+    asked = [model.geodesic == "auto" and one.geodesic is not None for one in compared]
+    clear = gain > np.where(asked, CLEAR_IF_ASKED, CLEAR) * error
+    clear &= accuracy >= accuracy[0]
     chosen = int(np.where(clear, gain, -np.inf).argmax()) if clear.any() else 0
     reason = f"none of {len(compared) - 1} others was clearly better on held-out labels"
     if chosen:
@@ -597,21 +621,38 @@ class FoldPredictor:
     n_classes : int
     n_jobs : int, optional
         Threads.
+    metric : (n, n) array, optional
+        The metric between all items of the stack, if it is known already.
     """
 
     def __init__(
-        self, lengths: EdgeLengths, items: Indices, n_classes: int, n_jobs: int | None = None
+        self,
+        lengths: EdgeLengths,
+        items: Indices,
+        n_classes: int,
+        n_jobs: int | None = None,
+        metric: Floats | None = None,
     ) -> None:
         self.lengths, self.items, self.n_classes = lengths, items, n_classes
-        self.n_jobs = n_jobs
+        self.n_jobs, self.metric = n_jobs, metric
         self._neighbours: dict[int, tuple[Floats, Indices]] = {}
 
     @cached_property
     def distances(self) -> Floats:
         """Distances between the items, (A, A), from row to column."""
-        if self.lengths.is_metric and len(self.items) == self.lengths.n:
-            return self.lengths.matrix(n_jobs=self.n_jobs)[np.ix_(self.items, self.items)]
-        return distances_from(self.lengths, self.items, n_jobs=self.n_jobs)[:, self.items]
+        return self._searched[0]
+
+    @cached_property
+    def _searched(self) -> tuple[Floats, Floats]:
+        """The same, and the mean distances between each of the items and all others, (A,)."""
+        whole, items = self.metric, self.items
+        if whole is None and self.lengths.is_metric and len(items) == self.lengths.n:
+            whole = self.lengths.matrix(n_jobs=self.n_jobs)
+        if whole is not None:
+            between = np.asarray(whole[np.ix_(items, items)], dtype=np.float64)
+            return between, whole.mean(axis=0, dtype=np.float64)[items]
+        rows = distances_from(self.lengths, self.items, n_jobs=self.n_jobs)
+        return rows[:, self.items], rows.mean(axis=1)
 
     def probabilities(self, rule: Rule, test: Indices, codes: Indices) -> Floats:
         """Return the class probabilities (M, C) of held-out items by a rule.
@@ -633,4 +674,5 @@ class FoldPredictor:
             return fit.probabilities[self.items[test]]
         known = np.flatnonzero(codes >= 0)
         d, within = (self.distances[np.ix_(rows, known)] for rows in (test, known))
-        return rule.from_distances(d, codes[known], self.n_classes, within)
+        reach = self._searched[1][known]
+        return rule.from_distances(d, codes[known], self.n_classes, within, reach)

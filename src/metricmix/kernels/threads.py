@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "Deadline",
     "ThreadPool",
     "TimeUp",
+    "blas_threads",
     "call_in_background",
     "check_time",
     "effective_threads",
@@ -210,6 +212,27 @@ def in_threads(
     work = list(tasks)
     with ThreadPool(min(effective_threads(n_jobs), len(work))) as pool:
         return pool.run(function, work)
+
+
+@contextmanager
+def blas_threads(limit: int) -> Iterator[None]:
+    """Let matrix products inside use at most so many threads.
+
+    Small products are slower on several threads, and their last digits depend on how many.
+    """
+    with loaded_libraries(len(sys.modules)).limit(limits=limit, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def loaded_libraries(n_modules: int) -> Any:
+    """Return what sets the threads of BLAS; imports, which may load another, make it outdated.
+
+    Finding the libraries takes milliseconds, as long as a small fit.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def call_in_background(function: Callable[..., Result], *args: Any, **options: Any) -> Result:

@@ -155,8 +155,9 @@ def nearest_metric(
     ----------
     D : (n, n) array
         Dissimilarities >= 0, symmetric, with a zero diagonal. NaN, or a masked entry of a masked
-        array, is unknown. An asymmetry of up to 1e-9 of the largest entry counts as rounding (the
-        entry below the diagonal is taken), except for fixed entries.
+        array, is unknown, unless the entry on the other side of the diagonal is known. An asymmetry
+        of up to 1e-9 of the largest entry counts as rounding (the entry below the diagonal is
+        taken), except for fixed entries.
     norm : {"l2", "l1", "linf", "decrease", "increase"}
     weights : (n, n) array, optional
         w >= 0, symmetric; where it is 0, the entry is unknown. Default 1.

@@ -332,7 +332,8 @@ def read_problem(
     )
     absent = np.isnan(given)
     if absent.any():
-        _check_symmetric(absent, "D: expected NaN (a missing entry) on both sides")
+        given = np.where(absent, given.T, given)  # an entry that is known on one side is known
+        absent = np.isnan(given)
         given = np.where(absent, 0.0, given)
     if np.isinf(given).any():
         i, j = np.argwhere(np.isinf(given))[0].tolist()
@@ -488,8 +489,8 @@ def tighten_bounds(problem: NearnessProblem, n_jobs: int | None) -> NearnessProb
             one_sided = problem.norm in ("increase", "decrease")
             note = f" (norm={problem.norm!r} makes D a bound, too)" if one_sided else ""
             raise InputError(
-                "lower, upper, fixed: expected bounds that some metric keeps, found that those "
-                f"from above leave at most {problem.unit * upper[worst]:.6g} between "
+                "lower, upper, fixed: expected bounds that some metric satisfies, but the upper "
+                f"bounds allow at most {problem.unit * upper[worst]:.6g} between "
                 f"{_name_of(worst)}, less than the lower bound {problem.unit * lower[worst]:.6g}"
                 f"{note}"
             )

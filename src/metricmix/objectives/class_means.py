@@ -16,7 +16,9 @@ __all__ = [
     "class_offsets",
     "half_means",
     "held_out_scores",
+    "label_shares",
     "stratified_blocks",
+    "with_single_labels",
 ]
 
 
@@ -306,19 +308,27 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
     return scores
 
 
-OFFSET_RIDGE = 0.01
-"""Weight of the ridge on offsets: small beside a log loss, and enough for a handful of labels."""
+REACH = 0.75
+"""How far the mean distance of all items to a class stands in for its unknown scatter."""
+OFFSET_RIDGE, MANY_LABELS = 0.01, 10.0
+"""Weight of the ridge on offsets with so many labels a class or more: small beside a log loss."""
+LOG_SHARPNESS = (-2.0, 4.0)
+"""Bounds of the logarithm of what scores are multiplied by to be those of probabilities."""
+MORE_LABELS = 10
+"""Labels that every class gets in addition when its share is told from its labels."""
 
 
 def class_offsets(held_out: Floats, codes: Indices) -> Floats:
-    r"""Return what the scores of each class are best lowered by, on labels that were held out.
+    r"""Return the offsets of the class scores that fit held-out labels best.
 
     .. math:: \min_b \; -\frac1C \sum_c \frac{1}{|c|} \sum_{x \in c} \log p_c(x)
               + \lambda \lVert b \rVert^2, \qquad p_c(x) \propto e^{b_c - s_c(x)}
 
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
-    however many labels it has.
+    however many labels it has; those of a single label, which cannot be held out, take no part.
+    With m labels a class on average, :math:`\lambda = 0.01 \max(1, (10 / m)^3)`: the scatter of
+    three items says little.
 
     Parameters
     ----------
@@ -334,8 +344,8 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
 
     Examples
     --------
-    >>> b = class_offsets(np.array([[1.0, 0.5], [1.0, 0.9], [2.0, 0.5], [2.0, 0.5]]), [0, 0, 1, 1])
-    >>> b.round(2)
+    >>> scores = np.array([[1.0, 0.5], [1.0, 0.9], [2.0, 0.5], [2.0, 0.5]])
+    >>> class_offsets(np.tile(scores, (10, 1)), np.tile([0, 0, 1, 1], 10)).round(2)
     array([ 0.43, -0.43])
     """
     from scipy.optimize import minimize
@@ -343,13 +353,14 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     held_out, codes = np.asarray(held_out), np.asarray(codes)
     C = held_out.shape[1]
     sizes = np.bincount(codes, minlength=C)
-    known = sizes[codes] > 1
+    known, many = sizes[codes] > 1, sizes != 1
     if not known.any():
         return np.zeros(C)
-    scores, own = held_out[known], codes[known]
+    scores, own = np.where(many, held_out[known], np.inf), codes[known]
     scores = scores - scores.min(axis=1, keepdims=True)
     share = 1.0 / (sizes[own] * (sizes > 1).sum())
     rows = np.arange(len(own))
+    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 1].mean()) ** 3)
 
     def loss(b: Floats) -> tuple[float, Floats]:
         z = b - scores
@@ -359,10 +370,100 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
         p /= total
         value = -(share * (z[rows, own] - np.log(total[:, 0]))).sum()
         slope = share @ p - np.bincount(own, share, minlength=C)
-        return float(value + OFFSET_RIDGE * (b @ b)), np.asarray(slope + 2.0 * OFFSET_RIDGE * b)
+        return float(value + ridge * (b @ b)), np.asarray(slope + 2.0 * ridge * b)
 
     found = np.asarray(minimize(loss, np.zeros(C), jac=True, method="L-BFGS-B").x)
     return np.where(sizes > 1, found, 0.0)
+
+
+def label_shares(held_out: Floats, codes: Indices) -> Floats:
+    r"""Return what the scores of each class are lowered by for its share of the labels.
+
+    .. math:: \frac1t \log \pi_c, \qquad \pi_c = \frac{|c| + 10}{L + 10\, C}, \qquad
+              t = \arg\min_t \; -\sum_x \log p_{y(x)}(x), \quad
+              p_c(x) \propto \pi_c\, e^{-t\, s_c(x)}
+
+    A class with more labels is likely to have more of the other items, too. Ten labels more for
+    every class keep few labels from saying much about that. Scores of a few labels are mostly too
+    close to each other to be taken for logarithms of probabilities; t, which is between
+    :math:`e^{-2}` and :math:`e^4`, says how far apart they should be, so that shares decide where
+    the scores do not.
+
+    Parameters
+    ----------
+    held_out : (L, C) array
+        Scores of the labelled items, from :func:`held_out_scores`, less their offsets.
+    codes : (L,) array
+        Their classes.
+
+    Returns
+    -------
+    (C,) array
+        Less its mean: 0 where all classes have the same number of labels.
+
+    Examples
+    --------
+    >>> codes = np.repeat([0, 1], [20, 5])
+    >>> scores = np.where(codes[:, None] == [0, 1], 1.0, 1.1)  # every label is told by them
+    >>> log_shares = label_shares(scores, codes)
+    >>> bool(0.0 < log_shares[0] - log_shares[1] < 0.1)
+    True
+    """
+    from scipy.optimize import minimize_scalar
+
+    held_out, codes = np.asarray(held_out), np.asarray(codes)
+    sizes = np.bincount(codes, minlength=held_out.shape[1])
+    log_shares = np.log(sizes + MORE_LABELS)
+    log_shares -= log_shares.mean()
+    if (sizes[sizes > 0] == sizes.max()).all():
+        return np.zeros(len(sizes))
+    known = sizes[codes] > 1
+    scores, own = held_out[known], codes[known]
+    scores = scores - scores.min(axis=1, keepdims=True)
+    rows = np.arange(len(own))
+
+    def loss(log_t: float) -> float:
+        z = log_shares - np.exp(log_t) * scores
+        z -= z.max(axis=1, keepdims=True)
+        return float((np.log(np.exp(z).sum(axis=1)) - z[rows, own]).mean())
+
+    found = minimize_scalar(loss, bounds=LOG_SHARPNESS, method="bounded")
+    return np.asarray(log_shares * np.exp(-float(found.x)))
+
+
+def with_single_labels(halves: Floats, codes: Indices, reach: Floats) -> Floats:
+    r"""Return :math:`h_c` with what stands in for the scatter of classes of a single label.
+
+    .. math:: h_c = \bar h + \tfrac34 (r_c - \bar r), \qquad
+              r_c = \mathrm{mean}_{i \in c}\, \mathrm{mean}_u\, d(u, i)
+
+    u runs over all items, and bars are means over the classes of several labels, or of all classes
+    if there is none. Their scatter is unknown, not 0: with 0 they would lose items to all classes
+    whose scatter is known. An item that is far from everything, as at the end of a long branch of a
+    tree, is far from its own class as well.
+
+    Parameters
+    ----------
+    halves : (C,) array
+    codes : (L,) array
+        Classes of the labelled items.
+    reach : (L,) array
+        Mean distance of all items to each labelled one.
+
+    Examples
+    --------
+    >>> halves, codes = np.array([0.5, 0.0, 1.5]), np.array([0, 0, 1, 2, 2])
+    >>> with_single_labels(halves, codes, np.array([2.0, 2.0, 4.0, 2.0, 2.0]))
+    array([0.5, 2.5, 1.5])
+    """
+    sizes = np.bincount(codes, minlength=len(halves))
+    single = sizes == 1
+    if not single.any():
+        return halves
+    several = sizes > 1 if (sizes > 1).any() else single
+    means = np.bincount(codes, reach, minlength=len(halves)) * _one_by(sizes.astype(np.float64))
+    stand_in = halves[several].mean() + REACH * (means - means[several].mean())
+    return np.where(single, stand_in, halves)
 
 
 def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.kernels.threads import blas_threads
 from metricmix.memory import check_fits
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions
@@ -139,7 +139,7 @@ class SingleCallSolver(WeightSolver):
     problem: LinearModel = field(init=False, repr=False, compare=False)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse what only an iterative solver can do."""
+        """Raise InputError for options of iterative solvers."""
         for name, value in options.items():
             if value is not None and name not in self.takes:
                 raise InputError(
@@ -150,7 +150,7 @@ class SingleCallSolver(WeightSolver):
     def result(
         self, weights: Floats, status: Status, *, n_iter: int, seconds: dict[str, float]
     ) -> SolveResult:
-        """Return what was found, with a trace of one entry; warn if that fell short."""
+        """Return the result, with a trace of one entry; warn if it did not converge."""
         objective = self.problem.value(weights)
         return SolveResult(
             objective=objective,
@@ -336,7 +336,7 @@ class TrustConstr(SingleCallSolver):
             constraints.append(LinearConstraint(np.ones((1, len(self.start))), 1.0, 1.0))
         assembled = time.perf_counter()
         # Several BLAS threads make its many small products slower, most of all on a busy machine.
-        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+        with warnings.catch_warnings(), blas_threads(1):
             # Where a step changes nothing, its Hessian stays as it is.
             warnings.filterwarnings("ignore", message="delta_grad == 0.0")
             found = minimize(

@@ -22,10 +22,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.threads import blas_threads, check_time
 from metricmix.mixture.linear import link, link_derivative
 from metricmix.paths.pair import PathBundle, bundle_paths
 from metricmix.paths.trees import grow_trees
@@ -88,8 +87,8 @@ class KnownPathProblem(Problem):
     known: KnownPaths = None  # type: ignore[assignment]
 
     @cached_property
-    def _edges(self) -> tuple[Any, Floats, Indices]:
-        """The (P, E) counts of edges on paths, the scaled sources (R, E), first paths of pairs."""
+    def _edges(self) -> tuple[Any, Any, Floats, Indices]:
+        """Edges on paths (P, E) and (E, P), scaled sources (R, E), first paths of pairs."""
         from scipy.sparse import csr_array
 
         known = self.known
@@ -101,7 +100,8 @@ class KnownPathProblem(Problem):
         counts = csr_array((np.ones(len(edge)), (number, edge)), shape=(len(unknown), len(keys)))
         raw = self.stack.raw_pairs(*np.divmod(keys, self.n))
         first = np.searchsorted(known.pair, np.arange(known.pair[-1] + 1))
-        return counts, np.asarray(raw / self.stack.scales[:, None], dtype=np.float64), first
+        scaled = np.asarray(raw / self.stack.scales[:, None], dtype=np.float64)
+        return counts, counts.T, scaled, first
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
@@ -111,24 +111,24 @@ class KnownPathProblem(Problem):
         self, weights: Floats, temperature: float | None = None
     ) -> tuple[float, Floats]:
         """Return the objective over all terms and a sub-gradient."""
-        counts, sources, first = self._edges
+        counts, transposed, sources, first = self._edges
         m = weights @ sources
         by_path = counts @ link(m, self.beta, self.link)
         d = np.minimum.reduceat(by_path, first)
         value, demand = self.pair_demand(d)
         # The first of the shortest known paths of each pair carries its demand.
         shortest = np.flatnonzero(by_path == d[self.known.pair])
-        pairs, place = np.unique(self.known.pair[shortest], return_index=True)
+        shortest = shortest[np.diff(self.known.pair[shortest], prepend=-1) > 0]
         on_path = np.zeros(len(by_path))
-        on_path[shortest[place]] = demand[pairs]
-        flow = counts.T @ on_path
+        on_path[shortest] = demand[self.known.pair[shortest]]
+        flow = transposed @ on_path
         gradient = sources @ (flow * link_derivative(m, self.beta, self.link))
         return value + self.ridge(weights), gradient + self.ridge_gradient(weights)
 
 
 @dataclass
 class PathGenerationState:
-    """Weights and objective; the known paths; what the last round promised; rounds in vain."""
+    """Weights and objective; the known paths; the predicted gain; rounds without progress."""
 
     weights: Floats
     objective: float
@@ -200,7 +200,7 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
         solver = LBFGS().bind(fixed, state.weights)
         rng = np.random.default_rng(0)
         best = (state.weights, state.objective)
-        with threadpool_limits(1, user_api="blas"):  # small products, the same on any machine
+        with blas_threads(1):  # small products, the same on any machine
             inner = solver.init(rng)
             for k in range(self.inner_iter):
                 check_time()
@@ -238,7 +238,7 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
         return state, state.objective
 
     def status(self, state: PathGenerationState) -> Status | None:
-        """Stop when no more than a negligible gain is promised, or none comes true."""
+        """Stop when the predicted gain is negligible, or is not achieved."""
         if state.promise <= self.tol * max(1.0, abs(state.objective)):
             return Status.CONVERGED
         return Status.STALLED if state.failures >= MAX_FAILURES else None

@@ -22,9 +22,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from metricmix.kernels.threads import in_threads, threads_for
+from metricmix.kernels.threads import blas_threads, in_threads, threads_for
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.typing import Floats, Indices
 
@@ -116,7 +115,7 @@ class QuadraticProgram:
         return np.asarray(self.origin - 0.5 * step)
 
     def lower_bound(self, weights: Floats, rows: Floats, multipliers: Floats) -> float:
-        """Return a number that f is never below where all of the rows hold."""
+        """Return a lower bound on f over all weights that satisfy the rows."""
         quadratic = self.quadratic
         A = np.concatenate([self.signs, rows])
         slack = float(multipliers @ (A @ weights))
@@ -249,7 +248,7 @@ def quadratic_of(model: LinearModel) -> Quadratic:
     for terms in model.pieces():
         pieces = [terms[start : start + step] for start in range(0, len(terms), step)]
         # Small decompositions, each on one thread: BLAS would get in its own way.
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             parts = in_threads(lambda piece: quadratic_part(model, piece), pieces, threads)
         factor = np.linalg.qr(np.concatenate([factor, *(part[0] for part in parts)]), mode="r")
         slope += sum((part[1] for part in parts), np.zeros(R))

@@ -37,12 +37,15 @@ from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.metric import ROW_BLOCK, worst_triangles
 from metricmix.paths import all_pairs
 from metricmix.paths.trees import find_predecessors, push_flow
-from metricmix.typing import AnyArray, Ints
+from metricmix.typing import AnyArray, Indices, Ints
 
 __all__ = [
     "add_flow",
     "close_in_place",
+    "count_tight",
     "detours",
+    "fill_tight",
+    "grow_by_tight",
     "lower_rows",
     "min_plus",
     "predecessors",
@@ -55,6 +58,8 @@ SUMS_AT_ONCE = 1 << 27
 """Path lengths that are compared together."""
 COLUMNS = 256
 """Columns of the gradient per task of a thread."""
+SHARES = 16
+"""Parts of the roots, one per task of a thread."""
 ROUNDING = 4096
 """Units in the last place by which two path lengths that count as equal may differ."""
 
@@ -87,17 +92,39 @@ def violations(D: torch.Tensor, directed: bool, tolerance: float) -> tuple[float
 def predecessors(
     d: torch.Tensor, w: torch.Tensor, roots: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the trees of the roots, and which of them zero-length edges leave undefined."""
+    """Return the trees of the roots, and which of them zero-length edges leave undefined.
+
+    With the distances of all pairs, only tight edges, as long as the distance of their ends, are
+    looked at: no other one is on a shortest path.
+    """
     distances, lengths, chosen = d.numpy(), w.numpy(), roots.numpy()
-    into = lengths if torch.equal(w, w.T) else np.ascontiguousarray(lengths.T)
-    tolerance = ROUNDING * float(np.finfo(lengths.dtype).eps)
+    n = len(lengths)
+    symmetric = torch.equal(w, w.T)
+    into = lengths if symmetric else np.ascontiguousarray(lengths.T)
+    tolerance = lengths.dtype.type(ROUNDING * float(np.finfo(lengths.dtype).eps))
     pred = np.empty(distances.shape, np.int32)
-    complete = in_threads(
-        lambda s: find_predecessors(int(chosen[s]), distances[s], into, tolerance, pred[s]),
-        range(len(chosen)),
-        threads_for(len(lengths)),
-    )
-    return torch.from_numpy(pred), ~torch.tensor(complete, dtype=torch.bool)
+    threads = threads_for(n)
+    all_pairs_known = len(chosen) == n and np.array_equal(chosen, np.arange(n))
+    if all_pairs_known:
+        between = distances if symmetric else np.ascontiguousarray(distances.T)
+        indptr = np.zeros(n + 1, np.int64)
+        count_tight(into, between, tolerance, indptr)
+        np.cumsum(indptr, out=indptr)
+        starts, edges = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], lengths.dtype)
+        fill_tight(into, between, tolerance, indptr, starts, edges)
+
+    def grow(s: int) -> bool:
+        i, row = int(chosen[s]), distances[s]
+        if all_pairs_known and grow_by_tight(
+            i, row, lengths[i], indptr, starts, edges, tolerance, pred[s]
+        ):
+            return True
+        return bool(find_predecessors(i, row, into, tolerance, pred[s]))
+
+    shares = np.array_split(np.arange(len(chosen)), SHARES)
+    found = in_threads(lambda share: [grow(s) for s in share], shares, threads)
+    complete = torch.tensor([one for share in found for one in share], dtype=torch.bool)
+    return torch.from_numpy(pred), ~complete
 
 
 def tree_gradient(grad: torch.Tensor, pred: torch.Tensor, roots: torch.Tensor) -> torch.Tensor:
@@ -107,16 +134,80 @@ def tree_gradient(grad: torch.Tensor, pred: torch.Tensor, roots: torch.Tensor) -
     out = np.zeros((n, n), flow.dtype)
     threads = threads_for(n)
 
-    def push(s: int) -> None:
-        push_flow(int(chosen[s]), trees[s], flow[s])
+    def push(share: Indices) -> None:
+        for s in share:
+            push_flow(int(chosen[s]), trees[s], flow[s])
 
-    in_threads(push, range(len(chosen)), threads)
+    in_threads(push, np.array_split(np.arange(len(chosen)), SHARES), threads)
     in_threads(
         lambda low: add_flow(trees, flow, low, min(low + COLUMNS, n), out),
         range(0, n, COLUMNS),
         threads,
     )
     return torch.from_numpy(out)
+
+
+@kernel
+def count_tight(into: AnyArray, between: AnyArray, tolerance: float, indptr: Indices) -> None:
+    """Count, for every item j, the edges into it that are as short as the distance, at j + 1."""
+    n = into.shape[0]
+    for j in range(n):
+        edges, shortest = into[j], between[j]
+        count = 0
+        for u in range(n):
+            tight = edges[u] <= shortest[u] * (1 + tolerance)
+            count += 1 if tight & (edges[u] < np.inf) else 0
+        indptr[j + 1] = count
+
+
+@kernel
+def fill_tight(
+    into: AnyArray,
+    between: AnyArray,
+    tolerance: float,
+    indptr: Indices,
+    starts: Ints,
+    lengths: AnyArray,
+) -> None:
+    """Fill in where these edges start, and their lengths."""
+    n = into.shape[0]
+    for j in range(n):
+        edges, shortest, at = into[j], between[j], indptr[j]
+        for u in range(n):
+            if edges[u] <= shortest[u] * (1 + tolerance) and edges[u] < np.inf:
+                starts[at], lengths[at] = u, edges[u]
+                at += 1
+
+
+@kernel
+def grow_by_tight(
+    i: int,
+    d: AnyArray,
+    direct: AnyArray,
+    indptr: Indices,
+    starts: Ints,
+    lengths: AnyArray,
+    tolerance: float,
+    pred: Ints,
+) -> bool:
+    """Fill pred with the tree of root i, as find_predecessors does; False if it is incomplete.
+
+    `direct` are the lengths of the edges from i.
+    """
+    for j in range(d.shape[0]):
+        pred[j] = i if d[j] < np.inf else -1
+        if direct[j] <= d[j]:
+            continue
+        before, bound = -1, d[j] * (1 + tolerance)
+        for e in range(indptr[j], indptr[j + 1]):
+            if d[starts[e]] < d[j] and d[starts[e]] + lengths[e] <= bound:
+                before = starts[e]
+                break
+        if before < 0 and d[j] < np.inf:
+            return False
+        pred[j] = before
+    pred[i] = -1
+    return True
 
 
 @kernel

@@ -177,12 +177,12 @@ def test_kinds_decide_what_is_open() -> None:
 # -- labels of one item --------------------------------------------------------------------------
 
 
-def test_single_labels_are_left_out_by_default() -> None:
+def test_single_labels_are_dropped_or_kept() -> None:
     rows = list(ROWS)
     rows[3] = ("a4", "odd", *ROWS[3][2:])
     Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
     arguments = ("fit", "t.csv", "--label", "kind", *QUICK[:-1])
-    result = run(*arguments, "-o", "out")
+    result = run(*arguments, "-o", "out", "--single-labels", "drop")
     assert result.exit_code == 0, result.output
     assert "6 with a label (x 3, y 3)" in result.output
     line = (
@@ -205,20 +205,119 @@ def test_single_labels_are_left_out_by_default() -> None:
     assert page.count('"given label odd, left out of learning"') == 1
     assert "its given label 'odd' is left out of learning" in run("explain", "out", "a4").output
 
-    result = run(*arguments, "--no-report", "-o", "kept", "--single-labels", "keep")
+    # By default they are kept where the other classes have fewer than five labels.
+    result = run(*arguments, "--no-report", "-o", "kept")
     assert result.exit_code == 0, result.output
-    assert "a single item has the label odd: too few to learn from" in result.output
+    assert "a single item has the label 'odd': others get it by their distance" in result.output
+    told = run("explain", "kept", "--misfits").output
+    assert "not judged, since a single item has the label: odd" in told
+    assert "a4: given" not in told
     assert labels("kept")["a4"] == "odd"
     assert json.loads(Path("kept/run.json").read_text())["found"]["labels_left_out"] == {}
+
+
+PLAIN = ("id", "kind", "x")
+
+
+def test_single_labels_beside_many_are_dropped() -> None:
+    rows = [[f"i{k}", "ab"[k % 2], 3 * (k % 2) + k % 5] for k in range(12)]
+    rows[4][1] = "typo"
+    Path("many.csv").write_text(as_csv(rows, PLAIN), encoding="utf-8")
+    result = run("fit", "many.csv", "--label", "kind", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "label typo (i4) left out of learning" in result.output
+
+
+def test_one_label_a_class() -> None:
+    rows = [[f"i{k}", "abc"[k] if k < 3 else "", k % 3 * 10 + k / 10] for k in range(12)]
+    Path("t.csv").write_text(as_csv(rows, PLAIN), encoding="utf-8")
+    result = run("fit", "t.csv", "--label", "kind", *QUICK[:-1], "--no-report", "-o", "one")
+    assert result.exit_code == 0, result.output
+    assert labels("one") == {f"i{k}": "abc"[k % 3] for k in range(12)}
+    Path("t.csv").write_text(as_csv([[item, f"kind {item}", x] for item, _, x in rows], PLAIN))
+    result = run("fit", "t.csv", "--label", "kind", *QUICK)
+    assert "found one item in each of 12 classes" in result.stderr
+
+
+def test_files_that_differ_in_their_ending_only() -> None:
+    Path("t.csv").write_text("id,kind\n" + "".join(f"i{k},{'ab'[k % 2]}\n" for k in range(4)))
+    Path("d.csv").write_text("id,i0,i1,i2,i3\ni0,0,3,1,3\ni1,3,0,3,1\ni2,1,3,0,3\ni3,3,1,3,0\n")
+    Path("d.tsv").write_text(Path("d.csv").read_text().replace(",", "\t"))
+    options = ("--matrix", "d.csv", "--matrix", "d.tsv", "--dry-run")
+    result = run("fit", "t.csv", "--label", "kind", *options)
+    assert result.exit_code == 0, result.output
+    assert "d_csv" in result.output
+    assert "d_tsv" in result.output
 
 
 def test_one_class_and_a_single_label() -> None:
     rows = [(item, "x" if kind == "x" else "", *rest) for item, kind, *rest in ROWS]
     rows[4] = ("b1", "y", *rows[4][2:])
     Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
-    result = run("fit", "t.csv", "--label", "kind", *QUICK)
+    result = run("fit", "t.csv", "--label", "kind", *QUICK, "--single-labels", "drop")
     assert result.exit_code == 2
     assert "found one item labelled 'y'; label a few more, or pass --single-labels keep" in (
         result.stderr
     )
     assert run("fit", "t.csv", "--label", "kind", *QUICK, "--single-labels", "keep").exit_code == 0
+
+
+# -- items of little data ------------------------------------------------------------------------
+
+
+def test_little_data_lowers_the_confidence() -> None:
+    header = ("id", "kind", "w", "x", "y", "z")
+    rows = [[f"i{k}", "ab"[k % 2] if k < 10 else "", *[9 * (k % 2) + k % 4] * 4] for k in range(20)]
+    rows.append(["little", "", 1, "", "", ""])
+    rows.append(["nothing", "", *[""] * 4])
+    Path("t.csv").write_text(as_csv(rows, header), encoding="utf-8")
+    links = [(f"i{k}", f"i{k + 2}") for k in range(18)]
+    Path("links.csv").write_text(as_csv(links, ("source", "target")), encoding="utf-8")
+    options = (
+        "--edges",
+        "links.csv",
+        "--no-report",
+        "--bootstrap",
+        "0",
+        "--folds",
+        "0",
+        "-o",
+        "out",
+    )
+    result = run("fit", "t.csv", "--label", "kind", *options)
+    assert "known of little, nothing: confidence lowered" in result.output
+    with Path("out/predictions.csv").open(newline="", encoding="utf-8") as file:
+        sure = {row["id"]: float(row["confidence"]) for row in csv.DictReader(file)}
+    assert sure["nothing"] == 0.5
+    assert 0.5 <= sure["little"] < 0.7 < sure["i12"]
+    assert "known of nothing: confidence lowered" in run("explain", "out", "nothing").output
+    assert "confidence lowered" not in run("explain", "out", "i12").output
+    new = [["n1", *[0] * 4], ["n2", *[""] * 4]]
+    Path("new.csv").write_text(as_csv(new, ("id", *header[2:])), encoding="utf-8")
+    Path("near.csv").write_text(as_csv([("n1", "i2")], ("source", "target")), encoding="utf-8")
+    result = run("predict", "out", "new.csv", "--edges", "links=near.csv")
+    assert "known of n2: confidence lowered" in result.stderr
+    first, second = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert float(first["confidence"]) > 0.7
+    assert float(second["confidence"]) == 0.5
+
+
+def test_wide_paths_are_lists() -> None:
+    columns = [f"quite a long name {k}" for k in range(5)]
+    rows = [[f"i{k}", "ab"[k % 2], *["uv"[k % 2]] * 4, k] for k in range(12)]
+    Path("t.csv").write_text(as_csv(rows, ("id", "kind", *columns)), encoding="utf-8")
+    sources = [
+        part for k in range(5) for part in ("--source", f"{columns[k]}=cityblock:{columns[k]}")
+    ]
+    options = ("--no-report", "--bootstrap", "0", "--folds", "0", "--rho", "100", "-o", "out")
+    assert run("fit", "t.csv", "--label", "kind", *sources, *options).exit_code == 0
+    table = run("explain", "out", "i0", "i1").output.splitlines()
+    assert table[1].startswith("i0 -> i1: ")
+    assert all(len(line) <= 80 for line in table[1:5])
+    assert sum(f"{name} +" in line for name in columns for line in table) == 5
+    # Sources that add nothing to a path are left out: here a table is narrow enough.
+    assert run("explain", "out", "i0", "i2").output.splitlines()[1].split() == [
+        *columns[4].split(),
+        "link",
+        "length",
+    ]

@@ -11,7 +11,14 @@ import pytest
 from scipy.sparse import coo_array, save_npz
 
 from metricmix import InputError, MatrixFileError, TableFileError, TooLargeError
-from metricmix.app.ingest import SourceSpec, join, plan, read_items
+from metricmix.app.ingest import (
+    SourceSpec,
+    join,
+    parse_edges,
+    parse_source,
+    plan,
+    read_items,
+)
 
 TABLE = "id,kind,size\na,x,1\nb,,2\nc,y,4\n"
 MATRIX = "id,c,z,a,b\nc,0,9,5,6\nz,9,0,9,9\na,5,9,0,7\nb,6,9,7,0\n"
@@ -266,7 +273,8 @@ def test_the_description_of_a_graph(write) -> None:
         "'1.0' there looks like '1' in the table; write ids alike",
         "2 items have no edge in it, such as 3, 4",
         "0 duplicate edges, 1 self-loops",
-        "not used: minutes; if one is how far, say e.csv:length=minutes",
+        "not used: minutes; if one is how far, say e.csv:length=minutes, if it is how close, "
+        ":similarity=",
     ]
 
 
@@ -276,3 +284,24 @@ def test_the_description_of_columns(write) -> None:
     assert first.describe() == "distance of 5 columns: a, b, c, d, ..."
     assert second.describe() == "paths over nearest neighbours of 5 columns: a, b, c, d, ..."
     assert list(first.remarks()) == []
+
+
+def test_edges_that_do_not_count_are_reported(write) -> None:
+    items = read_items(write("items.csv", "id,kind\na,x\nb,y\nc,x\n"), label="kind")
+    near = write("near.csv", "source,target,similarity\na,b,1\nb,c,0\nc,a,0.5\n")
+    (report,) = join(items, [parse_edges(str(near))], defaults=False).report.sources
+    assert list(report.remarks()) == ["1 edge of similarity 0 left out"]
+    events = write("events.csv", "who,what\na,e1\nb,e1\na,e1\nc,e2\nb,e2\n")
+    (report,) = join(items, [parse_edges(str(events))], defaults=False).report.sources
+    assert "1 of them repeat others" in list(report.remarks())
+
+
+def test_how_to_add_a_source_of_labels_is_told(write) -> None:
+    lines = "".join(f"i{k},{'xy'[k % 2]}\n" for k in range(8))
+    items = read_items(write("items.csv", "id,kind\n" + lines), label="kind")
+    links = write("links.csv", "source,target\n" + "".join(f"i{k},i{k + 2}\n" for k in range(6)))
+    found = plan(items, [parse_edges(f"{links}:directed")])
+    name, _, rest = found.report.left_out["links spread"].partition('"links spread" = "')
+    assert name
+    text = rest.partition('"')[0]
+    assert parse_source(f"links spread={text}").kind == "spread"

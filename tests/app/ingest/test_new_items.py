@@ -311,6 +311,23 @@ def test_ids_may_stand_anywhere(write, tmp_path) -> None:
     assert new.items.ids == ("p", "q")
 
 
+def test_ids_alone_will_do_beside_a_matrix(write, tmp_path) -> None:
+    items = write("items.csv", "id,class\na,x\nb,y\nc,x\n")
+    far = write("far.csv", "id,a,b,c\na,0,2,1\nb,2,0,2\nc,1,2,0\n")
+    joined = join(read_items(items, label="class"), [parse_matrix(str(far))])
+    save_inputs(tmp_path / "inputs", joined)
+    inputs = load_inputs(tmp_path / "inputs")
+    rows = parse_matrix(str(write("rows.csv", "id,a,b,c\nd,1,2,1\n")))  # the only one it can be
+    new, _ = read_new_items(inputs, write("new.csv", "id\nd\n"), matrices=[rows])
+    assert new.items.ids == ("d",)
+    assert new.rows["far"].tolist() == [[1.0, 2.0, 1.0]]
+    write("items.csv", "id,class,size\na,x,1\nb,y,2\nc,x,3\n")
+    joined = join(read_items(items, label="class"), [parse_matrix(str(far))])
+    save_inputs(tmp_path / "inputs", joined)
+    with pytest.raises(TableFileError, match="found one column, 'id'"):
+        read_new_items(load_inputs(tmp_path / "inputs"), tmp_path / "new.csv", matrices=[rows])
+
+
 def test_names_of_sources_win_over_names_of_files(world, tmp_path, write) -> None:
     (tmp_path / "rail.csv").write_text((tmp_path / "links.csv").read_text())
     specs = [

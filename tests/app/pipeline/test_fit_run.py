@@ -318,7 +318,8 @@ def test_labels_that_may_be_typing_errors() -> None:
     assert found == [
         "labels 'fruit' and 'Fruit' look alike; are they two classes?",
         "labels 'cloth' and 'clothe' look alike; are they two classes?",
-        "a single item has the label clothe: too few to learn from",
+        "a single item has the label 'clothe': others get it by their distance to that one "
+        "(--single-labels drop leaves it out)",
     ]
     assert not list(label_remarks({"10": 2, "100": 2, "fruit": 3}))
     assert list(label_remarks({"cloth": 8, "tool": 3}, [("clothe", "i7"), ("x", "i9")])) == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from click.testing import CliRunner
 
 from metricmix import InputError, MetricMixtureClassifier, MetricMixtureRegressor
 from metricmix.app.cli import main
-from metricmix.app.ingest import parse_edges, read_new_items
+from metricmix.app.ingest import parse_edges, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
 from metricmix.app.pipeline.run_folder import as_csv, label_rows
+from metricmix.dissimilarity.regressors import PredictionSource
 from metricmix.estimators.regression_comparison import held_out_targets
 
 
@@ -90,13 +92,12 @@ def test_predictions_leave_out_the_own_target(fitted: Any) -> None:
     found = held_out_targets(model)
     others = np.setdiff1d(np.arange(60), known)
     assert (found[others] == model.transduction_[others]).all()
-    near = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(
-        model.stack_, model._targets
-    )
+    stack = model.stack_.select(["numbers", "street"])
+    near = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(stack, model._targets)
     alone = held_out_targets(near)
     without = model._targets.copy()
     without[known[3]] = np.nan
-    again = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(model.stack_, without)
+    again = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(stack, without)
     assert alone[known[3]] == pytest.approx(again.transduction_[known[3]])
 
 
@@ -145,3 +146,117 @@ def test_numbers_may_be_stated_to_be_classes(town: Path) -> None:
     by_kind = plan_files(replace(asked, kinds={"y": "category"}))
     outcome = fit_files(by_kind, asked, town / "few")
     assert isinstance(outcome.model, MetricMixtureClassifier)
+
+
+# -- regressors as sources -----------------------------------------------------------------------
+
+
+def test_regressors_are_sources_by_default(town: Path, fitted: Any) -> None:
+    told = {source.name: source.describe() for source in fitted.gathered.report.sources}
+    assert told["learned"].startswith("ridge regression of 2 columns")
+    assert told["street learned"].startswith("ridge regression on attributes smoothed")
+    assert told["street spread"].startswith("targets spread over the graph")
+    assert fitted.model.stack_.supervised == ("learned", "street learned", "street spread")
+    table_alone = plan_files(settings(town, sources=()))
+    assert [source.spec.kind for source in table_alone.sources][-2:] == ["learned", "forest"]
+    why = {source.name: source.why for source in table_alone.report.sources}
+    assert why["learned"] == "a ridge regression on all columns, cross-fitted"
+    stated = settings(town, sources=(parse_source("said=learned:size"),), defaults=False)
+    assert plan_files(stated).report.sources[0].describe() == "ridge regression of 1 column: size"
+
+
+def test_few_targets_have_no_regressors(town: Path) -> None:
+    lines = (town / "houses.csv").read_text().splitlines()
+    few = [line if k < 20 else line.rpartition(",")[0] + "," for k, line in enumerate(lines)]
+    (town / "few_targets.csv").write_text("\n".join(few) + "\n")
+    plan = plan_files(settings(town, table=str(town / "few_targets.csv")))
+    assert plan.report.n_labelled < 20
+    assert not any(source.of_numbers for source in plan.report.sources)
+
+
+def test_permuted_targets_predict_nothing(tmp_path: Path) -> None:
+    """A regressor that had seen a held-out target would tell it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6))
+    lines = [
+        ",".join([f"i{k}", *(f"{x:.4f}" for x in X[k]), f"{rng.normal():.4f}"]) for k in range(150)
+    ]
+    table = tmp_path / "noise.csv"
+    table.write_text("\n".join(["id,a,b,c,d,e,f,y", *lines]) + "\n")
+    edges = rng.integers(150, size=(400, 2))
+    links = tmp_path / "links.csv"
+    links.write_text("source,target\n" + "".join(f"i{a},i{b}\n" for a, b in edges))
+    asked = FitSettings(
+        str(table), "y", sources=(parse_edges(str(links)),), n_bootstrap=0, report=False
+    )
+    outcome = fit_files(plan_files(asked), asked, tmp_path / "out")
+    assert set(outcome.model.stack_.supervised) >= {"learned", "links learned", "links spread"}
+    assert outcome.comparison["learned"].r2 < 0.05
+    known = outcome.model._targets
+    for source in outcome.model.stack_._sources:
+        if isinstance(source, PredictionSource) and not source.constant:
+            assert np.corrcoef(source.values, known)[0, 1] < 0.25
+
+
+def test_new_items_get_what_regressors_say(town: Path, fitted: Any) -> None:
+    """As if they had been in the table of the fit, without a target."""
+    run = open_run(town / "out")
+    kept = run.inputs()
+    (town / "links.csv").write_text("source,target\nh59,h60\nh60,h61\nh5,h62\n")
+    links = parse_edges(f"street={town / 'links.csv'}")
+    new, _ = read_new_items(kept, town / "new.csv", edges=[links])
+    fits = {s.spec.name: s.relabelled(run.model._known, 0) for s in kept.sources}
+    learned = fits["learned"].cross(new, None)
+    together = (town / "houses.csv").read_text() + "".join(
+        line.rpartition(",")[0] + ",\n" for line in (town / "new.csv").read_text().splitlines()[1:]
+    )
+    (town / "together.csv").write_text(together)
+    plan = plan_files(settings(town, table=str(town / "together.csv"), sources=()))
+    both = next(source for source in plan.sources if source.spec.name == "learned")
+    # The scale of columns is that of the items of each fit.
+    expected = both.matrix()[60:, :60]
+    assert np.corrcoef(learned.ravel(), expected.ravel())[0, 1] > 0.99
+    spread = fits["street spread"]
+    values = spread.new_values(new)
+    near = spread.supervised.values
+    assert abs(values[0] - near[59]) < abs(values[0] - near[:30].mean())  # at that end
+    assert values[3] == pytest.approx(run.model._targets[~np.isnan(run.model._targets)].mean())
+    found = list(predict_files(run.model, kept, new))
+    truth = [float(line.rpartition(",")[2]) for line in (town / "new.csv").read_text().split()[1:]]
+    assert np.corrcoef([one.label for one in found], truth)[0, 1] > 0.7
+
+
+def test_a_row_of_the_fit_gets_the_number_that_it_has(town: Path, fitted: Any) -> None:
+    lines = (town / "houses.csv").read_text().splitlines()
+    renamed = [f"new{k},{line.partition(',')[2]}" for k, line in enumerate(lines[1:])]
+    (town / "again.csv").write_text("\n".join([lines[0], *renamed]) + "\n")
+    asked = settings(town, sources=(), n_bootstrap=0, n_splits=0, report=False)
+    fit_files(plan_files(asked), asked, town / "plain")
+    run = open_run(town / "plain")
+    kept = run.inputs()
+    new, _ = read_new_items(kept, town / "again.csv")
+    for name in ("learned", "forest"):
+        source = next(s for s in kept.sources if s.spec.name == name).relabelled(
+            run.model._known, 0
+        )
+        assert source.new_values(new) == pytest.approx(source.supervised.values)
+        assert np.diag(source.cross(new, None)) == pytest.approx(np.zeros(60))
+        stack = run.model._input.stack
+        stored = stack._sources[stack.names.index(name)].rows(np.arange(60))
+        assert source.cross(new, None) == pytest.approx(stored, abs=1e-4)
+
+
+def test_regressors_over_sparse_edges(town: Path) -> None:
+    asked = settings(town, edges_per_item=5, n_bootstrap=2, report=False)
+    outcome = fit_files(plan_files(asked), asked, town / "sparse")
+    assert "learned" in outcome.model.stack_.names
+    run = open_run(town / "sparse")
+    kept = run.inputs()
+    new, _ = read_new_items(kept, town / "new.csv")
+    assert all(np.isfinite(one.label) for one in predict_files(run.model, kept, new))
+
+
+def test_predicted_numbers_are_told(town: Path, fitted: Any) -> None:
+    run = open_run(town / "out")
+    sentence = run.phrases(run.lengths()).sentence(0, 30)
+    assert re.search(r"predicted [\d.]+ and [\d.]+ \(ridge regression on size, age\)", sentence)

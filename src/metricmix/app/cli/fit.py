@@ -93,10 +93,11 @@ No data at hand? metricmix example citations""",
 )
 @click.option(
     "--single-labels",
-    type=click.Choice(["drop", "keep"]),
-    default="drop",
+    type=click.Choice(["auto", "drop", "keep"]),
+    default="auto",
     show_default=True,
-    help="Whether a label that only one item has counts as unlabelled, or as a class.",
+    help="Whether a label that only one item has counts as unlabelled, or as a class. auto drops "
+    "it where the other classes have five labels or more on average.",
 )
 @click.option(
     "--edges",
@@ -341,6 +342,7 @@ def settings_of_file(
 def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     """Return the settings that the options state."""
     from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
+    from metricmix.app.ingest.source_specs import with_distinct_names
     from metricmix.app.pipeline import FitSettings
 
     if stated["folds"] == 1:
@@ -374,7 +376,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             str(table),
             stated["label"],
             stated["id_column"],
-            (*specs["edges"], *specs["matrix"], *specs["source"]),
+            with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
             defaults=not specs["source"],
             kinds=kinds,
             n_bootstrap=stated["bootstrap"],

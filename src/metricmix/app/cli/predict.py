@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "explore", "predict"]
 
+WIDTH = 80
+"""Characters of a line, for tables."""
 CELLS = 5
 """Cells that cannot be read, reported each."""
 
@@ -97,6 +100,7 @@ def predict(
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.ingest.column_types import unreadable_cells
+        from metricmix.app.ingest.file_sources import known_shares, little_data
         from metricmix.app.pipeline import open_run, predict_files
         from metricmix.app.pipeline.run_folder import as_csv, label_rows
         from metricmix.atomic import replacing
@@ -109,6 +113,9 @@ def predict(
         new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
         dirty = list(unreadable_cells(new.items, kept.columns))
         labels = list(predict_files(run.model, kept, new))
+        shares = known_shares(kept.sources, new)
+        numbers = not hasattr(run.model, "classes_")
+        remarks = [*dirty[:CELLS], *little_data(new.items.ids, shares, numbers=numbers)]
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
@@ -119,7 +126,7 @@ def predict(
             with replacing(out) as file:
                 file.write(text.encode())
     if not quiet:
-        for line in dirty[:CELLS]:
+        for line in remarks:
             click.echo(line, err=True)
         if len(dirty) > CELLS:
             click.echo(f"and {len(dirty) - CELLS:,} more such cells", err=True)
@@ -192,7 +199,7 @@ Examples:
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @click.option("--not", "other", metavar="LABEL", help="With A alone: why not this label.")
-@click.option("--misfits", is_flag=True, help="Which labels look wrong, and why.")
+@click.option("--misfits", is_flag=True, help="Which given labels look wrong, and why.")
 @click.option("--typical", is_flag=True, help="The most typical item of each label.")
 @click.option(
     "--geodesic",
@@ -224,7 +231,7 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
 
         run = open_run(model, verify=False)
         if a is None:
-            tell_of_all(run.model, asked["misfits"], as_json)
+            tell_of_all(run, asked["misfits"], as_json)
         elif b is None:
             tell_label(run, a, asked["other"], as_json)
         else:
@@ -238,8 +245,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
                 print_contributions(run, path, edges, asked["geodesic"])
 
 
-def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
-    """Print the labels that look wrong, or the typical items."""
+def tell_of_all(run: RunFolder, misfits: bool, as_json: bool) -> None:
+    """Print the given labels that look wrong, or the typical items."""
+    model: Any = run.model
     if not hasattr(model, "misfits"):
         raise CommandError("--misfits, --typical: expected a classifier, found a regressor")
     found: list[Any] = list(model.misfits() if misfits else model.typical_items())
@@ -258,6 +266,10 @@ def tell_of_all(model: Estimator, misfits: bool, as_json: bool) -> None:
         )
     if misfits and not found:
         click.echo("no given label looks wrong: the rule prefers each of them")
+    sizes = Counter(label for label, given in labels_by_item(run).values() if given)
+    single = [str(label) for label, size in sizes.items() if size == 1]
+    if misfits and single:
+        click.echo(f"not judged, since a single item has the label: {', '.join(single)}")
 
 
 def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None:
@@ -281,6 +293,8 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         click.echo("\n".join([*about, str(rather)]))
         if (label := run.labels_left_out().get(item)) is not None:
             click.echo(f"its given label {label!r} is left out of learning: no other item has it")
+        for remark in run.little_data(item):
+            click.echo(remark)
 
 
 def labels_by_item(run: RunFolder) -> dict[Any, tuple[Any, bool]]:
@@ -297,7 +311,9 @@ def print_contributions(
 ) -> None:
     """Print a path as a table: a row per edge, a column per source; then each edge in words.
 
-    With `geodesic`, the path is along as many nearest items; the model's distance is printed, too.
+    Sources that add nothing are left out. Where 80 columns do not hold the table, the parts of each
+    edge are listed instead, the largest first. With `geodesic`, the path is along as many nearest
+    items; the model's distance is printed, too.
     """
     n_edges = len(path.link)
     click.echo(
@@ -308,18 +324,15 @@ def print_contributions(
         return
     edges = [f"{path.nodes[k]} -> {path.nodes[k + 1]}" for k in range(n_edges)]
     rows = [[*path.edges[k].tolist(), float(path.link[k])] for k in range(n_edges)]
-    table = [(edge, parts, sum(parts)) for edge, parts in zip(edges, rows, strict=True)]
+    used = [r for r in range(len(path.totals)) if any(parts[r] for parts in rows)]
+    table = [
+        (edge, [parts[r] for r in used], sum(parts))
+        for edge, parts in zip(edges, rows, strict=True)
+    ]
     if n_edges > 1:
-        table.append(("all", list(path.totals.values()), path.length))
-    first, widths = max(map(len, edges)), [max(9, len(name)) for name in path.totals]
-    heads = [name.rjust(width) for name, width in zip(path.totals, widths, strict=True)]
-    click.echo("  ".join(["".ljust(first), *heads, "length".rjust(9)]))
-    for edge, parts, length in table:
-        cells = [
-            ("0" if value == 0 else f"{value:+.3g}").rjust(width)
-            for value, width in zip(parts, widths, strict=True)
-        ]
-        click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
+        totals = list(path.totals.values())
+        table.append(("all", [totals[r] for r in used], path.length))
+    print_parts([list(path.totals)[r] for r in used], table)
     if geodesic is not None:
         items = f"{geodesic} nearest item{'s' * (geodesic != 1)}"
         ends = str(path.nodes[0]), str(path.nodes[-1])
@@ -341,6 +354,25 @@ def print_contributions(
     for edge, told in zip(edges, reasons, strict=True):
         if told:
             click.echo(f"{edge}: {'; '.join(reason.phrase for reason in told)}")
+
+
+def print_parts(names: list[str], table: list[tuple[str, list[float], float]]) -> None:
+    """Print rows of a name, parts and their sum, as a table or, if that is too wide, as lists."""
+    first, widths = max(len(edge) for edge, *_ in table), [max(9, len(name)) for name in names]
+    wide = first + sum(width + 2 for width in widths) + 11 > WIDTH
+    if not wide:
+        heads = [name.rjust(width) for name, width in zip(names, widths, strict=True)]
+        click.echo("  ".join(["".ljust(first), *heads, "length".rjust(9)]))
+    for edge, parts, length in table:
+        texts = ["0" if value == 0 else f"{value:+.3g}" for value in parts]
+        if not wide:
+            cells = [text.rjust(width) for text, width in zip(texts, widths, strict=True)]
+            click.echo("  ".join([edge.ljust(first), *cells, f"{length:9.4g}"]))
+            continue
+        order = sorted(range(len(parts)), key=lambda r: -abs(parts[r]))
+        listed = ", ".join(f"{names[r]} {texts[r]}".replace(" ", "\0") for r in order if parts[r])
+        lines = click.wrap_text(listed, WIDTH, "  ", "  ").replace("\0", " ")
+        click.echo(f"{edge}: {length:.4g}\n{lines}")
 
 
 def contributions_record(

@@ -38,6 +38,7 @@ def default_specs(
     *,
     alone: bool = False,
     supervised: bool = False,
+    numbers: bool = False,
 ) -> list[DefaultSource]:
     """Return the sources that a table and graphs have by default.
 
@@ -50,17 +51,20 @@ def default_specs(
     alone : bool
         Whether there is nothing but the table.
     supervised : bool
-        Whether there are labels to compute sources from.
+        Whether there are labels or targets to compute sources from.
+    numbers : bool
+        Whether these are numbers.
     """
-    found = list(table_specs(columns, alone=alone, supervised=supervised))
+    how = {"supervised": supervised, "numbers": numbers}
+    found = list(table_specs(columns, alone=alone, **how))
     has_columns = bool(found)
     for spec, edges in graphs:
-        found += graph_specs(spec, edges, has_columns=has_columns, supervised=supervised)
+        found += graph_specs(spec, edges, has_columns=has_columns, **how)
     return found
 
 
 def table_specs(
-    columns: Sequence[Column], *, alone: bool, supervised: bool
+    columns: Sequence[Column], *, alone: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
     """Yield one source per group of columns: numbers, dates, counts, each category, each text."""
     by_kind: dict[str, list[str]] = {}
@@ -103,7 +107,7 @@ def table_specs(
         yield DefaultSource(near, "no graph was given: the nearest items by the table make one")
     if supervised:
         learned = SourceSpec("learned", "learned")
-        yield DefaultSource(learned, "a logistic regression on all columns, cross-fitted")
+        yield DefaultSource(learned, f"a {model_name(numbers)} on all columns, cross-fitted")
         few = len(plain) <= MOST_FOREST_COLUMNS and not by_kind.keys() & {"text", "count"}
         if alone and plain and few:
             forest = SourceSpec("forest", "forest", columns=tuple(plain))
@@ -111,7 +115,7 @@ def table_specs(
 
 
 def graph_specs(
-    spec: SourceSpec, edges: EdgeFile, *, has_columns: bool, supervised: bool
+    spec: SourceSpec, edges: EdgeFile, *, has_columns: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
     """Yield the sources of one graph or file of memberships, beside the one that was stated."""
 
@@ -141,8 +145,14 @@ def graph_specs(
         if supervised:
             if has_columns or spec.membership:
                 of = "memberships" if spec.membership else "attributes smoothed along the graph"
-                yield source("learned", "learned_graph", f"a logistic regression on {of}")
-            yield source("spread", "spread", "labels, spread over the graph by walks")
+                yield source("learned", "learned_graph", f"a {model_name(numbers)} on {of}")
+            what = "targets" if numbers else "labels"
+            yield source("spread", "spread", f"{what}, spread over the graph by walks")
+
+
+def model_name(numbers: bool) -> str:
+    """Return what is fitted to targets or labels."""
+    return "ridge regression" if numbers else "logistic regression"
 
 
 def within_limit(

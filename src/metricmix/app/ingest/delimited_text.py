@@ -241,11 +241,12 @@ class TextTable:
         return at if column is None else f"{at}, column {column!r}"
 
 
-def read_delimited(source: Path) -> TextTable:
+def read_delimited(source: Path, *, ids_alone: bool = False) -> TextTable:
     """Read a table in UTF-8, UTF-16 or Windows-1252, compressed by gzip or not.
 
     Cells are delimited by tabs, semicolons or commas: by whichever all of the first lines have
     outside of quotes. Blank lines are skipped; every other line has as many cells as the first.
+    `ids_alone` says that one column will do.
 
     Raises
     ------
@@ -264,14 +265,14 @@ def read_delimited(source: Path) -> TextTable:
             raise TableFileError(f"{source}: expected a table of text, found a binary file")
         # A quoted cell may extend over lines without a delimiter: then the first line decides.
         delimiter = find_delimiter(first) or find_delimiter(first[:1])
-        if delimiter is None:
+        if delimiter is None and not ids_alone:
             raise TableFileError(
                 f"{source}, line 1: expected cells separated by commas, semicolons or tabs, found "
                 f"one column, {first[0].strip()[:40]!r}; save the table with one of these between "
                 "its cells"
             )
         file.seek(0)
-        for number, cells in iterate_rows(file, delimiter):
+        for number, cells in iterate_rows(file, delimiter or "\t"):
             if "\0" in "".join(cells):
                 raise TableFileError(
                     f"{source}, line {number}: expected text, found a NUL character"

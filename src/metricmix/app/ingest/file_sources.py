@@ -16,6 +16,7 @@ neither needs the matrix of all items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,16 @@ from metricmix.typing import AnyArray, Floats, Indices
 if TYPE_CHECKING:
     from metricmix.app.ingest.graph_file_sources import GraphFileSource
 
-__all__ = ["ColumnSource", "FileSource", "GowerSource", "NewItemData", "make_source"]
+__all__ = [
+    "ColumnSource",
+    "FileSource",
+    "GowerSource",
+    "NewItemData",
+    "known_shares",
+    "little_data",
+    "lowered",
+    "make_source",
+]
 
 ANGLES = ("cosine", "angular", "correlation")
 """Metrics by which the nearest items are those at the smallest angle."""
@@ -257,6 +267,67 @@ class GowerSource(FileSource):
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from the cells of new items, over the ranges of the fit."""
         return self._between(self._scaled(new.items)[:, None], self.cells[None])
+
+
+LITTLE = 0.5
+"""Share of the data of an item below which its confidence is lowered."""
+SHOWN = 3
+"""Items of little data that are named."""
+
+
+def known_shares(sources: Sequence[FileSource], new: NewItemData | None = None) -> Floats:
+    """Return which share of the data that sources are computed from is known of each item, (n,).
+
+    Columns count the same, all counts together as one; a graph or file of memberships is known of
+    an item that has an edge in it, a matrix of all. With `new`, shares of the new items.
+    """
+    items = sources[0].items if new is None else new.items
+    columns = {
+        column.name: column
+        for source in sources
+        for column in getattr(getattr(source, "base", source), "columns", ())
+    }
+    by_unit: dict[str, list[AnyArray]] = {}
+    for name, column in columns.items():
+        cells = items.attributes.get(name) or ("",) * len(items.ids)
+        known = np.array([is_known(cell) for cell in cells])
+        by_unit.setdefault("" if column.kind == "count" else f"column {name}", []).append(known)
+    units = [np.mean(some, axis=0) for some in by_unit.values()]
+    graphs = {source.spec.file: source.links for source in sources if source.links is not None}
+    units += [links.linked(new).astype(np.float64) for links in graphs.values()]
+    matrices = sum(source.spec.kind == "matrix" for source in sources)
+    units += [np.ones(len(items.ids))] * matrices
+    return np.asarray(np.mean(units, axis=0) if units else np.ones(len(items.ids)))
+
+
+def lowered(probabilities: Floats, shares: Floats) -> Floats:
+    r"""Return class probabilities (n, C), those of items of little data moved towards equal ones.
+
+    .. math:: p_c \leftarrow 2 k\, p_c + (1 - 2 k) / C \quad \text{if } k < \tfrac12
+
+    with the share k of their data that is known. What is predicted stays.
+
+    >>> lowered(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0.8, 0.25])).tolist()
+    [[0.9, 0.1], [0.7, 0.3]]
+    """
+    trust = np.minimum(1.0, shares / LITTLE)[:, None]
+    return np.asarray(trust * probabilities + (1.0 - trust) / probabilities.shape[1])
+
+
+def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterator[str]:
+    """Yield a remark on the items of which less than half of the data is known.
+
+    >>> next(little_data("abc", np.array([1.0, 0.2, 0.9]), numbers=False))
+    'less than half of the cells and links that the sources need are known of b: confidence lowered'
+    """
+    few = [ids[k] for k in np.flatnonzero(shares < LITTLE).tolist()]
+    if few:
+        more = f" and {len(few) - SHOWN:,} more items" if len(few) > SHOWN else ""
+        so = "its number is a guess" if numbers else "confidence lowered"
+        yield (
+            "less than half of the cells and links that the sources need are known of "
+            f"{', '.join(few[:SHOWN])}{more}: {so}"
+        )
 
 
 def known_cells(items: ItemTable, name: str) -> list[str]:

@@ -39,7 +39,7 @@ from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items, o
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "GraphFileSource",
@@ -93,6 +93,20 @@ class GraphFileSource(FileSource):
     def _turned(self, edges: EdgeFile) -> EdgeFile:
         """Return the edges with their directions reversed, if those into items count."""
         return replace(edges, ends=edges.ends[:, ::-1]) if self.spec.direction == "in" else edges
+
+    def linked(self, new: NewItemData | None = None) -> AnyArray:
+        """Return which items, or which of the new ones, have an edge or a membership, (n,)."""
+        file = self.spec.file or ""
+        if self.memberships is not None:
+            table = self.memberships.table if new is None else new.memberships.get(file)
+            m = self.n if new is None else len(new.items.ids)
+            return np.zeros(m, dtype=bool) if table is None else np.diff(table.indptr) > 0
+        if new is None:
+            return np.bincount(self.edges.ends.ravel(), minlength=self.n) > 0
+        everyone = self.n + len(new.items.ids)
+        edges = new.edges.get(file)
+        ends = np.empty(0, np.int64) if edges is None else edges.ends.ravel()
+        return np.bincount(ends, minlength=everyone)[self.n :] > 0
 
     def attached(self, new: NewItemData, restart: float, own: Any, known: Any) -> Floats:
         """Return the smoothed rows of new items, (m, d).

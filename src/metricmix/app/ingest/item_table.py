@@ -17,6 +17,7 @@ from metricmix.app.ingest.delimited_text import (
 )
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.typing import Floats
 
 __all__ = ["BY_ROW", "ItemTable", "check_class_labels", "items_from_table", "read_items"]
 
@@ -34,7 +35,8 @@ FEW = 5
 class ItemTable:
     """n items: ids, labels ('' where unlabelled; None without a label column), attribute cells.
 
-    `labels_left_out` are labels that count as unlabelled, each with the id of its item.
+    `labels_left_out` are labels that count as unlabelled, each with the id of its item. `targets`
+    are the labels as numbers, NaN where unknown, if they are a numeric target.
     """
 
     table: TextTable
@@ -44,6 +46,7 @@ class ItemTable:
     id_column: str | None = ""
     label_column: str | None = None
     labels_left_out: tuple[tuple[str, str], ...] = ()
+    targets: Floats | None = None
 
     @property
     def named_by(self) -> str:

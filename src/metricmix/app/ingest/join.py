@@ -21,6 +21,7 @@ from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
 from metricmix.app.ingest.target_column import TargetColumn
+from metricmix.app.ingest.trees import NEWICK
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
@@ -44,13 +45,15 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
+EXAMPLE_SOURCE = 'said = "learned:*"'
 NEEDS_METRICS = (
     "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
-    'the sources with --write-config FILE, add a line such as said = "learned:*", and pass '
+    f"the sources with --write-config FILE, add a line such as {EXAMPLE_SOURCE}, and pass "
     "--config FILE"
 )
 LABELS_A_CLASS = 3
-"""From which on, on average, there are supervised sources by default."""
+FEWEST_TARGETS = 20
+"""From which on, on average a class or in all, there are supervised sources by default."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
 PER_PAIR = {
     "metric": 1e-7,
@@ -91,7 +94,8 @@ OF_THINGS = {
     "learned_graph": "logistic regression on memberships",
     "spread": "labels spread over shared groups",
 }
-"""What a source of each kind is, in words."""
+OF_NUMBERS = {"logistic regression": "ridge regression", "labels spread": "targets spread"}
+"""What a source of each kind is, in words; and what is said otherwise for a numeric target."""
 PER_TRAVERSED_EDGE = 1e-8
 """Seconds per weighted edge in a search from one item."""
 
@@ -136,11 +140,21 @@ class SourceReport:
     n_between: int = 0
     n_across: int = 0
     why: str = ""
+    of_numbers: bool = False
+    n_zero: int = 0
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
+        text = self._describe()
+        for of_classes, of_numbers in OF_NUMBERS.items() if self.of_numbers else ():
+            if text.startswith(of_classes):
+                return of_numbers + text.removeprefix(of_classes)
+        return text
+
+    def _describe(self) -> str:
         if self.kind == "matrix":
-            return f"matrix of {self.file}{' (by order)' * self.by_order}"
+            what = "distances in the tree" if self.file.lower().endswith(NEWICK) else "matrix"
+            return f"{what} of {self.file}{' (by order)' * self.by_order}"
         if self.columns:
             what = OF_COLUMNS[self.kind]
             plural = "s" * (len(self.columns) > 1)
@@ -187,12 +201,14 @@ class SourceReport:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"
             yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
+        if self.n_zero:
+            yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 left out"
         if self.n_repeated or self.n_loops:
             yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
         if self.unused:
             yield (
                 f"not used: {shorten(self.unused)}; if one is how far, say "
-                f"{name}:length={self.unused[0]}"
+                f"{name}:length={self.unused[0]}, if it is how close, :similarity="
             )
 
     def _about_memberships(self, name: str) -> Iterator[str]:
@@ -201,6 +217,8 @@ class SourceReport:
             f"read as memberships: {self.n_across:,} edges join an item with a group that is not "
             f"in the table, such as {shorten(self.things)}; {name}:graph would leave them out"
         )
+        if self.n_repeated:
+            yield f"{self.n_repeated:,} of them repeat others"
         if self.n_between:
             yield f"{self.n_between:,} edges join two items: each is a group of the other"
         if self.n_edges_left_out:
@@ -370,7 +388,7 @@ def plan(
     >>> found.report.sources[1].foreign, found.report.sources[1].missing
     (('Xi',), ('Cu',))
     """
-    n = len(items.ids)
+    n, numbers = len(items.ids), items.targets is not None
     if n < 2:
         raise TableFileError(f"{items.source}: expected two items at least, found one")
     columns = infer_columns(items, kinds)
@@ -388,10 +406,20 @@ def plan(
     left_out: dict[str, str] = {}
     if defaults:
         stated = [(spec, graphs[spec.file]) for spec in specs if spec.uses_graph]
-        added = default_specs(columns, stated, alone=not specs, supervised=can_cross_fit(items))
+        added = default_specs(
+            columns,
+            stated,
+            alone=not specs,
+            supervised=can_cross_fit(items),
+            numbers=numbers,
+        )
         if directed or any(spec.kind == "matrix" for spec in specs):
             slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
-            left_out = {one.spec.name: NEEDS_METRICS for one in slow}
+            why_not = NEEDS_METRICS
+            if slow and slow[0].spec.kind != "learned":
+                name, _, rest = str(slow[0].spec).partition("=")
+                why_not = NEEDS_METRICS.replace(EXAMPLE_SOURCE, f'"{name}" = "{rest}"')
+            left_out = {one.spec.name: why_not for one in slow}
             added = [one for one in added if one not in slow]
         added, beyond = within_limit(added, MOST_SOURCES - len(specs))
         left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
@@ -413,13 +441,14 @@ def plan(
         else:
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)
-        reports.append(replace(report, why=why[spec.name]))
+        of_numbers = numbers and spec.kind in SUPERVISED_KINDS
+        reports.append(replace(report, why=why[spec.name], of_numbers=of_numbers))
         sources.append(make_source(spec, items, columns, edges, values))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
     seconds = n * n * sum(PER_PAIR[spec.kind] for spec in all_specs)
     report_of_all = JoinReport(
         n,
-        dict(sorted(Counter(label for label in items.labels or () if label).items())),
+        {} if numbers else dict(sorted(labels_of(items).items())),
         columns,
         tuple(reports),
         directed,
@@ -432,9 +461,19 @@ def plan(
 
 
 def can_cross_fit(items: ItemTable) -> bool:
-    """Return whether there are three labels a class on average: some to fit to, one to judge."""
-    classes = Counter(label for label in items.labels or () if label)
+    """Return whether there are enough labels to fit to some and judge by others.
+
+    Three a class on average, or 20 targets.
+    """
+    if items.targets is not None:
+        return int((~np.isnan(items.targets)).sum()) >= FEWEST_TARGETS
+    classes = labels_of(items)
     return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
+
+
+def labels_of(items: ItemTable) -> Counter[str]:
+    """Return how many items have each label."""
+    return Counter(label for label in items.labels or () if label)
 
 
 def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> EdgeFile:
@@ -530,8 +569,9 @@ def match_edges(
     ends = number[edges.ends]
     inside = ends.min(axis=1) >= 0
     loops = ends[:, 0] == ends[:, 1]
-    used = inside & ~loops
+    used, n_zero = inside & ~loops, 0
     if edges.weight == "similarity" and edges.weights is not None:
+        n_zero = int((used & (edges.weights <= 0)).sum())
         used &= edges.weights > 0
     if inside.any() and not used.any():
         raise TableFileError(
@@ -575,6 +615,7 @@ def match_edges(
         lookalikes=tuple(lookalikes[:EXAMPLES]),
         direction=spec.direction,
         n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
+        n_zero=n_zero,
     )
     return report, edges.select(used, ends, len(items.ids))
 
@@ -616,6 +657,7 @@ def match_memberships(
         n_things=len(found.things),
         things=tuple(things[:EXAMPLES]),
         n_between=int(known.all(axis=1).sum()),
+        n_repeated=int(across.sum()) - len(np.unique(edges.ends[across], axis=0)),
         n_across=int(across.sum()),
     )
     return report, found

@@ -254,7 +254,8 @@ def read_new_items(
     InputError
         If a name is not that of a source.
     """
-    cells = read_table(table)
+    of_columns = any(source.spec.needs_columns for source in inputs.sources)
+    cells = read_table(table, ids_alone=not of_columns)
     header = cells.rows[0]
     column = BY_ROW if inputs.id_column is None else inputs.id_column
     items = items_from_table(
@@ -275,6 +276,8 @@ def read_new_items(
     known = [source.spec.name for source in inputs.sources if source.spec.kind == "matrix"]
     rows = {}
     for spec in matrices:
+        if len(known) == 1 and spec.name == stem_of(spec.file or ""):
+            spec = replace(spec, name=known[0])
         if spec.name not in known:
             raise InputError(
                 argument="--matrix",

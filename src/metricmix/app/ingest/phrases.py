@@ -19,7 +19,7 @@ dates          how many days, months or years lie between
 counts         the columns that both items have, the rarest first
 a graph        that the items are linked, and whom both are linked to, the least linked first;
                else the number of links between them
-probabilities  the class that is predicted for both
+predictions    the class or the number that is predicted for both
 other sources  the dissimilarity as a share of the mean one
 =============  ====================================================================================
 """
@@ -36,12 +36,14 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import MOST_WORDS, Column, numbers_of
+from metricmix.app.ingest.default_specs import model_name
 from metricmix.app.ingest.delimited_text import is_missing
 from metricmix.app.ingest.file_sources import FileSource
 from metricmix.app.ingest.graph_file_sources import GraphFileSource
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
+from metricmix.dissimilarity.regressors import PredictionSource
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats
 
@@ -145,6 +147,12 @@ class EdgePhrases:
         if isinstance(source, ProbabilitySource):
             what = name if file is None else self._learned_from(file)
             return [self._predicted(source, what, i, j)]
+        if isinstance(source, PredictionSource):
+            what = name if file is None else self._learned_from(file, numbers=True)
+            first, second = (f"{source.values[k]:.4g}" for k in (i, j))
+            if first == second:
+                return [f"both predicted {first} ({what})"]
+            return [f"predicted {first} and {second} ({what})"]
         share = f"at {value / float(self._means[r]):.0%} of the mean distance"
         if isinstance(file, GraphFileSource):
             found = self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
@@ -163,9 +171,9 @@ class EdgePhrases:
             self._words[key] = make()
         return self._words[key]
 
-    def _learned_from(self, file: FileSource) -> str:
-        """Return what a source that is a classifier is, and what it looks at."""
-        how = {"learned": "logistic regression", "learned_graph": "logistic regression"}
+    def _learned_from(self, file: FileSource, *, numbers: bool = False) -> str:
+        """Return what a source that is a classifier or regressor is, and what it looks at."""
+        how = dict.fromkeys(("learned", "learned_graph"), model_name(numbers))
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         graph = Path(file.spec.file).stem if file.spec.file else ""
         return f"{how.get(file.spec.kind, file.spec.kind)} on {graph or listed(names) or 'columns'}"

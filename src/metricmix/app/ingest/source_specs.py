@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
-__all__ = ["SourceSpec", "parse_edges", "parse_matrix", "parse_source"]
+__all__ = ["SourceSpec", "parse_edges", "parse_matrix", "parse_source", "with_distinct_names"]
 
 COLUMN_KINDS = ("metric", "knn", "gower", "learned", "forest")
 GRAPH_KINDS = (
@@ -70,10 +71,10 @@ class SourceSpec:
 
     =================  ==========================================================================
     ``membership``     the cosine distance of their memberships in `file`
-    ``learned``        what a logistic regression on `columns` says of them
+    ``learned``        what a logistic or ridge regression on `columns` says of them
     ``forest``         what a random forest on `columns` says of them
-    ``learned_graph``  what a logistic regression on smoothed attributes or memberships says
-    ``spread``         which labels reach them over the graph of `file`
+    ``learned_graph``  the same as "learned", on smoothed attributes or memberships
+    ``spread``         which labels or targets reach them over the graph of `file`
     =================  ==========================================================================
 
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
@@ -227,6 +228,23 @@ def parse_edges(text: str) -> SourceSpec:
 def parse_matrix(text: str) -> SourceSpec:
     """Read ``[NAME=]FILE[:directed]``: a ready matrix, named after its file."""
     return _parse_file(text, "matrix")
+
+
+def with_distinct_names(specs: Sequence[SourceSpec]) -> tuple[SourceSpec, ...]:
+    """Return sources of which files that differ in their ending only are named by it as well.
+
+    >>> files = parse_matrix("data/mammals.phy"), parse_matrix("data/mammals.nwk")
+    >>> [spec.name for spec in with_distinct_names(files)]
+    ['mammals_phy', 'mammals_nwk']
+    """
+    files = {(spec.name, spec.file) for spec in specs if spec.name == stem_of(spec.file or "")}
+    times = Counter(name for name, _ in files)
+    return tuple(
+        replace(spec, name=Path(spec.file or "").name.replace(".", "_"))
+        if (spec.name, spec.file) in files and times[spec.name] > 1
+        else spec
+        for spec in specs
+    )
 
 
 def _parse_file(text: str, kind: str) -> SourceSpec:

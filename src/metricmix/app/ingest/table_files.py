@@ -43,7 +43,7 @@ OTHER_FORMATS = (
 WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|head|body|table)\b", re.IGNORECASE)
 
 
-def read_table(path: str | os.PathLike[str]) -> TextTable:
+def read_table(path: str | os.PathLike[str], *, ids_alone: bool = False) -> TextTable:
     """Return the cells of a table, the header first, from a file that may be compressed by gzip.
 
     ====================  ======================================================================
@@ -54,7 +54,7 @@ def read_table(path: str | os.PathLike[str]) -> TextTable:
                           (:func:`~metricmix.app.ingest.delimited_text.read_delimited`)
     ====================  ======================================================================
 
-    The content decides, not the ending of the name.
+    The content decides, not the ending of the name. `ids_alone` says that one column will do.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_table(path: str | os.PathLike[str]) -> TextTable:
         )
     if suffix in (".json", ".ndjson", ".jsonl") or JSON_BEGINS.match(head.replace(b"\0", b"")):
         return read_json(source)
-    return read_delimited(source)
+    return read_delimited(source, ids_alone=ids_alone)
 
 
 def _text_of(value: Any) -> str:

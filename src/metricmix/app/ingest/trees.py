@@ -192,8 +192,9 @@ def _reader(name: str, source: Path) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise MissingPackageError(
-            f"{source}: trees and NEXUS need {name}: pip install 'metricmix[trees]', or save the "
-            "distances as csv"
+            f"{source}: the package {name} is needed to read trees and NEXUS files, and is not "
+            "installed; pip install newick commonnexus (the extras 'trees' and 'all' of metricmix "
+            "have them), or save the distances as CSV or PHYLIP"
         ) from None
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.threads import blas_threads
 from metricmix.typing import Floats, Ints
 
 __all__ = ["align", "landmark_mds", "plane_coordinates", "tsne"]
@@ -50,7 +50,7 @@ def plane_coordinates(distances: Floats) -> Floats:
     infinite = ~np.isfinite(d)
     if infinite.any():
         d[infinite] = UNREACHABLE * d[~infinite].max(initial=0.0) or 1.0
-    with threadpool_limits(1, user_api="blas"):  # several maps are computed in parallel
+    with blas_threads(1):  # several maps are computed in parallel
         points = landmark_mds(d)
         if len(sample) >= MIN_TSNE_ITEMS:
             points = tsne(d, points)

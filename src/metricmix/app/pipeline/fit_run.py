@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.ingest.column_types import encode
+from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
 from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
-from metricmix.app.ingest.target_column import target_values
 from metricmix.app.page import write_page
 from metricmix.app.page.html import json_values
 from metricmix.app.page.page_paths import nearest_labelled_item
@@ -159,6 +159,9 @@ def fit_plan(
             with progress.step("nearest"):
                 probabilities = held_out(model)
                 nearest = nearest_other_label(model, given)
+        shares = known_shares(gathered.sources)
+        if not numbers:
+            probabilities = lowered(probabilities, shares)
         findings = diagnose(model, probabilities=None if numbers else probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
@@ -173,7 +176,10 @@ def fit_plan(
         nearest=nearest,
         probabilities=probabilities,
         comparison=comparison,
-        notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
+        notes=(
+            *little_data(gathered.items.ids, shares, numbers=numbers),
+            *dict.fromkeys(str(warning.message) for warning in caught),
+        ),
         seconds=progress.seconds,
         stretch=apart,
         findings=findings,
@@ -278,12 +284,12 @@ def learn(
     stated = {name: value for name, value in options.items() if value is not None}
     if settings.constraint == "signed":
         stated["constraint"] = None
-    if gathered.report.target is not None:
-        return MetricMixtureRegressor(**stated).fit(gathered.stack, target_values(gathered.items))
-    labels = np.array(gathered.items.labels)
     X: Any = gathered.stack
     if gathered.stack.supervised:  # every fold computes these from its own labels
         stated["sources"], X = gathered.stack, gathered.stack.items
+    if gathered.items.targets is not None:
+        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets)
+    labels = np.array(gathered.items.labels)
     if settings.tune:
         return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
     return MetricMixtureClassifier(**stated).fit(X, labels)

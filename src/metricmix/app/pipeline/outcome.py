@@ -268,6 +268,7 @@ def run_page(
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts += [("Note", note) for note in outcome.notes]
     facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()
     facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import NewItemData
+from metricmix.app.ingest.file_sources import NewItemData, known_shares, little_data, lowered
 from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
@@ -123,6 +123,14 @@ class RunFolder:
             return {item: label for label, item in record["found"]["labels_left_out"].items()}
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return {}
+
+    def little_data(self, item: Any) -> Iterator[str]:
+        """Yield a remark if little is known of an item; nothing of a model alone."""
+        with suppress(ModelFileError):
+            k = self.item_ids.index(str(item))
+            share = known_shares(self.inputs().sources)[k : k + 1]
+            numbers = isinstance(self.model, MetricMixtureRegressor)
+            yield from little_data([str(item)], share, numbers=numbers)
 
     def lengths(self, geodesic: int | None = None) -> EdgeLengths:
         """Return the edge lengths of the model; along the k nearest items if `geodesic` is k."""
@@ -241,8 +249,9 @@ def predict_files(
     n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
     sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
     kept = replace(kept, sources=sources)
+    shares = known_shares(sources, new)
     if stack.edges is not None:
-        yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new))
+        yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new), shares)
         return
     rows = np.stack(
         [
@@ -260,15 +269,19 @@ def predict_files(
     step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        yield from labelled_new_items(model, new.items.ids[some], rows[some])
+        yield from labelled_new_items(model, new.items.ids[some], rows[some], shares[some])
 
 
 def labelled_new_items(
     model: MetricMixtureClassifier | MetricMixtureRegressor,
     ids: Sequence[str],
     rows: AnyArray | CrossEdges,
+    shares: Floats,
 ) -> Iterator[NewLabel]:
-    """Yield labels of new items, given their dissimilarities or their edges."""
+    """Yield labels of new items, given their dissimilarities or their edges.
+
+    `shares` say how much of their data is known: little of it lowers the confidence.
+    """
     joined = model._join_rows(rows)
     distances, nearest = joined.nearest(model._rule.codes >= 0, 1)
     answers = model._rule.of_new(joined)
@@ -276,7 +289,8 @@ def labelled_new_items(
     if isinstance(model, MetricMixtureRegressor):
         found = [(value, None) for value in answers.tolist()]
     else:
-        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in answers]
+        trusted = lowered(answers, shares)
+        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in trusted]
     for k, (label, confidence) in enumerate(found):
         item, distance = str(model.stack_.items[nearest[k, 0]]), float(distances[k, 0])
         yield NewLabel(ids[k], label, confidence, item, distance)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.app.ingest.item_table import ItemTable, check_class_labels, items_from_table
 from metricmix.app.ingest.join import Plan, plan, shorten
-from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.ingest.table_files import read_table
-from metricmix.app.ingest.target_column import target_column
+from metricmix.app.ingest.target_column import target_column, target_values
+from metricmix.estimators.selection import FEW_LABELS
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.validation import check_choice
 
@@ -36,9 +37,11 @@ class FitSettings:
         Besides those made of the table's columns, unless `defaults` is False.
     kinds : mapping of column names to kinds
         See :func:`~metricmix.app.ingest.infer_columns`.
-    single_labels : {"drop", "keep"}
-        What becomes of a label that only one item has. Nothing can be learned or checked from it:
-        by default the item counts as unlabelled, and no item is predicted so.
+    single_labels : {"auto", "drop", "keep"}
+        What becomes of a label that only one item has: it is a class of its own, or the item counts
+        as unlabelled and no item is predicted so. "auto" drops it where the other classes have five
+        labels on average: nothing can be checked from a single one, and it may be a typing error.
+        Where labels are fewer, single ones are as good as the others, and are kept.
     rule, objective, rho, constraint
         Of :class:`~metricmix.MetricMixtureClassifier`, or of
         :class:`~metricmix.MetricMixtureRegressor` for a numeric target; None for its own default.
@@ -96,10 +99,10 @@ class FitSettings:
     dense: bool = False
     within: float = 60.0
     geodesic: int | str | None = None
-    single_labels: str = "drop"
+    single_labels: str = "auto"
 
     def __post_init__(self) -> None:
-        check_choice(self.single_labels, ("drop", "keep"), name="single_labels")
+        check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
                 "--dense takes the values of all pairs of items, --edges-per-item those of some",
@@ -148,18 +151,10 @@ def plan_files(settings: FitSettings) -> Plan:
             argument="--tune",
             remedy="leave it out: for numbers rule and rho are chosen by themselves",
         )
-    if target is None:
-        return plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
-    of_classes = [spec.name for spec in settings.sources if spec.kind in SUPERVISED_KINDS]
-    if of_classes:
-        raise InputError(
-            f"source {of_classes[0]!r} is a classifier, and there are numbers to predict",
-            argument="--source",
-            remedy="leave it out",
-        )
-    plain = replace(items, labels=None)  # no sources that are computed from classes
-    found = plan(plain, settings.sources, kinds=kinds, defaults=settings.defaults)
-    return replace(found, items=items, report=replace(found.report, classes={}, target=target))
+    if target is not None:
+        items = replace(items, targets=target_values(items))
+    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    return replace(found, report=replace(found.report, target=target))
 
 
 def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
@@ -171,12 +166,14 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
         raise TableFileError(
             f"{where}: expected labels of two classes at least, found {next(iter(sizes))!r} only"
         )
-    if max(sizes.values()) < 2:
+    if max(sizes.values()) < 2 and 2 * len(sizes) > len(items.ids):
         raise TableFileError(
             f"{where}: expected a class with two labelled items at least, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
-    if settings.single_labels == "drop":
+    if settings.single_labels == "drop" or (
+        settings.single_labels == "auto" and labels_a_class(sizes) >= FEW_LABELS
+    ):
         items = items.without_single_labels()
         if len(set(items.labels or ()) - {""}) < 2:
             single = shorten([repr(label) for label, _ in items.labels_left_out], " or ")
@@ -185,6 +182,12 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
                 f"labelled {single}; label a few more, or pass --single-labels keep"
             )
     return items
+
+
+def labels_a_class(sizes: Mapping[str, int]) -> float:
+    """Return the mean number of labels of the classes that have several; 1 if there is none."""
+    several = [count for count in sizes.values() if count > 1]
+    return sum(several) / len(several) if several else 1.0
 
 
 def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
@@ -221,7 +224,11 @@ def label_remarks(
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
-        yield f"a single item has the label {shorten(single, ' or ')}: too few to learn from"
+        quoted = shorten([repr(name) for name in single], " or ")
+        yield (
+            f"a single item has the label {quoted}: others get it by their distance to that one "
+            f"(--single-labels drop leaves {'each' if len(single) > 1 else 'it'} out)"
+        )
     if left_out:
         names = [f"{label} ({item})" for label, item in left_out]
         several, them = ("s", "them") if len(names) > 1 else ("", "it")
