@@ -29,7 +29,6 @@ SECTIONS = (
     "compile_time",
     "demo",
 )
-README = Path(__file__).parent.parent / "README.md"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
@@ -53,20 +52,15 @@ def main(names: list[str]) -> None:
         f"{origin}\n"
     )
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join([head, *sections]))
-    put_headlines()
-    print(f"written: {PAGE.name}, and the table in {README.name}")
+    PAGE.write_text("\n".join([head, at_a_glance(), *sections]))
+    print(f"written: {PAGE.name}")
 
 
-def put_headlines() -> None:
-    """Write the table of the README anew, between its two marks."""
-    before, rest = README.read_text().split("<!-- speed -->\n", 1)
-    after = rest.split("<!-- end of speed -->", 1)[1]
+def at_a_glance() -> str:
+    """Return the first section of the page: a row for each headline."""
     found = table(["", "takes", "which is"], HEADLINES)
-    README.write_text(
-        f"{before}<!-- speed -->\n{found}\n\n"
-        f"Measured on {effective_threads()} threads of {cpu_name()}.\n<!-- end of speed -->{after}"
-    )
+    measured = f"Measured on {effective_threads()} threads of {cpu_name()}."
+    return f"## At a glance\n\n{found}\n\n{measured}\n"
 
 
 if __name__ == "__main__":

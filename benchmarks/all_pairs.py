@@ -88,9 +88,9 @@ def closures() -> str:
             f"the fused a · 1 + b; `project`, which also validates and copies: {1e3 * whole:.0f} ms"
         )
     return (
-        "Random symmetric lengths: the worst case, hardly anything can be left out. G pairs/s "
-        "count n³ sums with their minima, as scipy does them; the last column counts the n³ / 2 of "
-        "the symmetric form, per core, against what a core does on registers alone.\n\n"
+        "Random symmetric lengths, the worst case: hardly any work can be skipped. G pairs/s "
+        "counts n³ additions with minima, as in scipy; the last column counts the n³ / 2 of the "
+        "symmetric form per core, relative to the peak rate of a core on registers.\n\n"
         + table(["", "time", "ratio", "G pairs/s", "of the ceiling"], rows)
         + "\n\nThat ceiling, in "
         + ". In ".join(notes)
@@ -111,7 +111,7 @@ def checks() -> str:
             broken = metric_violations(given).n_triangle_violations
             rows.append([name, str(dtype), f"{1e3 * taken:.0f} ms", str(broken)])
     headline(f"is it a metric? n = {N}, float64", rows[1][2], "")
-    header = ["matrix", "dtype", "`metric_violations`", "pairs with a shorter way"]
+    header = ["matrix", "dtype", "`metric_violations`", "pairs with a shorter path"]
     return f"The metric check, n = {N}, all threads.\n\n" + table(header, rows)
 
 
@@ -156,13 +156,13 @@ def left_out() -> str:
         raise AssertionError("the orders disagree")
     cells = [[what, done, f"{1e3 * t:.0f} ms", f"{everything / t:.1f}"] for what, done, t in rows]
     return (
-        f"What need not be computed: {name}, n = {n}, float32, all threads. A chunk of the product "
-        "is left out when the smallest entries of its two factors add up to no less than the "
-        "largest entry of its tile; exact. Times include ordering and moving the matrix there and "
+        f"Work that can be skipped: {name}, n = {n}, float32, all threads. A chunk of the product "
+        "is skipped if the smallest entries of its two factors sum to at least the largest entry "
+        "of its tile; the result is exact. Times include reordering the matrix and "
         f"back (average linkage alone: {1e3 * linking:.0f} ms).\n\n"
         + table(["", "tiles computed (sample)", "time", "ratio"], cells)
-        + "\n\nSo the bounds are always on; items are put in the order of the walk where a sample "
-        "of tiles says that it pays."
+        + "\n\nThe bounds are therefore always used; items are reordered by the walk if a sample "
+        "of tiles shows that it pays off."
     )
 
 

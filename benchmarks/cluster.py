@@ -198,6 +198,12 @@ def measure() -> dict[str, Any]:
     return record
 
 
+def busiest(job: dict[str, Any]) -> float:
+    """Return the processor time of the client and of the busier worker, in the last run."""
+    run = job["runs"][-1]
+    return float(run["cpu client"] + max(run["cpu workers"]))
+
+
 def cpu_ratio(run: dict[str, Any]) -> float:
     """Return how much faster two workers are by processor time, which other work changes less.
 
@@ -232,19 +238,29 @@ def input_bytes(job: BlockJob) -> float:
 def predicted(record: dict[str, Any]) -> None:
     """Add what the simulation says about two workers, from blocks measured on one thread.
 
-    Both run beside other work on two cores, so a worker is as fast as the single thread was.
+    Once in seconds, where a worker is taken to be as fast as the single thread was; and once in
+    processor time, which other work on the machine changes less.
     """
     for job in record["jobs"].values():
-        machines = Machines(2, record["message"], disk=1e9, client=1e9)
-        outcome = simulate(job["seconds"], [job["result"]] * job["blocks"], job["inputs"], machines)
-        job["predicted"] = outcome.seconds + job["beside"]
+        sizes = [job["result"]] * job["blocks"]
+        for name, share in (("predicted", 1.0), ("predicted cpu", processor_share(job))):
+            machines = Machines(2, share * record["message"], disk=1e9, client=1e9)
+            seconds = [share * second for second in job["seconds"]]
+            outcome = simulate(seconds, sizes, job["inputs"], machines)
+            job[name] = outcome.seconds + share * job["beside"]
+
+
+def processor_share(job: dict[str, Any]) -> float:
+    """Return the share of a processor that the single thread had."""
+    run = job["runs"][-1]
+    return float(run["cpu one"] / run["one"])
 
 
 def plan(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return time, memory and network of larger problems on larger clusters.
 
-    Neighbour search compares each row with those of 8 cells out of sqrt(n), and seconds per pair
-    are those measured. A root takes time in proportion to n.
+    Neighbour search compares each row with those of 8 cells out of sqrt(n), and the processor time
+    per pair is that measured. A root takes time in proportion to n.
     """
     search, trees = record["jobs"]["neighbour search"], record["jobs"]["shortest-path trees"]
     rows = []
@@ -252,13 +268,13 @@ def plan(record: dict[str, Any]) -> list[dict[str, Any]]:
         arcs = 2 * EDGES_PER_ITEM * n
         jobs = {
             "neighbour search": {
-                "work": 8 * n**1.5 * search["per pair"],
+                "work": 8 * n**1.5 * search["per pair"] * processor_share(search),
                 "inputs": n * (4.0 * COLUMNS + 4),
                 "results": 4.0 * NEAREST * n,
                 "own": 8 * n**0.5 * COLUMNS * 8 + 2**25,
             },
             "shortest-path trees": {
-                "work": LABELS * trees["per root"] * n / ITEMS,
+                "work": LABELS * trees["per root"] * processor_share(trees) * n / ITEMS,
                 "inputs": 8.0 * arcs + 16.0 * n,
                 "results": 12.0 * LABELS * n,
                 "own": 48.0 * n + 24.0 * n,
@@ -309,18 +325,20 @@ def write(record: dict[str, Any]) -> None:
             f"{job['ratio']:.2f}x",
             f"{job['cpu ratio']:.2f}x",
             f"{job['predicted']:.1f} s ({job['predicted'] / job['two'] - 1:+.0%})",
+            f"{job['predicted cpu']:.1f} s ({job['predicted cpu'] / busiest(job) - 1:+.0%})",
         ]
         for name, job in jobs.items()
     ]
     header = [f"{ITEMS:,} items", "one thread", "two workers", "ratio", "by processor time"]
-    text = table([*header, "two workers, simulated"], rows)
+    text = table([*header, "simulated", "simulated, processor time"], rows)
     loads = [run["load"] for job in jobs.values() for run in job["runs"]]
     text += (
         f"\n\nTimes are those of the last of {REPEATS} runs in turn, ratios medians over runs; by "
         "processor time, that of the single thread is divided by that of the client and of the "
         "busier worker. The two cores were shared with other work "
         f"(load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the "
-        f"blocks as they were measured on one thread. A block that has nothing to do costs "
+        f"blocks as they were measured on one thread, and takes workers to be as fast; percentages "
+        f"are its errors. A block that has nothing to do costs "
         f"{1e3 * record['message']:.1f} ms. Neighbours of 5000 rows, too small for a cluster, take "
         f"{record['small']['here']:.2f} s here and {record['small']['cluster']:.2f} s if they are "
         "sent nevertheless: jobs below a second stay here.\n\n"

@@ -52,11 +52,11 @@ def run() -> str:
     head = ["items", "in all", *STAGES, "page", "opens in"]
     return (
         f"{table(head, rows)}\n\n"
-        'Seconds by stage; the rest of "in all" is starting Python and reading files. Texts, '
+        'Seconds by stage; the rest of "in all" is start-up of Python and reading files. Texts, '
         "numbers and a graph with three links per item make four sources; every tenth item is "
         "labelled; intervals by 100 resamples, accuracies by 5 folds. A page is open when all of "
-        "its items are drawn and it answers; measured from the call, headless Chromium without a "
-        "graphics card.\n\n"
+        "its items are drawn and it responds; measured from the call, in headless Chromium "
+        "without a graphics card.\n\n"
         "![seconds against items](figures/from_files.png)"
     )
 

@@ -29,11 +29,11 @@ ROOT = Path(__file__).parent.parent
 MEASURED = ("src", "benchmarks")
 """Folders whose code decides what is measured."""
 HEADLINES: list[list[str]] = []
-"""Rows of the table in the README, in the order they were measured."""
+"""Rows of the first table of docs/benchmarks.md, in the order they were measured."""
 
 
 def headline(what: str, ours: str, ratio: str) -> None:
-    """Put a result on the first page."""
+    """Add a row to the first table of the page."""
     HEADLINES.append([what, ours, ratio])
 
 

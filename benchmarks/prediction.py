@@ -57,7 +57,7 @@ def _predicting(stack: DissimilarityStack, cross: np.ndarray, y: np.ndarray) -> 
     megabytes = cross.nbytes / 1e6
     return table([f"{K} nearest of {N} labelled items", "takes", "ratio"], rows) + (
         f"\n\nBoth give the same label to {same:.1%} of the new items (the others are tied votes "
-        f"or equal distances). Their dissimilarities alone are {megabytes:.0f} MB to read. The "
+        f"or equal distances). Reading their dissimilarities alone means {megabytes:.0f} MB. The "
         "metric is formed with this library's own closure, not with scipy's."
     )
 

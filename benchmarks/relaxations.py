@@ -94,9 +94,9 @@ def run() -> str:
     draw({"real graphs": real, "generated graphs": generated})
     return "\n\n".join(
         [
-            "Seconds until the certified gap of the linear relaxation is below a size, of at most "
-            f"{MINUTES} minutes; `ratio` is what rounding makes of it: at most so many times worse "
-            "than the best clusters or cut.",
+            "Seconds until the certified gap of the linear relaxation is below a threshold, at "
+            f"most {MINUTES} minutes; `ratio` is the approximation guarantee of the rounded "
+            "solution: its value is at most this factor worse than the optimum.",
             describe_real(real),
             describe_generated(generated),
             "![gap against seconds](figures/relaxations.png)",
@@ -210,7 +210,7 @@ def describe_real(outcomes: list[Outcome]) -> str:
         "(`mm.datasets.fetch_snap`), whole and without self-loops. `edges`: edges attract with "
         "weight 1 and all other pairs repel with weight 1; `jaccard`: signed weights from the "
         "Jaccard coefficients of neighbourhoods. Published times are for the graph of that name, "
-        "on other machines and to tolerances of their own: lazy cuts with a commercial LP solver "
+        "on other machines and to other tolerances: lazy cuts with a commercial LP solver "
         "for `edges`, and Dykstra's method, perhaps on the largest component (4158 and 8638 nodes) "
         f"and with other weights. {' '.join(enclosed)}\n\n"
         f"{table([*HEADER, 'Dykstra, published', 'lazy cuts, published'], rows)}"
@@ -221,7 +221,7 @@ def describe_generated(outcomes: list[Outcome]) -> str:
     """Return the table of generated graphs, which have no published figures."""
     authors = next(one.problem.graph for one in outcomes if "signs" in one.problem.options)
     return (
-        "**Generated graphs.** Those of correlation clustering are drawn paper by paper: "
+        "**Generated graphs.** The graphs for correlation clustering are generated paper by paper: "
         f"{len(authors)} nodes, {authors.size()} edges, clustering coefficient "
         f"{nx.average_clustering(authors):.2f}, largest degree "
         f"{max(degree for _, degree in authors.degree)}. A generated graph may be easier than a "

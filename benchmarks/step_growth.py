@@ -57,10 +57,9 @@ def run() -> str:
     for label in WEIGHTS:
         header += [f"one step, {label}", "rows touched"]
     return table([*header, "only forming the n × n lengths"], rows) + (
-        f"\n\nA step is linear in n: {'; '.join(fits)}. The fixed part is Python, the rest is "
-        "mixing and scanning the rows touched. The larger the weights are against the link's "
-        "sharpness, the more detours have to be ruled out; distances that crowd together (few "
-        "dimensions, large weights) take more rows as n grows.\n\n"
+        f"\n\nA step is linear in n: {'; '.join(fits)}. The constant part is Python overhead, "
+        "the rest is mixing and scanning rows. With larger weights, more detours have to be ruled "
+        "out; concentrated distances (few dimensions, large weights) need more rows as n grows.\n\n"
         "![cost of one step against n](figures/step_growth.png)"
     )
 

@@ -48,6 +48,7 @@ def run(n: int = 1500, n_graphs: int = 8, repeats: int = 5) -> str:
         f"| {theirs:.2f} | 1 |\n"
         f"| `metricmix.dissimilarity.threshold_graphs` | {ours:.3f} "
         f"| {theirs / ours:.0f}x |\n\n"
-        "Ours includes making the graphs and filling in unreachable pairs (best of "
-        f"{repeats} runs); scipy's time is the path lengths alone (one run); the lengths are equal."
+        "Our time includes building the graphs and filling in unreachable pairs (best of "
+        f"{repeats} runs); scipy's time is for the path lengths alone (one run). The lengths are "
+        "equal."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -21,6 +20,7 @@ extensions = [
     "numpydoc",
     "mathml",
     "inside",
+    "overview",
     "one_home",
     "trailing_examples",
     "local_links",
@@ -35,7 +35,7 @@ myst_heading_anchors = 3
 default_role = "literal"  # in docstrings: the name of an argument
 autosummary_generate = True
 autosummary_ignore_module_all = False
-autodoc_typehints = "none"  # the docstrings say what arguments are, in words
+autodoc_typehints = "none"  # the docstrings describe the arguments
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_attributes_as_param_list = True
@@ -58,8 +58,3 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#6cc5e9", "color-brand-content": "#6cc5e9"},
 }
 local_pages = ["worked/pages"]
-
-# Worked examples appear in the gallery when there are some; that there are none is no fault.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(
-    lambda record: "worked/*" not in record.getMessage()
-)

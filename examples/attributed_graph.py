@@ -1,9 +1,10 @@
-"""An attributed graph: items with words and links, both noisy, and five labels per class.
+"""An attributed graph with noisy words and links.
 
-A contextual stochastic block model is generated: 600 papers of four fields cite rather within their
-field and use rather its words. The stack knows the papers by name, the fit sees the names of twenty
-labelled ones, and `transduction_` has a label for all. Ten draws of graph, words and labels. (How
-noisy the sources are was set by looking at each alone, on other draws, without learning.)
+The data come from a contextual stochastic block model: 600 papers in four fields, which tend to
+cite papers of their own field and to use its words. Papers have names; the model is fitted to the
+names of twenty labelled ones, and `transduction_` has a label for all. Ten draws of graph, words
+and labels. (The noise levels were set by looking at each source alone, on other draws, without
+learning.)
 """
 
 import numpy as np

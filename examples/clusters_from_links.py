@@ -1,7 +1,8 @@
-"""Clusters from pairs: some images belong together, some do not, and nothing else is known.
+"""Clusters from must-link and cannot-link pairs.
 
-500 digits are compared by shape, a graph of neighbours, amount of ink and where it lies. 100 must-
-and 100 cannot-links among 50 images say what matters. The 450 other images are scored.
+500 digits are compared by shape, by a graph of nearest neighbours, by the amount of ink and by its
+position. 100 must-link and 100 cannot-link pairs among 50 images are the only supervision. The
+other 450 images are scored.
 """
 
 from itertools import combinations, product

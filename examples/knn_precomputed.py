@@ -1,8 +1,8 @@
-"""The learned metric in a scikit-learn pipeline: nearest neighbours with metric="precomputed".
+"""Nearest neighbours in a scikit-learn pipeline.
 
-All that is known of 300 digits is the shadows that they cast in four directions: sums of the grey
-values along rows, columns and diagonals. No shadow says enough alone. MetricMixture learns how to
-combine them within each training fold, and a test image is joined to the metric of that fold.
+300 digits are described by four projections: sums of the grey values along rows, columns and the
+two diagonals. No projection is enough alone. MetricMixture learns how to combine them on each
+training fold, and test images are attached to the metric of that fold (`metric="precomputed"`).
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""A large network: 100 000 items with words and 300 000 links, twenty labels a class.
+"""A network of 100 000 items.
 
-The sources are evaluated on sparse edges: the links, and each item's ten nearest items by each
-table. The learned distance is the shortest path along them. The map shows 400 of the items by these
-distances. If the environment variable METRICMIX_DATA names the folder with MNIST, its 70 000 images
-are labelled in the same way, from ten labels a class.
+The items have words and 300 000 links; twenty per class are labelled. The sources are evaluated on
+sparse edges: the links, and each item's ten nearest items by each table. The learned distance is
+the shortest path along them. The map shows 400 of the items. If the environment variable
+METRICMIX_DATA names a folder with MNIST, its 70 000 images are classified as well.
 """
 
 import os

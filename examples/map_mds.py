@@ -1,8 +1,8 @@
-"""A map of the learned metric: multidimensional scaling, coloured by class.
+"""A map of the learned metric.
 
-300 digits, of which 60 have a label, are compared by the shadows they cast in four directions. The
-map of the learned metric stands next to that of the shadow with the largest weight; the figure is
-the share of unlabelled images whose nearest neighbour on the map shows the same digit.
+300 digits, 60 of them labelled, are compared by their projections in four directions.
+Multidimensional scaling draws the learned metric beside the projection with the largest weight. The
+score is the share of unlabelled images whose nearest neighbour on the map shows the same digit.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
-"""Can the probabilities be taken at their word? The four prediction rules on digits.
+"""Calibration of the predicted probabilities.
 
-1000 images, 50 of them labelled. Each rule gives class probabilities for the other 950; a dot below
-the diagonal promises too much. The expected calibration error is in the title of each panel.
+1000 digits, 50 of them labelled. Each prediction rule gives class probabilities for the other 950;
+a point below the diagonal is overconfident. The title of each panel has the expected calibration
+error.
 """
 
 import numpy as np

@@ -13,32 +13,31 @@ __all__ = ["PAGE", "trust_page", "write_page"]
 PAGE = ROOT / "docs" / "trust.md"
 
 INTRODUCTION = """\
-# What was tried
+# Fuzz tests
 
 *`make fuzz` writes this page from `fuzz/results.json` and `tests/fuzz_cases`; do not edit it.*
 
-`make fuzz MINUTES=60` generates small random problems, mostly with fewer than thirteen items and
-with unpleasant numbers (zeros, ties, entries from 1e-12 to 1e12, one, two or three items), and
-compares what the library answers with slow, simple references: exact fractions, linear and
-quadratic programs by HiGHS and Clarabel, networkx, scipy, every partition of a small graph. A wrong
-answer, an unexpected error, a warning about overflow, a crash and a hang all count as failures. A
-failure is made as small as possible, kept in `tests/fuzz_cases`, and replayed by the test suite
-from then on.
+`make fuzz MINUTES=60` generates small random problems, most with fewer than thirteen items and with
+difficult values (zeros, ties, entries from 1e-12 to 1e12, one, two or three items), and compares
+the results of the library with slow, simple references: exact fractions, linear and quadratic
+programs solved by HiGHS and Clarabel, networkx, scipy, every partition of a small graph. A wrong
+result, an unexpected error, an overflow warning, a crash or a hang counts as a failure. Each
+failure is minimised, stored in `tests/fuzz_cases`, and replayed by the test suite from then on.
 """
 
 LIMITS = """\
-## What is not promised
+## Limits
 
 - Random problems show that errors are rare; they do not prove that there are none.
-- The problems are small. Large ones run other code (blocks, threads, sorting), which the test suite
+- The problems are small. Large ones use other code (blocks, threads, sorting), which the test suite
   compares with the same references, but not thousands of times.
-- Where an area compares with another solver, both are right only up to a tolerance (about 1e-6 of
-  the largest number involved); problems whose numbers span more than the other solver can resolve
-  are checked for consistency only: a feasible result, a bound below it.
-- With entries that span more than about six powers of ten, `nearest_metric` may stop before its
-  tolerance. It says so (`ConvergenceWarning`), and its bounds hold.
+- In comparisons with another solver, both are correct only up to a tolerance (about 1e-6 of the
+  largest number involved); problems with a wider range than the other solver can resolve are
+  checked for consistency only: a feasible result and a valid lower bound.
+- If entries span more than about six powers of ten, `nearest_metric` may stop before it reaches its
+  tolerance. It then issues a `ConvergenceWarning`, and its bounds are valid.
 - Shortest paths are unique in most data. Where they tie, a gradient is one of several.
-- Model files are checked for damage, not for their author: load files of people you trust.
+- Model files are checked for damage, not for their origin: load only files that you trust.
 """
 
 
@@ -54,7 +53,7 @@ def trust_page(results: Results, kept: Sequence[KeptCase]) -> str:
         INTRODUCTION,
         f"So far: **{total:,} cases** in {seconds / 3600:.1f} hours of computing; {failures:,} of "
         f"them failed. Of {len(kept)} kinds of failures in this and earlier campaigns, "
-        f"{len(mended)} are mended and {len(still)} open. Last run: {last}.",
+        f"{len(mended)} are fixed and {len(still)} open. Last run: {last}.",
         "",
         "| area | cases | failed | hours |",
         "| --- | ---: | ---: | ---: |",
@@ -64,22 +63,22 @@ def trust_page(results: Results, kept: Sequence[KeptCase]) -> str:
         if counts is not None:
             hours = f"{counts.seconds / 3600:.2f}"
             lines.append(f"| {name} | {counts.cases:,} | {counts.failures:,} | {hours} |")
-    lines += ["", "## What was tried, and what is promised", ""]
+    lines += ["", "## What is tested and guaranteed", ""]
     for area in AREAS.values():
-        lines += [f"**{area.name}.** {area.tried} *Promised:* {area.promised}", ""]
+        lines += [f"**{area.name}.** {area.tried} *Guaranteed:* {area.promised}", ""]
     lines += [LIMITS]
-    lines += ["## What failed and was mended", "", *listed(mended), ""]
-    lines += ["## What fails", "", *listed(still)]
+    lines += ["## Fixed failures", "", *listed(mended), ""]
+    lines += ["## Open failures", "", *listed(still)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def listed(cases: Sequence[KeptCase]) -> Iterator[str]:
     """Yield a line per kept case."""
     if not cases:
-        yield "Nothing known."
+        yield "None known."
     for case in cases:
         wrong = case.wrong.rstrip(".").replace("|", "\\|").replace("<", "&lt;")
-        mended = f" Mended in {case.mended}." if case.mended else ""
+        mended = f" Fixed in {case.mended}." if case.mended else ""
         yield f"- {case.area}: {wrong} (`{case.area}:{case.case}`, found in {case.code}).{mended}"
 
 

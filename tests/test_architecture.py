@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,12 @@ def imported(tree: ast.AST) -> set[str]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def modules() -> list[tuple[str, Path]]:
     """Return the dotted names below metricmix, and the files, of all modules."""
     paths = sorted(SOURCE.rglob("*.py"))
@@ -95,18 +102,14 @@ def test_layers_import_only_from_layers_above() -> None:
         layer = layer_of(name)
         if layer is not None:
             allowed = LAYERS[: LAYERS.index(layer) + 1]
-            below = {
-                found
-                for found in imported(ast.parse(path.read_text()))
-                if layer_of(found) not in allowed
-            }
+            below = {found for found in imported(parsed(path)) if layer_of(found) not in allowed}
             wrong += [f"{name} imports {found}" for found in sorted(below)]
     assert not wrong
 
 
 def test_no_relative_imports() -> None:
     for _, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             assert not (isinstance(node, ast.ImportFrom) and node.level), path
 
 

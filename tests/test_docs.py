@@ -77,6 +77,10 @@ def test_settings_of_the_site() -> None:
         assert (DOCS / folder).is_dir()
 
 
+def test_at_most_eight_pages_on_top() -> None:
+    assert 1 < len(contents(DOCS / "index.md")) <= 8
+
+
 def contents(path: Path) -> set[Path]:
     """Return the pages that the tables of contents of a page name."""
     text = path.read_text()
@@ -104,6 +108,45 @@ def test_every_page_is_in_the_contents() -> None:
             found.add(page)
             todo += contents(page)
     assert sorted(set(PAGES) - found) == []
+
+
+# -- the README --------------------------------------------------------------------------------
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) < 900
+
+
+def test_accuracies_of_the_readme_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    command = importlib.import_module("benchmarks.accuracy.__main__")
+    results = importlib.import_module("benchmarks.accuracy.results").Results(DOCS / "accuracy.json")
+    marked = README.split("<!-- accuracy -->\n")[1].split("\n<!-- end of accuracy -->")[0]
+    assert marked == command.headline(results), "run python -m benchmarks.accuracy --page"
+
+
+def test_gains_of_the_readme_are_those_of_the_benchmarks() -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    demo = page.split("## The demo: six views of handwritten digits\n")[1]
+
+    def gain(row: str) -> str:
+        return re.findall(rf"^\| {row} \| [^|]* \| \+([\d.]+ ± [\d.]+) \|", demo, re.MULTILINE)[0]
+
+    text = " ".join(README.split())
+    assert f"gain {gain('equal weights')} points over equal weights" in text
+    assert f"and {gain('best view by the labels')} over the best single view" in text
+
+
+def test_commands_of_the_readme_print_what_the_worked_example_prints() -> None:
+    page = (DOCS / "worked" / "citations.md").read_text(encoding="utf-8")
+    lines = iter(page.splitlines())
+    block = re.findall(r"^```console\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[1]
+    shown = [line for line in block.splitlines() if line != "..."]
+    assert len(shown) > 6
+    for line in shown:
+        assert any(line in other for other in lines), f"not printed, or not in this order: {line}"
 
 
 def test_the_start_page_tells_what_the_worked_example_says() -> None:
@@ -178,7 +221,8 @@ def test_code_does_what_the_page_says(path: Path) -> None:
 
 
 def test_pages_with_code_are_tested() -> None:
-    assert {"docs/start.md", "docs/choosing.md"} <= set(map(name_of, CODE))
+    wanted = {"start", "guide", "choosing", "asked"}
+    assert {f"docs/{name}.md" for name in wanted} <= set(map(name_of, CODE))
 
 
 # -- the reference -----------------------------------------------------------------------------
@@ -210,6 +254,17 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_object_has_one_page() -> None:
     names = listed()
     assert len(names) == len(set(names)) == len({id(lookup(name)) for name in names})
+
+
+def test_the_reference_lands_on_every_name() -> None:
+    text = extension("overview").tables(DOCS / "api" / "index.rst")
+    names = [line.strip() for line in text if line.startswith("   ") and ":" not in line]
+    assert sorted(f"metricmix.{name}" for name in names) == sorted(listed())
+    for name in listed():
+        value = lookup(name)
+        if callable(value):
+            first = (value.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+            assert first.endswith("."), f"{name}: the first line is not a sentence"
 
 
 def test_every_package_is_looked_into() -> None:

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.default_sources
-
 FOLDER = Path(__file__).parents[1] / "examples"
+sys.path.append(str(FOLDER))
+
+from _page import WORKED, head, heading  # noqa: E402
+
+pytestmark = pytest.mark.default_sources
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
-SLOW = {"attributed_graph", "clusters_from_links", "large_network", "torch_classifier"}
+SLOW = {
+    "attributed_graph",
+    "clusters_from_links",
+    "large_network",
+    "reliability",
+    "torch_classifier",
+}
 
 
 @pytest.mark.parametrize(
@@ -41,3 +50,12 @@ def test_example_is_short_and_is_shown(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 60
     page = (FOLDER.parent / "docs" / "examples.md").read_text()
     assert f"figures/{path.stem}.png" in page
+    assert heading(path.stem) in page
+
+
+def test_the_page_begins_with_the_worked_examples() -> None:
+    docs = FOLDER.parent / "docs"
+    assert sorted(WORKED) == sorted(path.stem for path in (docs / "worked").glob("*.md"))
+    assert (docs / "examples.md").read_text().startswith(head())
+    for name in WORKED:
+        assert (docs / "figures" / f"thumbnail_{name}.png").exists()

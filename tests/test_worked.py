@@ -25,7 +25,17 @@ def without_numbers(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+SLOW = {"digits"}
+"""Takes twelve seconds; tests/datasets/test_example_files.py fits to these files, too."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SLOW else [])
+        for page in PAGES
+    ],
+)
 def test_commands_print_what_the_page_says(page, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
@@ -39,13 +49,3 @@ def test_every_example_is_worked() -> None:
         text = page.read_text(encoding="utf-8")
         for command in EXAMPLES[page.stem].commands:
             assert command in text
-
-
-def test_the_readme_shows_what_the_page_shows() -> None:
-    def shown(text: str) -> str:
-        start = text.index("learned weights\n")
-        return text[start : text.index("```", start)].partition("citations/result:")[0]
-
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "worked" / "citations.md").read_text(encoding="utf-8")
-    assert shown(readme) == shown(page)

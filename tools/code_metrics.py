@@ -36,7 +36,11 @@ def measure(source: Path = SOURCE) -> Metrics:
     paths = sorted(source.rglob("*.py"))
     texts = {path: path.read_text() for path in paths}
     trees = {path: ast.parse(text) for path, text in texts.items()}
-    words = {path: Counter(_names(text)) for path, text in texts.items()}
+    tokens = {path: _tokens(text) for path, text in texts.items()}
+    words = {
+        path: Counter(token.string for token in found if token.type == tokenize.NAME)
+        for path, found in tokens.items()
+    }
     helpers = [
         (f"{path.relative_to(source)}:{name}", words[path][name] - 1)
         for path, tree in trees.items()
@@ -57,7 +61,7 @@ def measure(source: Path = SOURCE) -> Metrics:
     return Metrics(
         {
             "files": len(paths),
-            "lines of code": sum(_lines_of_code(text) for text in texts.values()),
+            "lines of code": sum(map(_lines_of_code, tokens.values())),
             "private helpers": len(helpers),
             "private helpers used once": [name for name, uses in helpers if uses == 1],
             "modules with a single importer": _single_importers(trees, source),
@@ -72,19 +76,17 @@ def measure(source: Path = SOURCE) -> Metrics:
     )
 
 
-def _names(text: str) -> Iterator[str]:
-    """Yield the identifiers of a module; comments and strings do not count."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
-            yield token.string
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    """Return the tokens of a module: identifiers among them, apart from comments and strings."""
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
 
 
-def _lines_of_code(text: str) -> int:
+def _lines_of_code(tokens: list[tokenize.TokenInfo]) -> int:
     """Return the number of lines that hold code: no comment, docstring or blank line."""
     lines: set[int] = set()
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
     previous = tokenize.NEWLINE
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokens:
         is_docstring = token.type == tokenize.STRING and previous in (
             *(tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
         )

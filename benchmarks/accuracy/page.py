@@ -210,7 +210,7 @@ def write_page(results: Results, provenance: str) -> str:
     """Return the page."""
     return f"""# Accuracy
 
-Written by `make accuracy`; do not edit. Share of the test items that get their class, in per cent.
+Written by `make accuracy`; do not edit. Accuracy on the test items, in per cent.
 
 {provenance}. Commits of the results: {origins(results)}.
 
@@ -222,20 +222,19 @@ model = mm.MetricMixtureClassifier(stack).fit(np.arange(n), known)
 model.transduction_
 ```
 
-with `known` the labels of the training items and -1 elsewhere. It uses **no validation labels** and
-no setting that depends on the data. All others are measured in the same run, on the same splits:
-with the settings that their papers give, or with at most six variants, of which the one that is
-right most often on the validation items is taken. So they use 500 labels more, to choose. On the
-other hand, the sources and settings that are the defaults here were developed with the citation
-networks at hand: these are not unseen data.
+where `known` holds the labels of the training items and -1 elsewhere. It uses **no validation
+labels** and no setting that depends on the data. All other methods are measured in the same run, on
+the same splits, with the settings of their papers or with the best of at most six variants on the
+validation items. They therefore use 500 more labels, for model selection. On the other hand, the
+default sources and settings were developed on the citation networks: these are not unseen data.
 
 ## Random splits of citation networks
 
 ![Accuracy on random splits](figures/accuracy.png)
 
-{PER_CLASS} labels a class, 500 validation and 1000 test items, drawn anew for each split. Number of
+{PER_CLASS} labels per class, 500 validation and 1000 test items, drawn for each split. Number of
 splits: {counts(results, NETWORKS)}. Mean and standard error over the splits; in brackets the paired
-difference: how much better (+) or worse (-) the defaults of metricmix are on the same splits, and
+difference: how much better (+) or worse (-) the defaults of metricmix are on the same splits, with
 its standard error.
 
 {accuracy_table(results, NETWORKS, "random")}
@@ -244,17 +243,18 @@ its standard error.
 
 ## The Planetoid split
 
-One split that everybody uses, so that the error is that of 1000 test items: of the difference, item
-by item. GCN and APPNP are means of {REPEATS} runs. Differences between methods on one split of 1000
-items say little; the random splits above say more.
+The standard split; errors are those of the paired differences over 1000 test items.
+GCN and APPNP are means of {REPEATS} runs. Differences between methods on one split of 1000 items
+are unreliable; the random splits above are more informative.
 
 {accuracy_table(results, NETWORKS, PLANETOID)}
 
 ## Images
 
-10 labels a class, 500 validation items, all others are tested; pixels are all there is. digits: all
-1797 images of scikit-learn, other labels in each draw. MNIST: {N_MNIST} images, drawn anew.
-Number of draws: {counts(results, IMAGES)}.
+10 labels per class, 500 validation items, all others are test items; the only features are pixels.
+digits: all 1797 images of scikit-learn, with new labels in each draw.
+MNIST: {N_MNIST} images, new in
+each draw. Number of draws: {counts(results, IMAGES)}.
 
 {accuracy_table(results, IMAGES, "draw")}
 
@@ -262,20 +262,20 @@ Number of draws: {counts(results, IMAGES)}.
 
 ## Seconds
 
-Processor seconds (all threads together) from table and graph to a label for every item: median over
-the splits, choosing among variants included.
+CPU seconds (all threads) from table and graph to a label for every item: median over the splits,
+including model selection.
 
 {seconds_table(results, (*NETWORKS, *IMAGES))}
 
-## Where links or attributes mislead
+## Misleading links or attributes
 
 ![Accuracy where links or attributes mislead](figures/accuracy_misleading.png)
 
-Graphs of `make_attributed_graph`: 600 items, four classes, 20 labels a class, 120 validation items;
-mean and standard error over the graphs generated for each point. On the left links join more and
-more items of different classes (0.75 is what chance gives: links say nothing; beyond, linked items
-tend to differ). On the right the words are permuted among more and more items, which then have the
-words of another class.
+Graphs of `make_attributed_graph`: 600 items, four classes, 20 labels per class, 120 validation
+items; mean and standard error over the graphs generated for each point. On the left, a growing
+share of links connects items of different classes (0.75 is chance level: links carry no
+information; beyond, linked items tend to differ). On the right, the words of a growing share of
+items are permuted, so that these items have the words of another class.
 
 {curve_table(results, "links")}
 
@@ -285,30 +285,30 @@ words of another class.
 
 {choices_table(results)}
 
-Weights on the Planetoid split, or the first draw of images; sources with weight 0 are left out:
+Weights on the Planetoid split, or the first draw of images; sources with weight 0 are not shown:
 
 {weights_table(results)}
 
-## Settings of the others
+## Settings of the other methods
 
-- *Equal weights*: the same sources, nothing learned; the rule is chosen as by default. *Best single
+- *Equal weights*: the same sources without learning; the rule is chosen as by default. *Best single
   source*: each source alone with class means, chosen by validation.
-- *Logistic regression, support vectors, k-NN*: words as they are or by tf-idf, rows at length 1
-  (pixels: as they are or at length 1); C 1, 10, 100; k 1, 5, 15 (images: 1, 3, 5). *NCA*: 10 or 30
+- *Logistic regression, support vectors, k-NN*: raw words or tf-idf, rows normalised
+  (pixels: raw or normalised); C 1, 10, 100; k 1, 5, 15 (images: 1, 3, 5). *NCA*: 10 or 30
   dimensions, then k-NN with k 1, 3, 5.
 - *Label spreading*: over the links, alpha 0.5, 0.8, 0.9, 0.95, 0.99, 0.999; images: over the 5, 10
   or 20 nearest neighbours by Euclidean distance or angle, alpha 0.99.
 - *SGC*: two steps. *S²GC*: 16 steps, alpha 0.05. *GGCM*: 16 steps, alpha 0.15, random graphs of
-  degree 20 whose strength stays or is halved in each step. Softmax regression by 100 steps of Adam
-  with rate 0.2, weight decay from 5e-6 to 3e-4 (six values; GGCM: three).
+  degree 20 whose strength stays or is halved in each step. Softmax regression with 100 steps of
+  Adam at rate 0.2, weight decay from 5e-6 to 3e-4 (six values; GGCM: three).
 - *GCN*: two layers, 16 hidden units, dropout 0.5, weight decay 5e-4, rate 0.01, 200 epochs.
   *APPNP*: 64 hidden units, ten steps, alpha 0.1, dropout 0.5, weight decay 5e-3, rate 0.01,
   patience 100. Both keep the epoch that is best on the validation items.
 
-All of them are written anew in `benchmarks/accuracy/peers`, from what is published of them. Every
-single result is in [accuracy.json](accuracy.json).
+All of them are reimplemented in `benchmarks/accuracy/peers` from their publications. All individual
+results are in [accuracy.json](accuracy.json).
 
-How the networks and smoothing methods are trained was settled with their Planetoid test accuracy in
-view, so theirs is if anything too high. Equal weights on most splits, and single sources, were
-measured with earlier code of this library than its defaults; every record names its commit.
+The training of the networks and smoothing methods was tuned on their Planetoid test accuracy, so
+their results are, if anything, too high. Equal weights on most splits and single sources were
+measured with an earlier version of this library than its defaults; every record has its commit.
 """

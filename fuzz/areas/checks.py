@@ -187,7 +187,7 @@ AREA = Area(
     tried="`is_metric`, `metric_violations`, `check_metric` and `project` on matrices with zeros, "
     "ties, entries from 1e-12 to 1e12, infinities, negative entries and asymmetries, in float32 "
     "and float64, against exact rational arithmetic.",
-    promised="The report is right to rounding, the closure is right to rounding in every entry, "
-    "and what is not a matrix of lengths is refused.",
+    promised="The report and every entry of the closure are correct up to rounding, and input that "
+    "is not a matrix of lengths raises an error.",
     per_item=("D",),
 )

@@ -194,8 +194,8 @@ AREA = Area(
     "components joined or not, directed and not, with ties, zeros and spans of 1e24; distances, "
     "paths, trees, nearest items and labels, parts of stacks and new items, against matrices that "
     "are infinite where there is no edge.",
-    promised="Every distance is right to a few roundings of itself, infinite exactly where there "
-    "is no path, and the edges between all items give the distances of whole matrices.",
+    promised="Every distance is correct up to a few rounding errors, infinite exactly where there "
+    "is no path, and the edges between all items give the distances of full matrices.",
     per_item=("sources",),
     positions=("edges", "pairs", "labelled", "roots", "rows", "columns"),
     lists=("sources", "edges", "pairs", "roots"),

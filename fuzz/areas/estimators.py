@@ -188,9 +188,9 @@ AREA = Area(
     tried="`MetricMixtureClassifier`, `MetricMixture` and `MetricRepair` on small tables and "
     "stacks with every rule and objective: cloned, fitted again, saved and loaded, with items in "
     "another order and classes under other names.",
-    promised="Parameters survive cloning, predictions repeat and survive saving and loading bit "
-    "for bit, neighbours are those of the metric, and neither the order of items nor the names of "
-    "classes matter.",
+    promised="Parameters survive cloning; predictions are reproducible and survive saving and "
+    "loading bit for bit; neighbours are those of the metric; the order of items and the "
+    "names of classes do not matter.",
     share=1.5,
     per_item=("X", "sources", "y"),
     positions=("order",),

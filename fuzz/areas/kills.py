@@ -129,10 +129,10 @@ AREA = Area(
     "kills",
     make,
     check,
-    tried="`nearest_metric` with a checkpoint and `metricmix fit`, ended by SIGKILL or SIGINT at "
+    tried="`nearest_metric` with a checkpoint and `metricmix fit`, killed by SIGKILL or SIGINT at "
     "a random moment, once or twice, then run again.",
-    promised="The result is that of a run that was not interrupted, bit for bit; result folders "
-    "are there whole or not at all.",
+    promised="The result equals that of an uninterrupted run bit for bit; result folders are "
+    "complete or absent.",
     share=0.8,
     timeout=300.0,
     lists=("kills",),

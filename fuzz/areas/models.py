@@ -284,11 +284,11 @@ AREA = Area(
     "models",
     make,
     check,
-    tried="`load` (and checkpoints of `nearest_metric`) on files of six kinds of models "
-    "with flipped, missing and inserted bytes, "
-    "members that are swapped, renamed, compressed or missing, manifests with hostile values under "
-    "right checksums, hostile array headers, compressed bombs and pickles.",
-    promised="A file is refused in one sentence (`ModelFileError`) or loads; damage without right "
-    "checksums never gives another model; nothing that a file holds is run.",
+    tried="`load` (and checkpoints of `nearest_metric`) on files of six kinds of models with "
+    "flipped, missing and inserted bytes, members that are swapped, renamed, compressed or "
+    "missing, manifests with hostile values under valid checksums, hostile array headers, "
+    "decompression bombs and pickles.",
+    promised="A file loads or raises a one-sentence `ModelFileError`; damage under invalid "
+    "checksums never yields a different model; no code from a file is executed.",
     lists=("edits",),
 )

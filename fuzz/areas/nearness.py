@@ -282,12 +282,12 @@ AREA = Area(
     make,
     check,
     tried="`nearest_metric` in every norm, with weights, missing and masked entries, bounds and "
-    "fixed entries, against HiGHS (l1, linf) and Clarabel (l2, increase) with every triangle "
-    "written down, and shortest paths (decrease).",
-    promised="The result is a metric within the bounds, fixed entries keep their last bit, the "
-    "objective is right, the multipliers prove the lower bound, this is below the optimum of the "
-    "reference and the objective is not, and a problem is refused only if no metric keeps the "
-    "bounds.",
+    "fixed entries, against HiGHS (l1, linf) and Clarabel (l2, increase) with all triangle "
+    "inequalities, and shortest paths (decrease).",
+    promised="The result is a metric within the bounds; fixed entries keep every bit; the "
+    "objective is correct; the multipliers prove the lower bound; the optimum of the "
+    "reference lies between the bounds; a problem is infeasible only if no metric "
+    "satisfies the bounds.",
     share=1.5,
     per_item=("D", "weights", "missing", "lower", "upper", "fixed"),
 )

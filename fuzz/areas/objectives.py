@@ -215,8 +215,9 @@ AREA = Area(
     tried="Every objective's gradient against finite differences; `minimize` with both path "
     "methods, twice, with one and two threads; cutting planes against cvxpy; `minimize_metric` "
     "against `nearest_metric`.",
-    promised="Gradients are right wherever shortest paths are unique, runs with the same seed are "
-    "equal bit for bit, constraints hold, bounds are bounds, and the learned metric is one.",
+    promised="Gradients are correct wherever shortest paths are unique; runs with the same seed "
+    "are identical bit for bit; constraints hold; bounds are valid; the learned metric is "
+    "a metric.",
     share=1.5,
     per_item=("sources", "target", "y"),
     positions=("pairs", "triples"),

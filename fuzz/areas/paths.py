@@ -240,8 +240,8 @@ AREA = Area(
     "`nearest_labelled`, shortest-path trees and their flows, soft paths and new items, over "
     "matrices and over mixtures of sources (dense and computed, directed and not, weights of any "
     "sign), with ties, zeros and spans of 1e24, against all-pairs loops and networkx.",
-    promised="Every distance is right to a few roundings of itself, every path has the length it "
-    "claims, and ties are broken as documented.",
+    promised="Every distance is correct up to a few rounding errors, every path has the stated "
+    "length, and ties are broken as documented.",
     per_item=("sources", "new"),
     positions=("pairs", "labelled", "roots"),
     lists=("sources", "pairs", "roots"),

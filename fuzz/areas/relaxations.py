@@ -195,10 +195,10 @@ AREA = Area(
     make,
     check,
     tried="`correlation_clustering`, `sparsest_cut` and `max_cut` on graphs of up to eight items "
-    "with weights of any sign and size, disconnected and empty ones included, against every "
+    "with weights of any sign and size, including disconnected and empty ones, against every "
     "partition and cut, and against HiGHS.",
-    promised="The bound, the optimum and the value of the rounded solution are in this order, and "
-    "the fractional solution is a metric.",
+    promised="Lower bound, optimum and rounded solution are in this order, and the fractional "
+    "solution is a metric.",
     share=1.5,
     per_item=("W", "demand"),
 )

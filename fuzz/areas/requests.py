@@ -183,9 +183,9 @@ AREA = Area(
     "requests",
     make,
     check,
-    tried="The server of `metricmix explore`: wrong methods, targets, versions, hosts, headers "
-    "and lengths, paths out of its folder, random bytes, requests that end early.",
-    promised="No traceback, no file of the machine, and the server answers the next request.",
+    tried="The server of `metricmix explore`: invalid methods, targets, versions, hosts, headers "
+    "and lengths, path traversal, random bytes, truncated requests.",
+    promised="No traceback, no access to other files, and the server answers the next request.",
     share=0.7,
     lists=("requests",),
 )

@@ -199,8 +199,8 @@ AREA = Area(
     tried="Distances of feature tables in ten metrics, path lengths of graphs, nearest-neighbour "
     "graphs, threshold graphs, neighbour overlap, diffusion and stacks: the matrix, its rows and "
     "pairs, and new items against each other, scipy and networkx.",
-    promised="Rows, pairs and new items are those of the matrix, and what a source declares "
-    "(metric, bound, symmetry) holds.",
+    promised="Rows, pairs and new items agree with the matrix, and the declared properties of a "
+    "source (metric, bound, symmetry) hold.",
     per_item=("X",),
     positions=("edges",),
     lists=("edges",),

@@ -227,7 +227,7 @@ AREA = Area(
     tried="`metricmix check`, `repair` and `fit` on CSV, TSV, PHYLIP, npy, npz and Parquet files, "
     "edge lists, GraphML and GEXF with damaged bytes, cells, lines, delimiters and encodings.",
     promised="A file is read, or refused with exit code 2 and one sentence; intact files are read "
-    "rightly; what is refused writes nothing.",
+    "correctly; a refused file leads to no output.",
     share=1.5,
     lists=("edits", "bytes"),
 )

@@ -59,7 +59,7 @@ DEPTH = 128
 
 @dataclass(frozen=True)
 class MetricViolations:
-    """How far a matrix is from being a metric; every amount is >= 0, and 0 means fine.
+    """How far a matrix is from being a metric; all amounts are >= 0, and 0 is no violation.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class MetricViolations:
     triangle_lengths: tuple[float, float, float] | None
 
     def is_metric(self, strict: bool = False) -> bool:
-        """Return whether no law is broken beyond the tolerance."""
+        """Return whether all axioms hold up to the tolerance."""
         amounts = (self.asymmetry, self.diagonal, self.negativity, self.triangle)
         return max(amounts) <= self.tolerance and not (strict and self.zero_pairs)
 
@@ -126,7 +126,7 @@ class MetricViolations:
         return f"{self.zero_pairs} pairs of different items at distance 0"
 
     def describe(self) -> str:
-        """Return a short summary, one line per law."""
+        """Return a short summary, one line per axiom."""
         kind = "directed" if self.directed else "undirected"
         verdict = "a metric" if self.is_metric() else "not a metric"
         if self.is_metric() and self.zero_pairs:
@@ -174,7 +174,7 @@ def metric_violations(
     n_jobs: int | None = None,
     device: str = "cpu",
 ) -> MetricViolations:
-    r"""Measure how far `D` is from being a metric, law by law.
+    r"""Measure how far `D` is from being a metric, axiom by axiom.
 
     .. math:: \max_{ij} |D_{ij} - D_{ji}|, \quad \max_i |D_{ii}|, \quad \max_{ij} -D_{ij}, \quad
               \max_{ijk} D_{ij} - (D_{ik} + D_{kj})
@@ -282,7 +282,7 @@ def is_metric(
     *,
     device: str = "cpu",
 ) -> bool:
-    """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
+    """Return whether `D` is a metric, up to `tol` times its largest entry.
 
     NaN, infinite entries and matrices that are not square raise an
     :class:`~metricmix.exceptions.InputError`.

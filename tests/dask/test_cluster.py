@@ -370,6 +370,7 @@ def test_refits_through_joblib(client, labelled) -> None:
     assert str(alone[2]) == str(there[2])
 
 
+@pytest.mark.slow
 def test_the_papers_experiments(client) -> None:
     from metricmix.paper.data import Data
     from metricmix.paper.runner import plan, run_cells

@@ -122,7 +122,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     example = EXAMPLES["digits"]
     (tmp_path / "digits.csv").write_text("mine")
     (tmp_path / "other.csv").write_text("mine too")
-    with pytest.raises(DatasetError, match=r"digits.csv: there already; pass overwrite=True"):
+    with pytest.raises(DatasetError, match=r"digits.csv: exists; pass overwrite=True"):
         example.write(tmp_path)
     assert (tmp_path / "digits.csv").read_text() == "mine"
     assert not (tmp_path / "truth.csv").exists()

@@ -103,8 +103,8 @@ def test_other_content(small, tmp_path):
         (b"4 1\n1 5 1\n", "expected 1 different edges between 4 nodes"),
         (b"4 1\n2 2 1\n", "expected 1 different edges"),
         (b"4 1\n0 2 1\n", "expected 1 different edges"),
-        (gzip.compress(TORUS, mtime=0)[:-9], "expected a whole gzip'd text"),
-        (b"\x1f\x8b" + b"x" * 50, "expected a gzip'd text, found damage"),
+        (gzip.compress(TORUS, mtime=0)[:-9], "expected a complete gzip file"),
+        (b"\x1f\x8b" + b"x" * 50, "expected a gzip file, found a damaged one"),
     ],
 )
 def test_damaged(small, text, words, tmp_path):

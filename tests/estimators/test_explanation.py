@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,6 +33,12 @@ def make_stack(seed=0, *, directed=False, items=None, n=N):
 
 def fitted(stack, y=Y, **options):
     return classifier(**{"rho": 1e-2, **options}).fit(stack, y)
+
+
+@cache
+def fitted_by_class_means(directed):
+    """The model of several tests, which do not change it."""
+    return fitted(make_stack(2, directed=directed))
 
 
 # -- a distance --------------------------------------------------------------------------------
@@ -183,7 +191,7 @@ def test_explains_every_item(rule, directed):
 @pytest.mark.parametrize("directed", [False, True])
 def test_class_scores_add_up(monkeypatch, directed, most):
     monkeypatch.setattr(explanation, "LABELS_BY_SOURCE", most)
-    model = fitted(make_stack(2, directed=directed))
+    model = fitted_by_class_means(directed)
     expected = ClassMean().scores(model._rule, model._rule.distances[0])
     for i in range(N):
         found = model.explain(i)
@@ -199,8 +207,7 @@ def test_class_scores_add_up(monkeypatch, directed, most):
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_class_scores_source_by_source(directed):
-    stack = make_stack(2, directed=directed)
-    model = fitted(stack)
+    model = fitted_by_class_means(directed)
     labelled = np.flatnonzero(Y >= 0)
     parts = np.array(
         [[list(model.contributions(i, j).totals.values()) for j in range(N)] for i in range(N)]

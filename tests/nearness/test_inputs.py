@@ -72,7 +72,7 @@ def test_an_entry_that_is_known_on_one_side_is_known():
         ({"fixed": np.ones((3, 3))}, r"fixed: expected a mask of True and False"),
         ({"fixed": np.ones((2, 2), bool)}, r"fixed: expected a mask .* shape \(2, 2\)"),
         ({"fixed": np.triu(np.ones((3, 3), bool))}, r"fixed: expected a symmetric mask"),
-        ({"fixed": np.ones((3, 3), bool)}, r"leave at most 3 between \(0, 2\), less .* bound 5"),
+        ({"fixed": np.ones((3, 3), bool)}, r"allow at most 3 between \(0, 2\), less .* bound 5"),
         ({"start": np.ones((2, 3))}, r"start: expected a square matrix"),
         ({"start": np.zeros((2, 2))}, r"start: expected shape \(3, 3\), got \(2, 2\)"),
         ({"norm": "decrease", "lower": 4.0}, r"expected lower <= upper, found 4 > 1|bounds that"),
@@ -94,7 +94,7 @@ def test_bounds_that_no_metric_keeps(norm):
     """Two short sides from above, a long third one from below."""
     upper = np.array([[0, 1, np.nan], [1, 0, 1], [np.nan, 1, 0]])
     lower = np.array([[0, 0, 3], [0, 0, 0], [3, 0, 0]])
-    with pytest.raises(mm.InputError, match=r"some metric keeps.*at most 2 between \(0, 2\)"):
+    with pytest.raises(mm.InputError, match=r"some metric satisfies.*at most 2 between \(0, 2\)"):
         mm.nearest_metric(GOOD, norm, upper=upper, lower=lower)
 
 

@@ -74,11 +74,11 @@ def nearest(*args, **options):
 
 @pytest.mark.parametrize("huge", [1e3, 1e6, 1e9, 1e12, 1e16, 1e100])
 def test_fixed_entries_that_no_metric_keeps(huge):
-    with pytest.raises(mm.InputError, match=r"leave at most 1 between \(0, 1\), less .* bound 2"):
+    with pytest.raises(mm.InputError, match=r"allow at most 1 between \(0, 1\), less .* bound 2"):
         mm.nearest_metric(beside(huge), "decrease", fixed=mask(4, (0, 1)))
     together = mask(4, (0, 1), (0, 2), (1, 2))
     for norm in NORMS:
-        with pytest.raises(mm.InputError, match="some metric keeps"):
+        with pytest.raises(mm.InputError, match="some metric satisfies"):
             mm.nearest_metric(beside(huge), norm, fixed=together)
 
 
@@ -91,7 +91,7 @@ def test_bounds_that_no_metric_keeps(norm, huge):
     lower = np.zeros((4, 4))
     lower[0, 1] = lower[1, 0] = 1.0 + 1e-6
     D = np.fmin(D, upper) if norm == "increase" else D
-    with pytest.raises(mm.InputError, match=r"some metric keeps.*\(0, 1\)"):
+    with pytest.raises(mm.InputError, match=r"some metric satisfies.*\(0, 1\)"):
         mm.nearest_metric(D, norm, lower=lower, upper=upper)
 
 

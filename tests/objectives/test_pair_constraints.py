@@ -60,7 +60,7 @@ def test_no_must_links(none):
 
 @pytest.mark.parametrize("none", [[], np.empty((0, 2), int)])
 def test_must_links_alone_are_refused(none):
-    with pytest.raises(mm.InputError, match=r"cannot_link: expected at least one .* shrinking all"):
+    with pytest.raises(mm.InputError, match=r"cannot_link: expected at least one .* shrink all"):
         mm.objectives.PairConstraints(MUST, none)
 
 

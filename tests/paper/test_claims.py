@@ -168,7 +168,7 @@ def test_equivalent_to_the_images(
     [
         ("The mixture is better than the best single", "best, single"),
         ("The same, with “best”", "best, simplex"),
-        ("Learned weights beat equal ones", "uniform"),
+        ("Learned weights beat equal weights", "uniform"),
     ],
 )
 def test_better_than_another_method(side: str, method: str, text: str, other: str) -> None:
@@ -186,13 +186,13 @@ def test_better_than_another_method(side: str, method: str, text: str, other: st
 
 def test_a_metric_is_one_up_to_rounding() -> None:
     results = digits({})
-    assert finding("What comes out is a metric", "literal", results).verdict is HOLDS
+    assert finding("The result is a metric", "literal", results).verdict is HOLDS
     next(results.records("feature-space"))["values"]["violation"] = 1e-8
-    assert finding("What comes out is a metric", "literal", results).verdict is FAILS
+    assert finding("The result is a metric", "literal", results).verdict is FAILS
     also = digits({})
     cell = {"sampling": "walk", "D": 20, "repetition": 0}
     also.add(SemiSupervised(), cell, CellResult({"violation": 1e-3}))
-    found = finding("What comes out is a metric", "literal", also)
+    found = finding("The result is a metric", "literal", also)
     assert found.verdict is FAILS
     assert "13 learned metrics" in found.figures
 
@@ -209,7 +209,7 @@ SAMPLED = [
 @pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED)
 def test_merging_is_profitable(side: str, method: str, sampling: str) -> None:
     def verdict(shift: dict[str, float], **how: Any) -> Verdict:
-        return finding("Merging words and cit", side, papers({sampling: shift}, **how)).verdict
+        return finding("Combining words and cit", side, papers({sampling: shift}, **how)).verdict
 
     assert verdict({method: 0.1}) is HOLDS
     assert verdict({method: -0.1}) is FAILS
@@ -223,7 +223,7 @@ def test_merging_is_profitable(side: str, method: str, sampling: str) -> None:
 def test_only_its_own_way_of_sampling_counts(side: str, method: str, sampling: str) -> None:
     other = {"random": "walk", "walk": "random"}[sampling]
     results = papers({sampling: {method: 0.1}, other: {method: -0.4}})
-    assert finding("Merging words and cit", side, results).verdict is HOLDS
+    assert finding("Combining words and cit", side, results).verdict is HOLDS
 
 
 @pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED)
@@ -257,7 +257,7 @@ def test_a_smaller_loss_is_no_benefit(side: str, method: str, sampling: str) -> 
 @pytest.mark.parametrize(("side", "sampling"), [("converged", "random"), ("changed", "walk")])
 def test_more_sources(side: str, sampling: str) -> None:
     def verdict(shift: dict[str, float]) -> Verdict:
-        return finding("More sources would make it", side, papers({sampling: shift})).verdict
+        return finding("More sources improve it", side, papers({sampling: shift})).verdict
 
     assert verdict({"more, balanced": 0.1}) is HOLDS
     assert verdict({"mixture, balanced": 0.1}) is FAILS
@@ -267,7 +267,7 @@ def test_more_sources(side: str, sampling: str) -> None:
 @pytest.mark.parametrize(("side", "method", "sampling"), SAMPLED[:2])
 def test_learned_weights_against_equal_ones(side: str, method: str, sampling: str) -> None:
     def verdict(shift: dict[str, float]) -> Verdict:
-        text = "Learned weights beat equal ones, words"
+        text = "Learned weights beat equal weights, words"
         return finding(text, side, papers({sampling: shift})).verdict
 
     assert verdict({method: 0.1}) is HOLDS
@@ -309,10 +309,10 @@ def with_defaults(shift: dict[str, dict[str, float]]) -> Results:
 @pytest.mark.parametrize(
     ("text", "one", "other"),
     [
-        ("Merging words and cit", "both", "graph"),
-        ("Merging words and cit", "both", "feature"),
-        ("More sources would make it", "ready sources", "both"),
-        ("Learned weights beat equal ones, words", "both", "both, equal"),
+        ("Combining words and cit", "both", "graph"),
+        ("Combining words and cit", "both", "feature"),
+        ("More sources improve it", "ready sources", "both"),
+        ("Learned weights beat equal weights, words", "both", "both, equal"),
         ("Learned weights of ready sources", "ready sources", "ready sources, equal"),
         ("Ready sources (`sources_for` with labels) beat words", "ready sources", "feature"),
     ],
@@ -332,7 +332,7 @@ def test_defaults_on_both_samplings(text: str, one: str, other: str) -> None:
     ("text", "one", "other"),
     [
         ("The mixture is better than the best single", "graphs", "best graph"),
-        ("Learned weights beat equal ones, graphs", "graphs", "graphs, equal"),
+        ("Learned weights beat equal weights, graphs", "graphs", "graphs, equal"),
         ("Ready sources (`sources_for` with labels) beat the im", "ready sources", "images"),
     ],
 )
@@ -354,7 +354,7 @@ def test_defaults_equivalent_to_the_images() -> None:
 
 
 def test_not_run_cannot_be_told() -> None:
-    found = finding("Merging words and cit", "literal", nothing())
+    found = finding("Combining words and cit", "literal", nothing())
     assert found.verdict is UNCLEAR
 
 
@@ -463,8 +463,10 @@ def test_the_larger_the_better(
         for k, error in enumerate(errors):
             cell = {"D": D, "method": method, "repetition": k}
             results.add(Complexity(), cell, CellResult({"error": error}, {"total": 1.0}))
-    assert finding("The larger D", side, results).verdict is verdict
-    assert finding("The larger D", side, solvers(method, sizes=(40,))).verdict is UNCLEAR
+    assert finding("The path method improves", side, results).verdict is verdict
+    assert (
+        finding("The path method improves", side, solvers(method, sizes=(40,))).verdict is UNCLEAR
+    )
 
 
 @pytest.mark.parametrize(
@@ -507,7 +509,7 @@ def test_separation() -> None:
         ratios = {name: {"mean": mean, "sum": total} for name, (mean, total) in found.items()}
         results = nothing()
         results.add(Separation(), {}, CellResult({"ratios": ratios}))
-        return finding("Principal components tell", "literal", results).verdict
+        return finding("Principal components separate", "literal", results).verdict
 
     assert verdict(**{"2": (0.5, 0.1), "5": (0.8, 0.19)}) is HOLDS
     assert verdict(**{"2": (0.5, 0.1), "5": (0.95, 0.19)}) is FAILS
@@ -566,7 +568,7 @@ def test_differences_of_few_repetitions_take_students_interval() -> None:
         for k, error in enumerate(errors):
             cell = {"D": D, "method": "path", "repetition": k}
             results.add(Complexity(), cell, CellResult({"error": error}, {"total": 1.0}))
-    assert finding("The larger D", "literal", results).verdict is UNCLEAR
+    assert finding("The path method improves", "literal", results).verdict is UNCLEAR
 
 
 # -- verdicts at their edges ----------------------------------------------------------------------

@@ -131,6 +131,17 @@ def objective(request):
     return PROBLEMS[request.param]()
 
 
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[] if name == "triplets" else pytest.mark.slow)
+        for name in PROBLEMS
+    ]
+)
+def any_objective(request):
+    """For what the loop does with any problem: one of them, and all among the slow tests."""
+    return PROBLEMS[request.param]()
+
+
 def answer(result):
     """What was learned, as one array."""
     return result.metric if result.metric is not None else result.weights
@@ -188,12 +199,12 @@ def test_same_seed_same_run(solver, objective):
     assert_same_run(solver.reference(objective), solver(objective))
 
 
-def test_threads_change_nothing(solver, objective):
-    assert_same_run(solver(objective, n_jobs=1), solver(objective, n_jobs=2))
+def test_threads_change_nothing(solver, any_objective):
+    assert_same_run(solver(any_objective, n_jobs=1), solver(any_objective, n_jobs=2))
 
 
-def test_trace_has_one_entry_per_check(solver, objective):
-    result = solver.reference(objective)
+def test_trace_has_one_entry_per_check(solver, any_objective):
+    result = solver.reference(any_objective)
     trace = result.trace
     checks = list(range(0, result.n_iter + 1, solver.every))
     if result.n_iter % solver.every and result.n_iter == solver.steps:
@@ -205,25 +216,27 @@ def test_trace_has_one_entry_per_check(solver, objective):
     assert trace.time == sorted(trace.time)
 
 
-def test_callback_sees_every_check(solver, objective):
+def test_callback_sees_every_check(solver, any_objective):
     seen = []
-    result = solver(objective, callback=lambda progress: seen.append(progress))
+    result = solver(any_objective, callback=lambda progress: seen.append(progress))
     assert [p.iteration for p in seen] == result.trace.iteration
     assert [p.objective for p in seen] == result.trace.objective
     if not solver.whole:
         assert np.array_equal([p.weights for p in seen], result.trace.weights)
 
 
-def test_callback_can_stop(solver, objective):
+def test_callback_can_stop(solver, any_objective):
     stop_at = 3 * solver.every
-    result = solver.run(objective, callback=lambda progress: progress.iteration >= stop_at)
+    result = solver.run(any_objective, callback=lambda progress: progress.iteration >= stop_at)
     assert result.status is Status.STOPPED
     assert result.n_iter == result.trace.iteration[-1] == stop_at
     assert result.converged
 
 
-def test_callback_changes_nothing(solver, objective):
-    assert_same_run(solver.reference(objective), solver(objective, callback=lambda progress: False))
+def test_callback_changes_nothing(solver, any_objective):
+    assert_same_run(
+        solver.reference(any_objective), solver(any_objective, callback=lambda progress: False)
+    )
 
 
 def test_no_iterations_give_the_start(solver, objective):
@@ -244,21 +257,21 @@ def test_no_iterations_give_the_start(solver, objective):
         assert result.weights == pytest.approx([1 / 3] * 3, abs=1e-15)
 
 
-def test_time_limit(solver, objective):
+def test_time_limit(solver, any_objective):
     with pytest.warns(mm.ConvergenceWarning, match="time_limit"):
-        result = solver.run(objective, time_limit=0.0)
+        result = solver.run(any_objective, time_limit=0.0)
     assert result.status is Status.TIME_LIMIT
     assert result.n_iter == 1
     assert not result.converged
 
 
-def test_interrupt_returns_the_best_so_far(solver, objective):
+def test_interrupt_returns_the_best_so_far(solver, any_objective):
     def interrupt(progress):
         if progress.iteration >= 2 * solver.every:
             raise KeyboardInterrupt
 
     with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
-        result = solver.run(objective, callback=interrupt)
+        result = solver.run(any_objective, callback=interrupt)
     assert result.status is Status.INTERRUPTED
     assert result.trace.iteration[-1] == 2 * solver.every
     assert np.isfinite(answer(result)).all()
@@ -271,8 +284,8 @@ def test_interrupt_returns_the_best_so_far(solver, objective):
         assert np.array_equal(result.weights, result.trace.weights[-1])
 
 
-def test_resumed_run_is_the_same_run(solver, objective, tmp_path):
-    whole = solver.reference(objective)
+def test_resumed_run_is_the_same_run(solver, any_objective, tmp_path):
+    whole = solver.reference(any_objective)
     moment = int(np.random.default_rng(0).choice(whole.trace.iteration[1:]))
 
     def interrupt(progress):
@@ -281,16 +294,16 @@ def test_resumed_run_is_the_same_run(solver, objective, tmp_path):
 
     file = tmp_path / "run.npz"
     with pytest.warns(mm.ConvergenceWarning, match="interrupted"):
-        first = solver.run(objective, callback=interrupt, checkpoint=file)
+        first = solver.run(any_objective, callback=interrupt, checkpoint=file)
     assert first.n_iter == moment
-    second = solver(objective, checkpoint=file)
+    second = solver(any_objective, checkpoint=file)
     assert_same_run(whole, second)
     assert [f.name for f in tmp_path.iterdir()] == ["run.npz"]
 
 
-def test_resumed_again_and_again(solver, objective, tmp_path):
+def test_resumed_again_and_again(solver, any_objective, tmp_path):
     file = tmp_path / "run.npz"
-    whole = solver.reference(objective)
+    whole = solver.reference(any_objective)
     for _ in range(4):
         before = [0]
 
@@ -299,19 +312,19 @@ def test_resumed_again_and_again(solver, objective, tmp_path):
             if before[0] == 2:
                 raise KeyboardInterrupt
 
-        solver(objective, callback=interrupt, checkpoint=file)
-    assert_same_run(whole, solver(objective, checkpoint=file))
+        solver(any_objective, callback=interrupt, checkpoint=file)
+    assert_same_run(whole, solver(any_objective, checkpoint=file))
 
 
-def test_finished_run_stays_finished(solver, objective, tmp_path):
+def test_finished_run_stays_finished(solver, any_objective, tmp_path):
     file = tmp_path / "run.npz"
-    first = solver(objective, checkpoint=file)
-    assert_same_run(first, solver(objective, checkpoint=file))
+    first = solver(any_objective, checkpoint=file)
+    assert_same_run(first, solver(any_objective, checkpoint=file))
 
 
-def test_checkpoint_changes_nothing(solver, objective, tmp_path):
-    whole = solver.reference(objective)
-    assert_same_run(whole, solver(objective, checkpoint=tmp_path / "run.npz"))
+def test_checkpoint_changes_nothing(solver, any_objective, tmp_path):
+    whole = solver.reference(any_objective)
+    assert_same_run(whole, solver(any_objective, checkpoint=tmp_path / "run.npz"))
 
 
 # -- at any moment: inside a step ----------------------------------------------------------------

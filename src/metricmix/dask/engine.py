@@ -259,9 +259,12 @@ class Cluster(Engine):
                 continue
             has = f"metricmix {answer['version']}" if answer["version"] else "no metricmix"
             why = f" ({answer['error']})" if answer.get("error") else ""
+            number = ours.split()[0]
+            remedy = f"run pip install 'metricmix[dask]=={number}' where the workers start"
+            if answer["version"] and answer["version"].split()[0] == number:
+                remedy = "the number is the same and the code is not; restart or update the workers"
             raise ClusterError(
-                f"the worker {name} has {has}{why}, and this process has {ours}: run "
-                f"pip install 'metricmix[dask]=={ours.split()[0]}' where the workers start"
+                f"the worker {name} has {has}{why}, and this process has {ours}: {remedy}"
             )
         sees = all(answer["sees"] for answer in answers.values()) and bool(answers)
         if not self._checked:

@@ -61,7 +61,7 @@ def make_attributed_graph(
     isolated: float = 0.02,
     random_state: Any = None,
 ) -> Any:
-    r"""Generate items with words, links and classes, both sources as noisy as you like.
+    r"""Generate items with words, links and classes, with adjustable noise in both sources.
 
     The model is written out in :mod:`metricmix.datasets.attributed_graph`.
 

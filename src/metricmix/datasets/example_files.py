@@ -78,7 +78,7 @@ class ExampleFiles:
         target = Path(folder)
         before = self.existing_files(target)
         if before and not overwrite:
-            raise DatasetError(f"{before[0]}: there already; pass overwrite=True to replace it")
+            raise DatasetError(f"{before[0]}: exists; pass overwrite=True to replace it")
         texts = {}
         for name, table in self.make().items():
             written = io.StringIO()
@@ -101,13 +101,13 @@ class ExampleFiles:
 CITATIONS = ExampleFiles(
     name="citations",
     about=(
-        "600 papers of five topics: title, abstract, year and venue in one file, who cites whom in "
-        "another, and a topic for every tenth paper. Which topics do the others have?"
+        "600 papers on five topics: title, abstract, year and venue in one file, citations in "
+        "another, and a topic for one paper in ten. Which topics do the others have?"
     ),
     files={
         "papers.csv": "id, title, abstract, year, venue; topic of 60 papers",
         "cites.csv": "source, target: citations, some of papers that are not in the table",
-        "truth.csv": "the topics of all papers, to judge the result with",
+        "truth.csv": "the topics of all papers, to evaluate the result",
     },
     steps=(
         "metricmix fit {folder}/papers.csv --label topic --edges {folder}/cites.csv "
@@ -121,13 +121,13 @@ CITATIONS = ExampleFiles(
 DIGITS = ExampleFiles(
     name="digits",
     about=(
-        "1000 handwritten digits of 8 x 8 pixels, 80 of them labelled, and 100 new ones that come "
-        "later. The simplest case: one table of numbers."
+        "1000 handwritten digits of 8 x 8 pixels, 80 of them labelled, and 100 new ones. The "
+        "simplest case: one table of numbers."
     ),
     files={
         "digits.csv": "id, digit (of 80 images), 64 pixels",
         "new-digits.csv": "id and pixels of 100 more, for metricmix predict",
-        "truth.csv": "what all 1100 are, to judge the result with",
+        "truth.csv": "the digits of all 1100 images, to evaluate the result",
     },
     steps=(
         "metricmix fit {folder}/digits.csv --label digit --kind 'p*=plain' -o {folder}/result",
@@ -139,13 +139,13 @@ DIGITS = ExampleFiles(
 GESTURES = ExampleFiles(
     name="gestures",
     about=(
-        "200 gestures of five kinds: how far apart they are by dynamic time warping, which is no "
-        "metric and does not see speed, and a table that knows little but speed."
+        "200 gestures of five kinds, compared by dynamic time warping, which is not a metric and "
+        "ignores speed, and a table that contains the speed."
     ),
     files={
         "gestures.csv": "id, gesture (of 40), length in samples, speed, hand",
-        "dtw.csv": "a matrix with ids; triangle inequalities break, as metricmix check tells",
-        "truth.csv": "the kinds of all gestures, to judge the result with",
+        "dtw.csv": "a matrix with ids that violates the triangle inequality; see metricmix check",
+        "truth.csv": "the kinds of all gestures, to evaluate the result",
     },
     steps=(
         "metricmix check {folder}/dtw.csv --top 2",
@@ -159,15 +159,15 @@ GESTURES = ExampleFiles(
 ROADS = ExampleFiles(
     name="roads",
     about=(
-        "300 junctions of a town and the minutes between them, with one-way streets, a river and a "
-        "ring road. 48 junctions say which of four depots is reached soonest from there."
+        "300 road junctions of a town and travel times between them, with one-way streets, a river "
+        "and a ring road. For 48 junctions the depot that is reached first is known, one of four."
     ),
     files={
         "junctions.csv": "id, east, north, height, kind of road; depot (of 48 junctions)",
-        "roads.csv": "from, to, length in minutes: one line for each direction there is",
-        "new-junctions.csv": "20 junctions that are built later, for metricmix predict",
-        "new-roads.csv": "the roads from and to these",
-        "truth.csv": "the depots of all 320, to judge the result with",
+        "roads.csv": "from, to, length in minutes: one line per direction",
+        "new-junctions.csv": "20 new junctions, for metricmix predict",
+        "new-roads.csv": "the roads to and from these",
+        "truth.csv": "the depots of all 320 junctions, to evaluate the result",
     },
     steps=(
         "metricmix fit {folder}/junctions.csv --label depot --edges {folder}/roads.csv:directed "

@@ -322,9 +322,13 @@ def _unpack(content: bytes, name: str) -> bytes:
     try:
         plain = unpacker.decompress(content, MAX_SIZE)
     except zlib.error as error:
-        raise DatasetError(f"{name}: expected a gzip'd text, found damage; {REMEDY}") from error
+        raise DatasetError(
+            f"{name}: expected a gzip file, found a damaged one; {REMEDY}"
+        ) from error
     if not unpacker.eof:
-        raise DatasetError(f"{name}: expected a whole gzip'd text, found a part of one; {REMEDY}")
+        raise DatasetError(
+            f"{name}: expected a complete gzip file, found a truncated one; {REMEDY}"
+        )
     return plain
 
 

@@ -111,7 +111,7 @@ STAND_INS: dict[tuple[str, str], type] = {
 
 
 class _RestrictedUnpickler(pickle.Unpickler):
-    """An unpickler that knows the names in STAND_INS and no others."""
+    """An unpickler that accepts only the names in STAND_INS."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in STAND_INS:
@@ -144,8 +144,8 @@ def _read(content: bytes, kind: type, name: str, what: str) -> Any:
         value = _RestrictedUnpickler(io.BytesIO(content), encoding="latin1").load()
     except UNPICKLING_ERRORS as error:
         raise DatasetError(
-            f"{name}: expected a pickle of {what} and nothing else, found {error}; it was not run, "
-            "do not open it otherwise"
+            f"{name}: expected a pickle of {what} and nothing else, found {error}; no code in it "
+            "was run; do not load it by other means"
         ) from error
     if type(value) is not kind or (kind is not _Lists and not hasattr(value, "values")):
         raise DatasetError(f"{name}: expected a pickle of {what}, found something else")

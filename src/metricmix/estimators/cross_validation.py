@@ -115,7 +115,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     >>> import metricmix as mm
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = mm.MetricMixtureClassifierCV(["euclidean", "cosine"], random_state=0).fit(X, y)
+    >>> model = mm.MetricMixtureClassifierCV(["euclidean", "angular"], random_state=0).fit(X, y)
     >>> sorted(model.best_params_)
     ['beta', 'rho', 'rule']
     >>> bool(model.best_score_ > 0.95)

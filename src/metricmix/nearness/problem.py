@@ -489,8 +489,8 @@ def tighten_bounds(problem: NearnessProblem, n_jobs: int | None) -> NearnessProb
             one_sided = problem.norm in ("increase", "decrease")
             note = f" (norm={problem.norm!r} makes D a bound, too)" if one_sided else ""
             raise InputError(
-                "lower, upper, fixed: expected bounds that some metric keeps, found that those "
-                f"from above leave at most {problem.unit * upper[worst]:.6g} between "
+                "lower, upper, fixed: expected bounds that some metric satisfies, but the upper "
+                f"bounds allow at most {problem.unit * upper[worst]:.6g} between "
                 f"{_name_of(worst)}, less than the lower bound {problem.unit * lower[worst]:.6g}"
                 f"{note}"
             )

@@ -319,7 +319,7 @@ MORE_LABELS = 10
 
 
 def class_offsets(held_out: Floats, codes: Indices) -> Floats:
-    r"""Return what the scores of each class are best lowered by, on labels that were held out.
+    r"""Return the offsets of the class scores that fit held-out labels best.
 
     .. math:: \min_b \; -\frac1C \sum_c \frac{1}{|c|} \sum_{x \in c} \log p_c(x)
               + \lambda \lVert b \rVert^2, \qquad p_c(x) \propto e^{b_c - s_c(x)}

@@ -66,7 +66,7 @@ class PairConstraints(Objective):
                 argument="cannot_link",
                 expected="at least one pair",
                 found="none",
-                remedy="must-links alone are met best by shrinking all distances to nothing",
+                remedy="must-links alone shrink all distances to zero",
             )
         together = {(min(i, j), max(i, j)) for i, j in self.must_link.tolist()}
         for i, j in self.cannot_link.tolist():

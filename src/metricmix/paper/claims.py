@@ -51,7 +51,7 @@ class Verdict(Enum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNCLEAR = "cannot be told"
+    UNCLEAR = "inconclusive"
 
 
 class Finding(NamedTuple):
@@ -410,13 +410,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Data, Figure 2",
-        "Principal components tell topics apart better than words do",
+        "Principal components separate topics better than words do",
         "separation",
         separation,
     ),
     Claim(
         "Section 2.2",
-        "A step needs one shortest path in place of all constraints: up to one order less in D",
+        "A step needs one shortest path instead of all constraints: up to one order less in D",
         "step-cost",
         partial(step_growth, way="formed"),
         None,
@@ -454,7 +454,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Experiment 1",
-        "The larger D, the slightly better the path method's result",
+        "The path method improves slightly as D grows",
         "complexity",
         partial(error_decreases, method="path, paper's steps", large=100),
         partial(error_decreases, method="path", large=100),
@@ -501,7 +501,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Experiment 3",
-        "Merging words and citations is profitable",
+        "Combining words and citations pays off",
         PAPERS,
         _on_papers(LITERAL, "single", "random"),
         _on_papers(PAIR, "single", "random"),
@@ -526,7 +526,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Experiment 3",
-        "More sources would make it better still (not tried in the paper)",
+        "More sources improve it further (not tried in the paper)",
         PAPERS,
         None,
         _on_papers("more, balanced", PAIR, "random"),
@@ -535,13 +535,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Method",
-        "What comes out is a metric",
+        "The result is a metric",
         IMAGES,
         is_metric,
     ),
     Claim(
         OURS,
-        "Learned weights beat equal ones, graphs of images",
+        "Learned weights beat equal weights, graphs of images",
         IMAGES,
         _on_images(LITERAL, "uniform"),
         _on_images(PAIR, "uniform"),
@@ -550,7 +550,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
-        "Learned weights beat equal ones, words and citations",
+        "Learned weights beat equal weights, words and citations",
         PAPERS,
         _on_papers(LITERAL, "uniform", "random"),
         _on_papers(PAIR, "uniform", "random"),
@@ -577,7 +577,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
-        "Learned weights of ready sources beat equal ones, words and citations",
+        "Learned weights of ready sources beat equal weights, words and citations",
         PAPERS,
         None,
         None,

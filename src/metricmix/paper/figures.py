@@ -387,7 +387,7 @@ PICTURES = (
         "complexity",
         draw_runtime,
         "Figure 4: Experiment 1, seconds against error",
-        "Left as in the paper, bars being standard deviations; right the seconds against D. Where "
+        "Left as in the paper, with standard deviations; right: seconds against D. Where "
         "assembling the constraints takes time of its own, “+ extra” counts it too.",
     ),
     Picture(

@@ -139,7 +139,7 @@ def complexity_table(results: Results) -> str:
     return text
 
 
-OUR_DEFAULTS = "With the defaults of this library, on the first of the same draws:"
+OUR_DEFAULTS = "With the defaults of this library, on the first of these draws:"
 
 
 def feature_space_table(results: Results) -> str:
@@ -228,72 +228,72 @@ def step_cost_table(results: Results) -> str:
 INTRODUCTION = """\
 # The paper, reproduced
 
-What N. Colombo, *Multiple Metric Learning for Structured Data*, claims, and what comes out: with
-the paper's own settings, with settings that converge, and (where that is not enough, or to see
-further) with something else changed that the figures name. This page is written by
-`metricmix reproduce` from one results file; no figure is typed in.
+The claims of N. Colombo, *Multiple Metric Learning for Structured Data*, and the results on the
+same data: with the paper's own settings, with settings that converge, and, where instructive, with
+another change that is stated. `metricmix reproduce` writes this page from one results file.
 """
 
 DECIDED = """\
-## How a verdict is reached
+## How verdicts are reached
 
-By 95 % intervals of means over repetitions (Student's), all sizes D together, in square brackets;
-how a difference goes from the smallest D to the largest stands behind it. A difference **holds**
-if its whole interval lies on the claimed side, **does not hold** if all of it lies on the other,
-and **cannot be told** otherwise. Equivalence of accuracies means an interval within ± 0.05; errors
-and times are called equivalent within a factor of 1.25. Convergence is called good if 90 % of the
-way from the start down to the minimum is gone.
+Verdicts use 95 % intervals (Student's t) of means over repetitions, over all sizes D together, in
+square brackets; the values at the smallest and the largest D follow. A difference **holds** if its
+whole interval lies on the claimed side, **does not hold** if all of it lies on the other side, and
+is **inconclusive** otherwise. Accuracies are equivalent if the interval lies within ± 0.05, errors
+and times if they agree within a factor of 1.25. Convergence is good if 90 % of the way from the
+start to the minimum is covered.
 """
 
 SMALL_PRINT = """\
-## The small print
+## Details
 
-What the paper leaves open, and how it is read here.
+What the paper leaves open, and how it is interpreted here.
 
 - **Images** are grey values (MNIST: 28 × 28) with 1 added, so that all entries are strictly
-  positive. The normalised Euclidean distance that they give, M_true, is not a metric in general; it
-  is an input.
+  positive. Their normalised Euclidean distance, M_true, is not a metric in general; it is an
+  input.
 - **Graphs**: path lengths over pairs closer than ξ_r, r = 1 … 8. Unreachable pairs get the largest
   finite distance plus one edge. At D = 40 four of the eight graphs are empty or complete and
-  coincide, so that their weights are not identifiable. All are scaled to the norm of M_true, in
-  Experiment 2 as in Experiment 1.
-- **Link**: the paper writes softplus inside the projector and again outside; it is applied once.
+  coincide, so their weights are not identifiable. All are scaled to the norm of M_true, in both
+  Experiments 1 and 2.
+- **Link**: the paper applies softplus inside the projector and again outside; here it is applied
+  once.
 - **Starts**: x / ‖x‖², x standard normal; `rand` is x / ‖x‖.
 - **Stopping rule of Experiment 1**: “ℓ(t+1) < ℓ(t)(1 + .0001)” is read as: stop when ℓ improves by
-  less than 1e-4 of itself. It is tested every D steps; tested after every single step
-  (“path, tested every step”) noise ends the descent after a few. η is not given; it is
+  less than a factor of 1e-4. It is tested every D steps; if it is tested after every step
+  (“path, tested every step”), noise stops the descent after a few. η is not given; it is
   0.1 / √(1 + t/100) for “path”, and 1 · D⁻² for “path, paper's steps”.
 - **Models of Experiment 1**: the path method fits P(softplus(M_α)), a direct solver constrains M_α.
-  Each is scored on the metric it puts out (error); D⁻² ‖M_true − M_α‖² stands beside it (plain).
-  All methods get the same small ridge, and run on one thread. “path” is Algorithm 1 on the mean
-  over pairs, “path, batches” the same with 32 pairs a step.
+  Each is scored on the metric it returns (error); D⁻² ‖M_true − M_α‖² is given as well (plain).
+  All methods use the same small ridge and one thread. “path” is Algorithm 1 on the mean
+  over pairs, “path, batches” the same with 32 pairs per step.
 - **cvx** stores the constraints as a sparse matrix; the paper's memory errors are those of a dense
   one. “cvx, reduced” has only the weights as variables.
 - **“best”** in Experiment 2 is the single graph with the lowest objective in the text, and the
   simplex-constrained mixture in the caption: both are shown.
-- **32 graphs**: with eight thresholds, distances between two of them cannot be told apart.
-  “32 graphs” takes 32 in the same range.
-- **Test images** are added to the labelled ones one at a time, and all graphs computed anew.
+- **32 graphs**: eight thresholds cannot resolve distances between two of them. “32 graphs” uses 32
+  in the same range.
+- **Test images** are added to the labelled images one at a time, and all graphs are recomputed.
 - **The paper's settings** are Algorithm 1 with η = 1, 500 steps, steps and ridge (ρ = 0.01) both
-  multiplied by D⁻². “converged” is the same objective minimised by full sub-gradients from the same
-  start. “balanced” lets pairs of one class and pairs of two classes count one half each, and starts
-  from equal weights: most pairs differ in class, and the plain objective pushes all weights up
-  alike (or, among papers of one topic, all down).
-- **Citeseer**: 15 of its 3327 papers have neither words nor topic and are left out. Principal
+  multiplied by D⁻². “converged” is the same objective minimised with full subgradients from the
+  same start. “balanced” gives pairs of one class and pairs of two classes half of the weight each
+  and starts from equal weights: most pairs differ in class, and the plain objective increases all
+  weights alike (or, among papers of one topic, decreases them).
+- **Citeseer**: 15 of its 3327 papers have neither words nor topic and are excluded. Principal
   components are those of all other papers. M_feature is a squared distance, as the paper says.
 - **r**: the text sums over pairs, the caption averages: both are shown.
-- **Sampling of papers**: “random” draws them alike, which is the literal reading, and leaves almost
-  no citations among them; “walk” takes the first that a random walk in the largest connected part
-  meets. The graph is that of all D + 20 papers. Samples without two topics, or without two labelled
-  papers of one topic, are drawn again. Both sources are scaled to mean 1.
-- **Ties** of whole-numbered path lengths go to the item that comes first, in random order.
-- **The defaults of this library** (not in the paper): `MetricMixtureClassifier` without settings,
-  on the first repetitions of the same draws. It keeps weights >= 0, a small ridge towards equal
-  ones and class means, unless other weights or another rule are clearly better on held-out
-  labels; with fewer than five labels a class, on average, nothing is compared. All other methods
-  of this page have weights of any sign, or state their constraint. “ready sources” are those of
-  `sources_for` with labels: there, all test items of a draw take part as unlabelled ones. Single
-  sources and equal weights get their labels from the same classifier.
+- **Sampling of papers**: “random” draws them uniformly, which is the literal reading and leaves
+  almost no citations among them; “walk” takes the first papers on a random walk in the largest
+  component. The graph is that of all D + 20 papers. Samples without two topics, or without two
+  labelled papers of one topic, are redrawn. Both sources are scaled to mean 1.
+- **Ties** of integer path lengths are broken by the first item, in random order.
+- **The defaults of this library** (not in the paper): `MetricMixtureClassifier` with default
+  settings, on the first repetitions of the same draws. It uses weights >= 0, a small ridge towards
+  equal weights and class means, unless other weights or another rule are clearly better on held-out
+  labels; with fewer than five labels per class on average, nothing is compared. All other methods
+  on this page have weights of any sign or state their constraint. “ready sources” are those of
+  `sources_for` with labels; there, all test items of a draw take part as unlabelled items. Single
+  sources and equal weights use the same classifier.
 """
 
 
@@ -310,7 +310,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
 SUMMARY = {
     Verdict.HOLDS: "of its claims hold",
     Verdict.FAILS: "do not",
-    Verdict.UNCLEAR: "cannot be told",
+    Verdict.UNCLEAR: "are inconclusive",
 }
 MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
 
@@ -336,12 +336,12 @@ def provenance_text(results: Results) -> str:
     data = {
         "real": "MNIST and Citeseer, as in the paper",
         "embedded": "scikit-learn's digits and a generated citation network, **not** the paper's "
-        "data: its claims are about other data",
+        "data, to which its claims refer",
     }[head["data"]]
     return (
         f"Data: {data}. Seed {head['seed']}, {head['date']}, commit {head.get('commit')}, "
         f"{versions}; {head['cpu']}, {head['cores']} cores, {head['memory_gib']} GiB.\n\n"
-        f"`metricmix reproduce --data {head['data']} --seed {head['seed']}` runs it again, with "
+        f"`metricmix reproduce --data {head['data']} --seed {head['seed']}` repeats it, with "
         "the same `--sizes` and `--repetitions` if any were given.\n"
     )
 

@@ -104,7 +104,7 @@ class Results:
         return results
 
     def write(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         content = {
             "format": FORMAT,
             "head": self.head,

@@ -377,7 +377,7 @@ def copy_rows(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) 
 
 
 def tour_order(matrix: AnyArray) -> Indices | None:
-    """Return an order of the items in which the closure takes less time, or None if none pays."""
+    """Return an order of the items in which the closure is faster, or None."""
     n = len(matrix)
     as_given = fraction_computed(matrix, np.arange(n))
     if n * as_given < TOUR_COST:

@@ -44,7 +44,7 @@ edges of long paths were summed in single precision."""
 
 @dataclass(frozen=True)
 class SampledViolations(MetricViolations):
-    """What the rows of sampled items tell about a metric.
+    """Violations of the metric axioms in the rows of sampled items.
 
     The attributes of :class:`~metricmix.metric.MetricViolations` are about what was seen:
     `n_triangle_violations` and `zero_pairs` count pairs with a sampled item at one end.
@@ -74,7 +74,7 @@ class SampledViolations(MetricViolations):
         return float(1.0 - (1.0 - self.confidence) ** (1.0 / max(1, self.n_sampled // 2)))
 
     def describe(self) -> str:
-        """Return a short summary, one line per law, and what it is worth."""
+        """Return a short summary, one line per axiom, with the confidence."""
         law, *rest = super().describe().splitlines()
         seen = "no violation seen" if self.is_metric() else "not a metric"
         kind = law.split(": ", 1)[1]
@@ -260,7 +260,7 @@ class ColumnTriangles(BlockJob):
 
 
 class Checked:
-    """The laws of a metric over m rows of n items."""
+    """The axioms of a metric over m rows of n items."""
 
     def __init__(
         self, rows: Floats, chosen: Indices, directed: bool, tol: float, n_jobs: int | None
@@ -274,7 +274,7 @@ class Checked:
         self.among = np.ascontiguousarray(rows[:, chosen])
 
     def report(self, confidence: float) -> SampledViolations:
-        """Check all laws."""
+        """Check all axioms."""
         m, n, among, chosen = self.m, self.n, self.among, self.chosen
         gap = np.zeros_like(among) if self.directed else np.abs(among - among.T)
         asymmetric = np.unravel_index(gap.argmax(), gap.shape)

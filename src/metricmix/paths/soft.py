@@ -137,7 +137,7 @@ def _product(A: Floats, B: Floats) -> Floats:
 
 
 def sum_over_walks(K: Floats, T: float) -> Floats:
-    """Return (I - K)^-1 = (I + K)(I + K²)(I + K⁴)…, or refuse where the sum diverges.
+    """Return (I - K)^-1 = (I + K)(I + K²)(I + K⁴)…, or raise InputError if the sum diverges.
 
     Only non-negative numbers are multiplied and added, so that even entries of size e^(-T d) come
     out with full relative accuracy; an inverse by elimination would lose those below its rounding

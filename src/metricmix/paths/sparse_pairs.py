@@ -134,7 +134,7 @@ _unused: WeakKeyDictionary[EdgeSet, list[tuple[SearchBall, SearchBall]]] = WeakK
 
 @contextmanager
 def use_balls(edges: EdgeSet) -> Iterator[tuple[SearchBall, SearchBall]]:
-    """Lend two balls, those of an earlier search if there are any."""
+    """Provide two balls, those of an earlier search if available."""
     unused = _unused.setdefault(edges, [])
     try:
         balls = unused.pop()

@@ -338,7 +338,7 @@ def run_lanes(arcs: SparseLengths, roots: Ints, step: float, dist: AnyArray) -> 
 
 
 def share_done(dist: AnyArray, threshold: float) -> float:
-    """Estimate how much of a search is behind: halfway between what is final and what is known."""
+    """Estimate the progress of a search: the mean of the final and the reached share."""
     final, known = (dist < threshold).mean(), np.isfinite(dist).mean()
     return float(final + known) / 2
 

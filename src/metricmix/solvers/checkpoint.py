@@ -37,7 +37,7 @@ WRITE_EVERY, WRITE_SHARE = 2.0, 0.05
 
 @dataclass
 class Run:
-    """Everything that a run needs to go on.
+    """The state needed to resume a run.
 
     Attributes
     ----------
@@ -84,15 +84,17 @@ class Checkpoint:
         except OSError:
             writable = False
         if not writable or self.path.is_dir():
-            raise CheckpointError(f"{self.path}: cannot be written; choose a file in your folders")
+            raise CheckpointError(
+                f"{self.path}: cannot be written; choose a file in a folder that you can write to"
+            )
         self._next = time.perf_counter() + WRITE_EVERY
 
     def exists(self) -> bool:
-        """Return whether there is something to go on from."""
+        """Return whether there is a run to resume."""
         return self.path.exists()
 
     def write(self, run: Run, rng: np.random.Generator, *, at_end: bool = False) -> None:
-        """Write the run, unless that was done a moment ago; `at_end` always.
+        """Write the run, unless it was written a moment ago; `at_end` always.
 
         Writing takes at most a twentieth of the time. A full disk only warns.
         """
@@ -130,7 +132,7 @@ class Checkpoint:
         self._next = ended + max(WRITE_EVERY, (ended - started) / WRITE_SHARE)
 
     def read(self, state_type: type[Any], rng: np.random.Generator) -> Run:
-        """Return the run that the file holds, and set the generator to where it was.
+        """Return the stored run, and restore the state of the random generator.
 
         Raises
         ------
@@ -177,7 +179,7 @@ def stored_fields(state: Any) -> list[str]:
 def write_checkpoint(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, AnyArray]
 ) -> None:
-    """Write a checkpoint beside its final name and move it there: never half a file.
+    """Write a checkpoint atomically: to a temporary file that is then renamed.
 
     `header` holds what JSON can; numbers come back exactly as they were.
     """
@@ -216,7 +218,7 @@ def read_checkpoint(
 
 
 def damaged(path: str | os.PathLike[str]) -> CheckpointError:
-    """Return the error for a file that is no checkpoint, or no longer one."""
+    """Return the error for an invalid or damaged checkpoint."""
     return CheckpointError(
-        f"{os.fspath(path)}: not a metricmix checkpoint, or a damaged one; delete it to start anew"
+        f"{os.fspath(path)}: not a metricmix checkpoint, or a damaged one; delete it to start again"
     )

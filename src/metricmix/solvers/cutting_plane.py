@@ -1,4 +1,4 @@
-r"""Cutting planes: the exact optimum over all mixtures that are metrics, and a proof of it.
+r"""Cutting planes: the certified optimum over all mixtures that are metrics.
 
 .. math:: \min_{\alpha \in C} \; f(\alpha) \quad \text{s.t.} \quad m = \sum_r \alpha_r M_r
           \text{ is a metric}
@@ -74,7 +74,7 @@ class CuttingPlaneState:
 
     @property
     def interior_point(self) -> InteriorPoint:
-        """What is known of the interior."""
+        """Whether the interior is known to be empty."""
         return InteriorPoint(self.interior, self.margin, self.width, self.settled)
 
 
@@ -130,7 +130,7 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
         check_integer(self.forget_after, name="forget_after", low=1)
 
     def bind(self, problem: Problem, start: Floats) -> Self:
-        """Refuse objectives that are not quadratic."""
+        """Raise InputError for objectives that are not quadratic."""
         bound = super().bind(problem, start)
         bound.problem.check_quadratic(
             self.method, "method='full' takes any, in the path model; see its link"

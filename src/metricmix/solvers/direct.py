@@ -139,7 +139,7 @@ class SingleCallSolver(WeightSolver):
     problem: LinearModel = field(init=False, repr=False, compare=False)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse what only an iterative solver can do."""
+        """Raise InputError for options of iterative solvers."""
         for name, value in options.items():
             if value is not None and name not in self.takes:
                 raise InputError(
@@ -150,7 +150,7 @@ class SingleCallSolver(WeightSolver):
     def result(
         self, weights: Floats, status: Status, *, n_iter: int, seconds: dict[str, float]
     ) -> SolveResult:
-        """Return what was found, with a trace of one entry; warn if that fell short."""
+        """Return the result, with a trace of one entry; warn if it did not converge."""
         objective = self.problem.value(weights)
         return SolveResult(
             objective=objective,

@@ -1,4 +1,4 @@
-r"""The full sub-gradient, driven by L-BFGS.
+r"""L-BFGS on full sub-gradients.
 
 All shortest-path trees give the exact objective and an exact sub-gradient; a limited-memory
 quasi-Newton method with a weak Wolfe line search then needs a few dozen of them. At a kink, where
@@ -200,7 +200,7 @@ class LBFGS(IterativeSolver[LBFGSState]):
         return state, state.objective
 
     def status(self, state: LBFGSState) -> Status | None:
-        """Stop at a stationary point, at a negligible gain, or when a kink resists."""
+        """Stop at a stationary point, at a negligible gain, or at a kink without descent."""
         scale = max(1.0, abs(state.objective))
         constraint = self.problem.constraint
         if constraint == "none":
@@ -216,7 +216,7 @@ class LBFGS(IterativeSolver[LBFGSState]):
         return Status.STALLED if state.failures >= MAX_FAILURES else None
 
     def is_finite(self, state: LBFGSState) -> bool:
-        """Return whether objective and gradient are finite, and the weights within reason."""
+        """Return whether objective and gradient are finite, and the weights bounded."""
         sound = np.isfinite(state.objective) and np.isfinite(state.gradient).all()
         return bool(sound and np.abs(state.weights).max() < UNBOUNDED)
 

@@ -107,7 +107,7 @@ class LinearModel(UnprojectedProblem):
         return np.asarray(raw.T, dtype=np.float64)
 
     def check_quadratic(self, method: str, instead: str) -> None:
-        """Refuse objectives that are no convex quadratic function of single distances."""
+        """Raise InputError unless the objective is convex and quadratic in single distances."""
         terms = np.arange(min(1, self.n_terms))
         if self.objective.quadratic(terms, self.n) is None:
             raise InputError(

@@ -240,7 +240,7 @@ class Outcome:
 
     @classmethod
     def cut_short(cls) -> Outcome:
-        """Return the outcome where there was not even time to set up the solver."""
+        """Return the outcome if there was no time to set up the solver."""
         return cls(None, math.inf, Status.TIME_LIMIT, 0, Trace())
 
 
@@ -341,7 +341,7 @@ GRACE = 0.2
 
 
 def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], T]) -> T:
-    """Return what `complete` makes of a run, or `otherwise`, if there is no time for that.
+    """Return the completed run, or `otherwise` if there is no time for that.
 
     A run that was cut short has a moment left to finish, any other one the rest of its time and
     that moment. `otherwise` has to be quick. If it is needed, the run has met its limit too.
@@ -410,7 +410,7 @@ def copy_state(state: Any) -> Any:
 
 @contextmanager
 def progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
-    """Give a function to call with iteration and objective.
+    """Provide a function to call with iteration and objective.
 
     It shows a bar with the time left, or, without rich, a line that is overwritten.
     """

@@ -285,7 +285,7 @@ def descend_along_paths(
     n_jobs: int | None = None,
     **options: Unpack[RunOptions],
 ) -> SolveResult:
-    r"""Minimise an objective over metrics, moving the entries on the shortest paths of drawn pairs.
+    r"""Minimise an objective over metrics by steps along shortest paths of sampled pairs.
 
     .. math:: \min_X \; \sum_t p_t \, g_t\big(P(\mathrm{softplus}_\beta(X))\big)
               + \rho \, \mathrm{mean}(X_{ij}^2)

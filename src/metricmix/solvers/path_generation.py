@@ -128,7 +128,7 @@ class KnownPathProblem(Problem):
 
 @dataclass
 class PathGenerationState:
-    """Weights and objective; the known paths; what the last round promised; rounds in vain."""
+    """Weights and objective; the known paths; the predicted gain; rounds without progress."""
 
     weights: Floats
     objective: float
@@ -238,7 +238,7 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
         return state, state.objective
 
     def status(self, state: PathGenerationState) -> Status | None:
-        """Stop when no more than a negligible gain is promised, or none comes true."""
+        """Stop when the predicted gain is negligible, or is not achieved."""
         if state.promise <= self.tol * max(1.0, abs(state.objective)):
             return Status.CONVERGED
         return Status.STALLED if state.failures >= MAX_FAILURES else None

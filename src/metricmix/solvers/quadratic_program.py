@@ -115,7 +115,7 @@ class QuadraticProgram:
         return np.asarray(self.origin - 0.5 * step)
 
     def lower_bound(self, weights: Floats, rows: Floats, multipliers: Floats) -> float:
-        """Return a number that f is never below where all of the rows hold."""
+        """Return a lower bound on f over all weights that satisfy the rows."""
         quadratic = self.quadratic
         A = np.concatenate([self.signs, rows])
         slack = float(multipliers @ (A @ weights))

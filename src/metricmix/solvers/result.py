@@ -53,7 +53,7 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
-        """Whether the solver did what was asked of it."""
+        """Whether the solver reached its goal."""
         return self in (Status.CONVERGED, Status.NO_INTERIOR, Status.COMPLETED, Status.STOPPED)
 
 
@@ -168,11 +168,11 @@ class SolveResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the solver did what was asked of it."""
+        """Whether the solver reached its goal."""
         return self.status.is_success
 
     def warn_unless_converged(self) -> Self:
-        """Give a ConvergenceWarning with the message, if the solver fell short; return itself."""
+        """Issue a ConvergenceWarning if the solver did not converge; return itself."""
         if not self.converged:
             warn_caller(self.message, ConvergenceWarning)
         return self

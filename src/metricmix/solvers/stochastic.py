@@ -1,4 +1,4 @@
-r"""Algorithm 1: stochastic sub-gradient descent, one shortest path per drawn pair.
+r"""Algorithm 1: stochastic sub-gradient descent, one shortest path per sampled pair.
 
 .. math:: \alpha \leftarrow \alpha - \eta_t \Big( \nabla_\alpha g_t(d) + 2 \rho \alpha \Big)
 
@@ -41,7 +41,7 @@ def step_size(learning_rate: float, schedule: str, decay: float, iteration: int)
 
 @dataclass
 class StochasticState:
-    """Where the descent is: weights, their average, Adam's moments, and what the checks saw."""
+    """State of the descent: weights, their average, Adam's moments, and values at the checks."""
 
     validation: Indices
     weights: Floats
@@ -290,7 +290,7 @@ class Stochastic(IterativeSolver[StochasticState]):
         return "held-out" if self.n_validation else "running mean"
 
     def result(self, outcome: Outcome) -> SolveResult:
-        """Return what was found, with the objective over all terms where that is cheap."""
+        """Return the result, with the objective over all terms where that is cheap."""
         result = super().result(outcome)
         if self.problem.is_cheap:
             value = self.problem.value(self.weights(outcome.state))

@@ -152,8 +152,8 @@ def test_every_key_is_documented() -> None:
         assert f"`{key}`" in page
 
 
-def test_readme_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "README.md").read_text()
+def test_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "guide.md").read_text()
     section = text.split("## Check and repair a matrix")[1].split("\n## ")[0]
     code, console = re.findall(r"```(?:python|console)\n(.*?)```", section, re.DOTALL)
     monkeypatch.chdir(tmp_path)
