@@ -308,9 +308,10 @@ def test_workers_without_metricmix_are_refused(client) -> None:
     def hide(hidden: bool) -> None:
         if hidden:
             sys.kept = {name: sys.modules[name] for name in sys.modules if "metricmix" in name}
-            for name in sys.kept:
+            for name in (*sys.kept, "metricmix"):
                 sys.modules[name] = None
         else:
+            del sys.modules["metricmix"]
             sys.modules.update(sys.kept)
 
     client.run(hide, True)
@@ -384,6 +385,7 @@ def test_the_papers_experiments(client) -> None:
     assert repr(alone) == repr(there)
 
 
+@pytest.mark.default_sources  # workers do not share what a test sets in its process
 def test_fit_on_a_cluster(client, tmp_path) -> None:
     from click.testing import CliRunner
 

@@ -15,7 +15,7 @@ from metricmix.nearness import dual_ascent, refine_linf
 from metricmix.nearness.coordinate_ascent import AcceleratedAscent
 from metricmix.nearness.nearest_metric import NORMS as KNOWN_NORMS
 from metricmix.nearness.nearest_metric import solver_for
-from metricmix.nearness.problem import WarmStart, read_problem, tighten_bounds
+from metricmix.nearness.problem import read_problem, tighten_bounds
 from reference.nearness import all_triangles, objective_of, optimum, pairs
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
@@ -296,7 +296,7 @@ def test_steps_are_pure(norm, case):
     bounds = (options.get("lower"), options.get("upper"), None)
     problem = tighten_bounds(read_problem(norm, D, None, bounds, bytes_per_entry=1), 1)
     with ThreadPool(1) as pool:
-        solver = solver_for(problem, pool, 1e-12, WarmStart())
+        solver = solver_for(problem, pool, 1e-12)
         state, _ = solver.check(solver.init(rng))
         for iteration in range(4):
             before = copy.deepcopy(state)

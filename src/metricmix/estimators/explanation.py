@@ -220,7 +220,7 @@ def explain(
     >>> print(explain(mm.MetricMixtureClassifier().fit(stack, y), 4, k=2))
     item 4 is 'low' (...), by the rule 'class-mean'
     nearest labelled: 1 ('low') at ..., 0 ('low') at ...
-    for 'low' rather than 'high', the runner-up: line +..., link +0
+    for 'low' rather than 'high', the runner-up: line +..., link +0, offset +0
     """
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):

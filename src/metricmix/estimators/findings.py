@@ -114,7 +114,6 @@ def diagnose(
     ...     print(finding.kind, finding.item, finding.source)
     hub 39 size
     collapse None size
-    majority None None
     """
     check_is_fitted(model)
     rng = np.random.default_rng(random_state)
