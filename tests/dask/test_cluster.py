@@ -32,6 +32,8 @@ from metricmix.dask import active_engine, engine, use_cluster
 NOW = {"smallest": 0.0, "block_seconds": 1e-4, "patience": 30.0}
 """Options by which small jobs go to the cluster, in small blocks."""
 
+pytestmark = pytest.mark.default_sources  # workers do not share what a test sets in its process
+
 
 @pytest.fixture(scope="module")
 def client():
@@ -385,7 +387,6 @@ def test_the_papers_experiments(client) -> None:
     assert repr(alone) == repr(there)
 
 
-@pytest.mark.default_sources  # workers do not share what a test sets in its process
 def test_fit_on_a_cluster(client, tmp_path) -> None:
     from click.testing import CliRunner
 

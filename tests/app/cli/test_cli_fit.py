@@ -75,7 +75,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
     assert "11 sources" in lines
     assert "1 edge left out: 1 id is not in the table, such as q" in result.output
-    assert "equal weights (nothing was learned)" in lines
+    assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
     assert result.stderr == ""
     labels = {row["id"]: row["label"] for row in table(folder / "things-metric/predictions.csv")}
