@@ -232,3 +232,14 @@ def test_a_bridge_is_told_as_such() -> None:
     assert hubs
     assert any("few edges join the parts that it lies between" in hub.sentence for hub in hubs)
     assert not any("(1 times the mean)" in hub.sentence for hub in hubs)
+
+
+def test_single_labels_that_are_held_out_are_no_finding() -> None:
+    """Each goes to some other class, whatever the sources tell."""
+    X = np.concatenate([np.zeros((4, 1)), np.arange(1.0, 9.0)[:, None]])
+    y = np.array([0, 0, 0, 0, *range(1, 9)])
+    stack = mm.DissimilarityStack({"x": features(X)})
+    model = mm.MetricMixtureClassifier(stack).fit(stack.items, y)
+    taken = np.zeros((12, 9))
+    taken[:, 0] = 1.0
+    assert "majority" not in kinds(diagnose(model, probabilities=taken))

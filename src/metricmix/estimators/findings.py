@@ -279,12 +279,15 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
 def majority(
     model: MetricMixtureClassifier, predicted: Indices, found: list[MetricFinding]
 ) -> list[MetricFinding]:
-    """Return whether a class is predicted far more often than it is given."""
+    """Return whether a class is predicted far more often than it is given.
+
+    The only label of a class is not held out: no other item could be predicted so without it.
+    """
     codes, C = model._codes, len(model.classes_)
     given = codes >= 0
     labels = np.bincount(codes[given], minlength=C)
     checks = (
-        (given, "held-out", MOST, ODDS),
+        (given & (labels[codes] > 1), "held-out", MOST, ODDS),
         (~given, "unlabelled", NEARLY_ALL, MORE_ODDS),
     )
     for which, name, least, ratio in checks:
