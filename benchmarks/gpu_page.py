@@ -22,8 +22,8 @@ def text(results: dict[str, Any]) -> str:
         f"{', '.join(sorted(commits(results)))}. A pair-operation is one addition and one "
         f"minimum; the card can do {machine['peak_pairs_per_second'] / 1e12:.1f} T of them a "
         "second. The file joins the rows of three runs, each with its commit: n = 70 000, the "
-        "learned lengths and the gradients are of the earlier one. The last row of the nearest metric was "
-        "entered by hand from the message of a run that its time limit ended.",
+        "learned lengths and the gradients are of the earlier one. The last row of the nearest "
+        "metric was entered by hand from the message of a run that its time limit ended.",
         "**Closure of uniform random lengths**, on which nothing can be skipped. Symmetric lengths "
         "take n³ / 2 pair-operations, directed ones n³. Rows were compared with Dijkstra's "
         "algorithm from n = 16 384 on.",
