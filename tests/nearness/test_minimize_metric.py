@@ -458,12 +458,13 @@ def test_limits_and_callback(capsys):
 
 
 @pytest.mark.parametrize("name", ["quartic", "absolute"])
-def test_threads_do_not_matter(name):
+def test_threads_do_not_matter(name, monkeypatch):
+    monkeypatch.setattr("metricmix.kernels.threads.WORTHWHILE", 1)
     objective, _ = by_name(name, 70)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         one, two = (
-            mm.minimize_metric(objective, noise(70), "projected", max_iter=6, n_jobs=jobs)
+            mm.minimize_metric(objective, noise(70), "projected", max_iter=3, n_jobs=jobs)
             for jobs in (1, 2)
         )
     assert np.array_equal(one.metric, two.metric)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 import warnings
 
 import numpy as np
@@ -265,9 +266,11 @@ def test_input_is_left_alone():
 
 
 @pytest.mark.parametrize(("norm", "rounds"), [("l2", 2), ("l1", 1), ("increase", 1)])
-def test_threads_change_nothing(norm, rounds):
-    """Enough items for threads to be used; few rounds, to be quick."""
-    D = dissimilarity(520)
+def test_threads_change_nothing(norm, rounds, monkeypatch):
+    """Several blocks of items, shared out over threads; few rounds, to be quick."""
+    for module in ("constraints", "nearest_metric"):
+        monkeypatch.setattr(sys.modules[f"metricmix.nearness.{module}"], "SMALL", 64)
+    D = dissimilarity(200)
     results = []
     for n_jobs in (1, 3):
         with pytest.warns(mm.ConvergenceWarning):
