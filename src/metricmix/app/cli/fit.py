@@ -89,7 +89,8 @@ No data at hand? metricmix example citations""",
 @click.option(
     "--id",
     "id_column",
-    help="The column of ids, or row to number the items from 1.  [default: the first column]",
+    help="The column of ids, or row to number the items from 1 (from 0 if the edge files do; row0 "
+    "and row1 state which).  [default: the first column]",
 )
 @click.option(
     "--single-labels",
@@ -430,8 +431,8 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
                 f"  {target.n_not_numbers:,} cells are no numbers, and count as unknown: "
                 f"{'; '.join(target.not_numbers)}"
             )
-    if items.table.remark:
-        click.echo(f"  {items.table.remark}")
+    for line in filter(None, (items.table.remark, items.numbering)):
+        click.echo(f"  {line}")
     if storage is None:
         doubtful = [
             f"column {column.name!r} is left out: {column.why}"

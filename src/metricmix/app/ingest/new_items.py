@@ -17,7 +17,7 @@ from metricmix.app.ingest.column_types import Column
 from metricmix.app.ingest.delimited_text import TextTable, did_you_mean, stem_of
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import ANGLES, FileSource, NewItemData, make_source
-from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table, row_start
 from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.memberships import Memberships, memberships_of
@@ -263,7 +263,7 @@ def read_new_items(
         id=column if inputs.id_column is None or column in header else None,
         label=inputs.label_column if inputs.label_column in header else None,
         need_labels=False,
-        first_row=len(inputs.items.ids) + 1,
+        first_row=next_row(inputs.items),
     )
     fitted = set(inputs.items.ids)
     for k, item in enumerate(items.ids):
@@ -286,6 +286,11 @@ def read_new_items(
             )
         rows[spec.name] = read_cross_matrix(spec.file or "", items.ids, inputs.items.ids)
     return NewItemData(items, graphs, rows, memberships), reports
+
+
+def next_row(items: ItemTable) -> int:
+    """Return the number after the last row, where ids are row numbers."""
+    return int(items.ids[-1]) + 1 if items.id_column is None else 1
 
 
 def read_new_edges(
@@ -388,6 +393,14 @@ def attach_edges(
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
     n, m = len(old.ids), len(new.ids)
+    start = row_start(edges.ids, n + m)
+    if old.id_column is None and start not in (None, int(old.ids[0])):
+        raise InputError(
+            argument=edges.source,
+            expected=f"row numbers as in the fit, {old.ids[0]} to {old.ids[-1]}",
+            found=f"numbers from {start}",
+            remedy=f"the new items are {new.ids[0]} to {new.ids[-1]}",
+        )
     number = edges.numbers_in((*old.ids, *new.ids))
     ends = number[edges.ends]
     used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)

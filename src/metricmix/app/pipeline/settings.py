@@ -199,7 +199,7 @@ def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
                 kinds[name] = kind
     return replace(
         settings,
-        id=settings.id or plan.items.id_column,
+        id=plan.items.id_option,
         sources=tuple(source.spec for source in plan.sources),
         defaults=False,
         kinds=kinds,
