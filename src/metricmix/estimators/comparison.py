@@ -82,7 +82,8 @@ KINDS = {
     "most-frequent": "most frequent class",
 }
 """What may be compared besides the sources, and its name. Without links, label propagation is over
-near rows of the table."""
+near rows of the table; of several graphs, over the one that was best by the training labels of most
+folds."""
 ORDER = (*list(KINDS)[:-1], "single", "most-frequent")
 ADVICE = {
     "equal": "label more items, or learn less: a larger rho",
@@ -258,10 +259,11 @@ class Trials:
                 found[kind] = [by_source[r][f] for f, r in enumerate(best)]
         titles = dict(KINDS)
         for baseline in self.baselines:
-            titles[baseline.kind] = baseline.name
             found[baseline.kind] = [
                 baseline.predict(train, self.codes[train], test) for train, test in self.folds
             ]
+            chosen = "" if baseline.choice is None else f" {baseline.choice()}"
+            titles[baseline.kind] = baseline.name + chosen
         most_frequent = np.bincount(self.codes).argmax()
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []

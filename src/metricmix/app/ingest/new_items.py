@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shlex
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.memberships import Memberships, memberships_of
 from metricmix.app.ingest.number_formats import ORDERS, CellFormat
-from metricmix.app.ingest.source_specs import KINDS, SourceSpec
+from metricmix.app.ingest.source_specs import KINDS, SourceSpec, graph_names
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.cross_edges import CrossEdges
@@ -242,8 +245,9 @@ def read_new_items(
         A row per new item, with the columns of the fit; the label column is optional. If the items
         of the fit are numbered by rows, the first new item has the next number.
     edges : sequence of SourceSpec
-        Graphs, each under the name of a source of the fit, or of its file. Edges between a new
-        item and any other count; all others are left out. A graph may have several files.
+        Graphs, each under its name in the fit, or that of its file (:func:`graph_of`). Edges
+        between a new item and any other count; all others are left out. A graph may have several
+        files.
     matrices : sequence of SourceSpec
         For sources that are matrices: a row per new item and a column per item of the fit.
 
@@ -301,21 +305,12 @@ def read_new_edges(
     Of memberships there are edges to the items that share a thing of the fit, and the rows (m, T).
     """
     sources = [source.links for source in inputs.sources if source.links is not None]
-    files = {source.spec.name: source.spec.file or "" for source in sources}
-    files = {stem_of(file): file for file in files.values()} | files  # names of sources win
+    names = graph_names([source.spec for source in inputs.sources])
     graphs: dict[str, EdgeFile] = {}
     memberships: dict[str, Any] = {}
     reports = []
     for spec in specs:
-        if not files:
-            raise InputError(
-                f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
-            )
-        unnamed = spec.name == stem_of(spec.file or "") and len(set(files.values())) == 1
-        if spec.name not in files and not unnamed:
-            names = did_you_mean(sorted(files), spec.name)
-            raise InputError(argument="--edges", expected=f"NAME=FILE, NAME being {names}")
-        file = files.get(spec.name) or next(iter(files.values()))
+        file = graph_of(spec, names)
         fitted = next(source for source in sources if source.spec.file == file)
         weight: str | None = fitted.edges.weight or "ignore"
         directed = fitted.edges.directed
@@ -341,12 +336,12 @@ def read_new_edges(
             items=(*inputs.items.ids, *items.ids),
         )
         if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, spec.name)
+            more, report = attach_memberships(fitted.memberships, items, found, names[file])
             memberships[file] = memberships[file] + more if file in memberships else more
             graphs[file] = fitted.memberships.projected(memberships[file])
             reports.append(report)
             continue
-        edges, report = attach_edges(inputs.items, items, found, spec.name)
+        edges, report = attach_edges(inputs.items, items, found, names[file])
         if file in graphs:  # several files of one graph
             one, weights = graphs[file], None
             if one.weights is not None and edges.weights is not None:
@@ -355,11 +350,56 @@ def read_new_edges(
         graphs[file] = edges
         reports.append(report)
     reports += [
-        NewEdgesReport(Path(file).stem, 0, 0, 0, (), len(items.ids))
-        for file in dict.fromkeys(files.values())
+        NewEdgesReport(names[file], 0, 0, 0, (), len(items.ids))
+        for file in names
         if file not in graphs
     ]
     return graphs, memberships, tuple(reports)
+
+
+def graph_of(spec: SourceSpec, names: Mapping[str, str]) -> str:
+    """Return the file of the graph of the fit that edges of new items belong to.
+
+    `names` are those of the graphs, by file. The edges have such a name, or that of the file, or
+    the name of their file contains one of these and no other; or there is one graph only.
+
+    Raises
+    ------
+    InputError
+        If there is no graph, or it is not clear which is meant.
+    """
+    if not names:
+        raise InputError(
+            f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
+        )
+    by_name = {stem_of(file): file for file in names} | {name: f for f, name in names.items()}
+    stem = stem_of(spec.file or "")
+    if spec.name in by_name:
+        return by_name[spec.name]
+    if spec.name == stem:  # no name was given
+        if len(names) == 1:
+            return next(iter(names))
+        words = split_words(stem)
+        alike = {
+            file
+            for name, file in by_name.items()
+            if any(
+                split_words(name) == words[a:b] for a, b in combinations(range(len(words) + 1), 2)
+            )
+        }
+        if len(alike) == 1:
+            return alike.pop()
+    given = sorted(names.values())
+    raise InputError(
+        argument="--edges",
+        expected=f"NAME=FILE, NAME being {did_you_mean(given, spec.name, len(given))}",
+        remedy=f"as in --edges {shlex.quote(given[0])}={spec.file}",
+    )
+
+
+def split_words(name: str) -> list[str]:
+    """Return the words of a name, such as new and roads of ``new-Roads``."""
+    return re.findall(r"[^\W_]+", name.casefold())
 
 
 def attach_memberships(
