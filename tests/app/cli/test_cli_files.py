@@ -176,6 +176,39 @@ def test_ids_that_are_one_off(first: int) -> None:
 # -- dirty cells ---------------------------------------------------------------------------------
 
 
+def test_codes_for_missing_values() -> None:
+    rows = [(*row[:2], "-999" if row[0] in ("a4", "b3") else row[2], row[3]) for row in ROWS]
+    Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
+    arguments = ("fit", "t.csv", "--label", "kind")
+    told = "column 'size': -999 in 2 cells look like a code for missing values; if so, pass "
+    result = run(*arguments, *QUICK, "-o", "out")
+    assert told in result.output  # not in a dry run only
+    result = run(*arguments, "--missing", "-999", *QUICK, "-o", "stated")
+    assert result.exit_code == 0, result.output
+    assert "-999" not in result.output
+    assert json.loads(Path("stated/run.json").read_text())["arguments"]["missing"] == ["-999"]
+    Path("new.csv").write_text("id,size,colour\nnew,-999.0,red\nsame,,red\n")
+    answers = run("predict", "stated", "new.csv").stdout.splitlines()[1:]
+    assert answers[0].partition(",")[2] == answers[1].partition(",")[2]
+    run(*arguments, "--missing", "-999", "--dry-run", "--write-config", "t.toml")
+    assert 'missing = ["-999"]' in Path("t.toml").read_text()
+    assert run("fit", "--config", "t.toml", "-o", "again").exit_code == 0
+    weights = [Path(name, "weights.csv").read_text() for name in ("stated", "again")]
+    assert weights[0].split(",")[:3] == weights[1].split(",")[:3]
+
+
+def test_decimal_commas_between_commas_are_named() -> None:
+    Path("t.csv").write_text(as_csv(ROWS), encoding="utf-8")
+    Path("e.csv").write_text('from,to,length\na1,a2,"0,5"\n')
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
+    assert (
+        "found '0,5'; if that is a decimal comma, write 0.5, or separate cells by" in result.stderr
+    )
+    Path("e.csv").write_text("from,to,length\na1,a2,0,5\n")
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
+    assert "if commas are decimal signs, separate cells by semicolons" in result.stderr
+
+
 def test_dirty_cells_are_told_in_fit_and_predict() -> None:
     price = ("1.200,50 €", "980 €", "12 kg", "1.000 €", "15,5 €", "9 €", "#REF!", "7 €")
     when = ("10/17/2024", "1/2/2024", "3/4/2024", "5/6/2024", "7/8/2024", "", "12/31/2024", "-")

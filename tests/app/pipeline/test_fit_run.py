@@ -316,7 +316,7 @@ def test_folders_that_cannot_be_written(fitted, tmp_path) -> None:
 def test_labels_that_may_be_typing_errors() -> None:
     found = list(label_remarks({"fruit": 9, "Fruit": 4, "cloth": 8, "clothe": 1}))
     assert found == [
-        "labels 'fruit' and 'Fruit' look alike; are they two classes?",
+        "labels 'fruit' (9) and 'Fruit' (4) are probably one class: write them alike",
         "labels 'cloth' and 'clothe' look alike; are they two classes?",
         "a single item has the label 'clothe': others get it by their distance to that one "
         "(--single-labels drop leaves it out)",

@@ -131,6 +131,13 @@ No data at hand? metricmix example citations""",
     "written: decimal-comma, decimal-point, day/month/year, month/day/year.",
 )
 @click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="A text or number that stands for missing values, such as -999, besides empty cells, NA, "
+    "null and the like.",
+)
+@click.option(
     *("-o", "--out"),
     type=FILE,
     help="The folder to write.  [default: the table's name and -metric]",
@@ -364,6 +371,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     names = (
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
         *("title", "name", "target", "edges_per_item", "dense", "within", "single_labels"),
+        "missing",
     )
     geodesic = stated["geodesic"]
     if geodesic is not None and geodesic != "auto":
@@ -431,6 +439,8 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
                 f"  {target.n_not_numbers:,} cells are no numbers, and count as unknown: "
                 f"{'; '.join(target.not_numbers)}"
             )
+        if target.code:
+            click.echo(f"  column {items.label_column!r}: {target.code}")
     for line in filter(None, (items.table.remark, items.numbering)):
         click.echo(f"  {line}")
     if storage is None:
@@ -453,6 +463,11 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"  {line}")
         if n_dirty > SHOWN:
             click.echo(f"  and {n_dirty - SHOWN:,} more such cells")
+        codes = [f"column {c.name!r}: {c.code}" for c in report.columns if c.code]
+        for line in codes[:SHOWN]:
+            click.echo(f"  {line}")
+        if len(codes) > SHOWN:
+            click.echo(f"  and {len(codes) - SHOWN} more columns with such codes")
     else:
         for column in report.columns:
             missing = f", {column.n_missing:,} missing" if column.n_missing else ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from metricmix.app.ingest.delimited_text import (
     SPREADSHEET_ERRORS,
@@ -48,7 +49,7 @@ class ItemTable:
     `labels_left_out` are labels that count as unlabelled, each with the id of its item. `targets`
     are the labels as numbers, NaN where unknown, if they are a numeric target. `first_row` is the
     number of the first row, where ids are row numbers and it was stated; `numbering` says why they
-    begin with 0, where it was not.
+    begin with 0, where it was not. `missing` are texts that were stated to be missing values.
     """
 
     table: TextTable
@@ -61,6 +62,7 @@ class ItemTable:
     targets: Floats | None = None
     first_row: int | None = None
     numbering: str = ""
+    missing: tuple[str, ...] = ()
 
     @property
     def named_by(self) -> str:
@@ -109,6 +111,7 @@ def read_items(
     *,
     id: str | None = None,
     label: str | None = None,
+    missing: Sequence[str] = (),
 ) -> ItemTable:
     r"""Read an item table: one row per item, below a row of column names.
 
@@ -125,6 +128,9 @@ def read_items(
         The column of labels; a cell that is empty, or says NA, NaN, N/A, null, none, ? or -, or is
         an error of a spreadsheet such as #REF!, is an unlabelled item. All other columns are
         attributes.
+    missing : sequence of str
+        More texts that stand for missing values in labels and attributes, such as ``"-999"``;
+        equal numbers do, too (``-999.0``).
 
     Raises
     ------
@@ -145,7 +151,7 @@ def read_items(
     >>> table.ids, table.labels, table.attributes
     (('Aa', 'Bo'), ('yes', ''), {'people': ('300', '41')})
     """
-    return items_from_table(read_table(path), id=id, label=label)
+    return items_from_table(read_table(path), id=id, label=label, missing=missing)
 
 
 def items_from_table(
@@ -155,6 +161,7 @@ def items_from_table(
     label: str | None = None,
     need_labels: bool = True,
     first_row: int = 1,
+    missing: Sequence[str] = (),
 ) -> ItemTable:
     """Return the items of a table; `need_labels` states that labels are required for learning.
 
@@ -195,8 +202,12 @@ def items_from_table(
         ids = columns.pop(id_column)
         _check_ids(table, ids, id_column)
     columns.pop("", None)  # an index without a name, as pandas writes it, is no attribute
+    missing = tuple(missing)
+    if missing:
+        columns = {name: without(cells, missing) for name, cells in columns.items()}
+    about: Any = {"first_row": stated, "missing": missing}
     if label is None:
-        return ItemTable(table, ids, None, columns, id_column, first_row=stated)
+        return ItemTable(table, ids, None, columns, id_column, **about)
     if label == id_column:
         raise InputError(
             argument="label", expected="another column than that of the ids", found=f"{label!r}"
@@ -207,7 +218,22 @@ def items_from_table(
     )
     if need_labels:
         check_class_labels(table, labels, label)
-    return ItemTable(table, ids, labels, columns, id_column, label, first_row=stated)
+    return ItemTable(table, ids, labels, columns, id_column, label, **about)
+
+
+def without(cells: Iterable[str], missing: Sequence[str]) -> tuple[str, ...]:
+    """Return cells with those empty that say one of `missing`, or the same number.
+
+    >>> without(["3", "-999.0", "unknown"], ["-999", "unknown"])
+    ('3', '', '')
+    """
+    texts = {text.strip() for text in missing}
+    numbers = {x for text in texts if (x := parse_number(text)) is not None}
+    empty = {
+        cell: cell in texts or (bool(numbers) and parse_number(cell) in numbers)
+        for cell in set(cells)
+    }
+    return tuple("" if empty[cell] else cell for cell in cells)
 
 
 # -- row numbers ---------------------------------------------------------------------------------

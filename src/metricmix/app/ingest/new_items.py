@@ -96,6 +96,7 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "id_column": items.id_column,
         "label_column": items.label_column,
         "decimal_commas": items.table.decimal_commas,
+        "missing": items.missing,
         "edges_per_item": joined.edges_per_item,
         "ids": items.ids,
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
@@ -181,7 +182,15 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         raise ValueError("columns of different lengths")
     numbers, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
     table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
-    items = ItemTable(table, ids, None, attributes, content["id_column"], content["label_column"])
+    items = ItemTable(
+        table,
+        ids,
+        None,
+        attributes,
+        content["id_column"],
+        content["label_column"],
+        missing=tuple(str(text) for text in content.get("missing", ())),
+    )
     columns = tuple(column_from_json(column) for column in content["columns"])
     graphs = {
         name: restored_edges(name, stored, len(ids)) for name, stored in content["graphs"].items()
@@ -268,6 +277,7 @@ def read_new_items(
         label=inputs.label_column if inputs.label_column in header else None,
         need_labels=False,
         first_row=next_row(inputs.items),
+        missing=inputs.items.missing,
     )
     fitted = set(inputs.items.ids)
     for k, item in enumerate(items.ids):
