@@ -48,3 +48,11 @@ def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
                 patch.setattr(f"metricmix.dissimilarity.{module}.TREES", 8)
             patch.setattr("metricmix.dissimilarity.kernel_logistic.PENALTIES", (1.0, 100.0))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_progress_lines() -> Iterator[None]:
+    """Print no lines on progress, whose number depends on how busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metricmix.app.cli.common.SECONDS_A_LINE", 3600.0)
+        yield

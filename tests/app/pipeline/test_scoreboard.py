@@ -166,9 +166,12 @@ def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:
     )
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out")
     struck = replace(outcome, findings=(MetricFinding("hub", 0.5, "'i1' is a hub", "i1", "x"),))
+    skipped = ("not compared: signed weights, which takes time",)
+    outcome.model.selection_ = replace(outcome.model.selection_, skipped=skipped)
     page = run_page(struck, None, lambda done, total: None)
     assert page.headline == outcome.headline
     assert ("Hub", "'i1' is a hub") in page.facts
+    assert ("Not compared", "signed weights, which takes time") in page.facts
 
 
 def test_links_of_several_graphs_count_alike(folder, tmp_path) -> None:
