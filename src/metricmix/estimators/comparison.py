@@ -98,15 +98,14 @@ ADVICE = {
 """What to do where a simpler method is better."""
 OTHER_ADVICE = "predict with it, and use the metric for what needs distances; or label more items"
 TIE_ADVICE = {
-    "equal": "equal weights are simpler: label more items if the weights matter",
-    "best-single": "one source is simpler: if only labels matter, leave out the others",
-    "most-frequent": "the sources say little about these labels; check both",
+    "equal": ("equal weights are simpler", "label more items if the weights matter"),
+    "best-single": ("one source is simpler", "if only labels matter, leave out the others"),
 }
 OTHER_TIE_ADVICE = (
-    "{name} is simpler: predict with it if only labels matter, and use the metric for what needs "
-    "distances"
+    "{name} is simpler",
+    "predict with it if only labels matter, and use the metric for what needs distances",
 )
-"""What to do where a simpler method does as well."""
+"""Where a method does as well: that it is simpler, and what to do if it is not behind at all."""
 
 
 def compare(
@@ -631,7 +630,11 @@ class PairedDifference:
             words = "no clear difference"
             way = "more" if self.gain > 1e-9 else "less" if self.gain < -1e-9 else ""
             apart = apart.replace("points", f"points {way}".strip(), 1)
-            advice = TIE_ADVICE.get(self.rival.kind, OTHER_TIE_ADVICE.format(name=self.rival.name))
+            simpler, do = TIE_ADVICE.get(self.rival.kind, OTHER_TIE_ADVICE)
+            do = "label more items to be sure of the gain" if way == "more" else do
+            advice = f"{simpler.format(name=self.rival.name)}: {do}"
+            if self.rival.kind == "most-frequent":
+                advice = ADVICE[self.rival.kind]
         return (
             f"{words}: {mine} of the held-out labels are right by {self.mine}, {other} by {name} "
             f"({apart})" + f"; {advice}" * bool(advice)

@@ -282,11 +282,11 @@ def progress_lines(steps: Mapping[str, str]) -> Iterator[Callable[[str, float], 
     A line comes every ten seconds, also in a step that reports nothing, and none before that.
     """
     began, ended = time.monotonic(), threading.Event()
-    now = ["starting", 0.0]
+    now: list[Any] = ["starting", 0.0]
 
     def tell() -> None:
         while not ended.wait(SECONDS_A_LINE):
-            step, fraction = str(now[0]), float(now[1])
+            step, fraction = now
             taken = f"{time.monotonic() - began:.0f} s"
             with suppress(OSError, ValueError):  # nobody reads
                 click.echo(f"{taken}: {steps.get(step, step)} ({percent(fraction)})", err=True)
