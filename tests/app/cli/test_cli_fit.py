@@ -459,7 +459,7 @@ def test_predict(fitted, folder) -> None:
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
-    assert "more: 2 edges left out; unknown ids such as zz\n" in result.stderr
+    assert "more.csv (links): 2 edges left out; unknown ids such as zz\n" in result.stderr
     assert "2 of 2 labels in new.csv are the ones predicted (100.0%)" in result.stderr
     result = run("predict", fitted / "out", "new.csv")
     assert (

@@ -321,6 +321,7 @@ def read_new_edges(
     reports = []
     for spec in specs:
         file = graph_of(spec, names)
+        called = f"{Path(spec.file or '').name} ({names[file]})"
         fitted = next(source for source in sources if source.spec.file == file)
         weight: str | None = fitted.edges.weight or "ignore"
         directed = fitted.edges.directed
@@ -346,12 +347,12 @@ def read_new_edges(
             items=(*inputs.items.ids, *items.ids),
         )
         if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, names[file])
+            more, report = attach_memberships(fitted.memberships, items, found, called)
             memberships[file] = memberships[file] + more if file in memberships else more
             graphs[file] = fitted.memberships.projected(memberships[file])
             reports.append(report)
             continue
-        edges, report = attach_edges(inputs.items, items, found, names[file])
+        edges, report = attach_edges(inputs.items, items, found, called)
         if file in graphs:  # several files of one graph
             one, weights = graphs[file], None
             if one.weights is not None and edges.weights is not None:
