@@ -190,11 +190,11 @@ def test_codes_for_missing_values() -> None:
     Path("new.csv").write_text("id,size,colour\nnew,-999.0,red\nsame,,red\n")
     answers = run("predict", "stated", "new.csv").stdout.splitlines()[1:]
     assert answers[0].partition(",")[2] == answers[1].partition(",")[2]
-    run(*arguments, "--missing", "-999", "--dry-run", "--write-config", "t.toml")
+    run(*arguments, "--missing", "-999", *QUICK, "--dry-run", "--write-config", "t.toml")
     assert 'missing = ["-999"]' in Path("t.toml").read_text()
     assert run("fit", "--config", "t.toml", "-o", "again").exit_code == 0
     weights = [Path(name, "weights.csv").read_text() for name in ("stated", "again")]
-    assert weights[0].split(",")[:3] == weights[1].split(",")[:3]
+    assert weights[0] == weights[1]
 
 
 def test_decimal_commas_between_commas_are_named() -> None:
