@@ -243,7 +243,7 @@ def check_ids(ids: Any, n: int | None = None, *, name: str = "items") -> AnyArra
 
 
 def is_numbering(index: Any) -> bool:
-    """Tell whether an index is pandas' default one (or ``range(n)``): it counts, and names nothing.
+    """Return whether an index is pandas' default index (or ``range(n)``), which carries no ids.
 
     >>> is_numbering(range(3)), is_numbering([0, 1, 2])
     (True, False)

@@ -1,4 +1,4 @@
-r"""Supervised sources of a numeric target: what a regressor says about two items, as a distance.
+r"""Supervised sources of a numeric target: the difference between a regressor's predictions.
 
 A regressor turns an item into a number f. The source is
 

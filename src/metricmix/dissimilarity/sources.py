@@ -51,7 +51,7 @@ VALUES_AT_ONCE = 1 << 22
 
 
 class Source(ABC):
-    """One n × n dissimilarity matrix, asked for by rows.
+    """One n × n dissimilarity matrix, accessed by rows.
 
     Attributes
     ----------
@@ -532,6 +532,6 @@ def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
         ]
         raise InputError(
             f"{expected}, found {' and '.join(found)}; keep the items that both have, or pass "
-            "np.asarray(source) to go by position"
+            "np.asarray(source) to match by position"
         )
     return np.array([places[label] for label in listed], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The stack: R dissimilarities over the same n items, asked for by rows."""
+"""The stack: R dissimilarities over the same n items, accessed by rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Supervised sources: what a classifier says about two items, as a distance.
+r"""Supervised sources: the distance between a classifier's predictions for two items.
 
 A classifier turns an item into class probabilities p. The source is the Hellinger distance
 

@@ -180,7 +180,7 @@ class AppliedSupervised(AppliedRecipe):
         """Raise if distances depend on labels."""
         if self.source.supervised:
             raise InputError(
-                f"source {self.name!r} is computed from labels, and is not known without them",
+                f"source {self.name!r} is computed from labels",
                 argument="sources",
                 remedy="pass it to an estimator, which is fitted to labels",
             )
@@ -244,7 +244,7 @@ class AppliedRegressor(AppliedRecipe):
     def unknown(self) -> InputError:
         """Return what is wrong where there are no targets."""
         return InputError(
-            f"source {self.name!r} is computed from targets, and is not known without them",
+            f"source {self.name!r} is computed from targets",
             argument="sources",
             remedy="pass it to an estimator, which is fitted to targets",
         )

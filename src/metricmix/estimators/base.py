@@ -355,7 +355,7 @@ class MixtureLearner(MixtureEstimator):
             return result, share
         if self.projection is False:
             warn_caller(
-                f"weights were learned on edge lengths, and the projection moves {share:.0%} of "
+                f"weights were learned on edge lengths, and the projection changes {share:.0%} of "
                 "the distances; use projection='auto' or True to learn through paths",
                 ProjectionWarning,
             )
@@ -593,8 +593,7 @@ class MixturePredictor(MixtureLearner):
         """Yield, for each new item, the rule of the fit with that item added as the last one."""
         if not isinstance(self._input, FeatureInput):
             raise InputError(
-                "'augmented' computes the sources anew, which takes a feature table and "
-                "sources=[...]",
+                "'augmented' recomputes the sources, which needs a feature table and sources=[...]",
                 argument="new_items",
                 remedy="use 'attached' for precomputed dissimilarities",
             )

@@ -359,7 +359,7 @@ class Trials:
             objective = make_objective(trial, self.known(train), self.model.classes_)
         except InputError as error:
             raise InputError(
-                "one of the training sets will not do", argument="model", remedy=error
+                "a training set cannot be used", argument="model", remedy=error
             ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
@@ -600,13 +600,13 @@ class PairedDifference:
         if status == "behind":
             advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
             return (
-                f"simpler is better here: {other} of the held-out labels are right by {name}, "
-                f"{mine} by {self.mine} ({apart}); {advice}"
+                f"simpler is better here: accuracy on held-out labels is {other} with {name}, "
+                f"{mine} with {self.mine} ({apart}); {advice}"
             )
         words = "no clear difference" if status == "tie" else f"{self.mine} is best"
         if status == "ahead" and self.mine == "equal weights":
             words = "equal weights are best"
         return (
-            f"{words}: {mine} of the held-out labels are right by {self.mine}, {other} by {name} "
+            f"{words}: accuracy on held-out labels is {mine} with {self.mine}, {other} with {name} "
             f"({apart})"
         )

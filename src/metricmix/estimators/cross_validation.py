@@ -268,7 +268,7 @@ def fold_scores(
                 result, _ = trial._solve_as_used(objective, used, refit=True, **options)
             except InputError as error:
                 raise InputError(
-                    "one of the training sets will not do", argument="cv", remedy=error
+                    "a training set cannot be used", argument="cv", remedy=error
                 ) from None
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

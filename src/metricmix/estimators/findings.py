@@ -239,7 +239,7 @@ def neighbours_of(lengths: EdgeLengths, i: int) -> Indices:
 
 
 def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]:
-    """Return whether many items cannot be told from another one."""
+    """Return whether many items have an indistinguishable duplicate."""
     stack, n = lengths.stack, lengths.n
     items = np.sort(rng.permutation(n)[:N_ITEMS])
     weights = np.abs(lengths.raw_weights)

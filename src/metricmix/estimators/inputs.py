@@ -245,7 +245,7 @@ class PrecomputedInput(Input):
         X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
-                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "X: sparse input does not distinguish distances of 0 from missing entries; "
                 "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
             )
         if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:

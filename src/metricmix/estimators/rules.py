@@ -334,7 +334,7 @@ class ClassMean(Rule):
         return np.asarray(np.maximum(shares, 1e-12) / implied)
 
     def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
-        """Return the shares of the classes that the rule takes for granted by itself."""
+        """Return the prior class shares that the rule implies."""
         return np.full(n_classes, 1.0 / n_classes)
 
 

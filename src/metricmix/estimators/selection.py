@@ -1,4 +1,4 @@
-r"""What a classifier chooses by itself: weights, ridge and rule, on labels that are held out.
+r"""Model selection of the classifier: weights, ridge and rule, on held-out labels.
 
 Labelled items are held out in turn, and stay in the metric as unlabelled ones; supervised sources
 are computed anew from the labels that are left. Every candidate, a way to weigh the sources and a
@@ -414,7 +414,7 @@ class CandidateTrials:
             elif not searchable:
                 left[candidate.name] = "shortest paths through all items"
             elif self.is_large(candidate):
-                left[candidate.name] = "many numbers: weights times pairs of labelled items"
+                left[candidate.name] = "one number per local weight and pair of labelled items"
             elif self.model.constraint == "auto" and (candidate.is_signed or candidate.local):
                 trial = self.model._settled(candidate)
                 result = self.solve(candidate, trial, self.stack, self.part, self.y)
@@ -432,14 +432,14 @@ class CandidateTrials:
                     continue
                 how = "local='classes'" if candidate.local else "constraint=None"
                 left[candidate.name] = (
-                    f"learning through paths (the projection would move {share:.0%} of the "
+                    f"learning through paths (the projection would change {share:.0%} of the "
                     f"distances), {how}"
                 )
             else:
                 kept.append(candidate)
         for why in dict.fromkeys(left.values()):
             names = [name for name in left if left[name] == why]
-            self.skipped.append(f"not compared: {', '.join(names)}, which takes {why}")
+            self.skipped.append(f"not compared: {', '.join(names)}, which needs {why}")
         return kept
 
     def collapsed_share(self, result: SolveResult) -> float:

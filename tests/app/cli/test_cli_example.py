@@ -55,7 +55,7 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     result = run("digits", "-o", str(tmp_path))
     assert result.exit_code == 2
     assert result.output == (
-        f"Error: {tmp_path / 'truth.csv'}: there already; pass --force to overwrite it\n"
+        f"Error: {tmp_path / 'truth.csv'}: exists; pass --force to overwrite it\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["truth.csv"]
     assert run("digits", "-o", str(tmp_path), "--force").exit_code == 0

@@ -123,7 +123,7 @@ def test_the_page_of_another_model_is_not_served(
     (tmp_path / "report.html").write_text(page or deep, encoding="utf-8")
     done = served(str(tmp_path))
     assert "No page of the fit" not in done.page
-    assert "not the page of this model" in done.err
+    assert "belongs to another model" in done.err
 
 
 def test_a_network_address_is_warned_of(served: Callable[..., Served], folder: Path) -> None:

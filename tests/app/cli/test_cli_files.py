@@ -87,7 +87,7 @@ def test_a_header_that_was_recognised_is_told() -> None:
     Path("e.csv").write_text(as_csv(edges, ("person_a", "person_b", "minutes")))
     result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "its first line is taken for a header: person_a, person_b" in result.output
+    assert "the first line is read as a header: person_a, person_b" in result.output
     assert "path lengths in e.csv, 7 edges" in result.output
     assert "not in the table" not in result.output
     result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv:length=minutes", "--dry-run")

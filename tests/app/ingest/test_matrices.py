@@ -390,7 +390,7 @@ def test_one_sentence(name, tmp_path):
 
 def test_files_that_are_none(tmp_path):
     (tmp_path / "latin.csv").write_bytes("0,1\n1,0\nä".encode() + b"\xe4\n")
-    with pytest.raises(MatrixFileError, match=r"latin\.csv, line 3: expected text in UTF-8"):
+    with pytest.raises(MatrixFileError, match=r"latin\.csv, line 3: expected UTF-8 text"):
         read_matrix(tmp_path / "latin.csv")
     (tmp_path / "cut.txt").write_bytes("0 1\n1 0\n".encode("utf-16")[:-1])
     with pytest.raises(MatrixFileError, match="UTF-8"):

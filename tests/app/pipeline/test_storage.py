@@ -175,7 +175,7 @@ def test_memory_forces_edges_in_a_whole_run(shop, tmp_path, monkeypatch) -> None
 def test_dry_run_of_matrices(shop) -> None:
     *lines, last = told(shop, "--dry-run").output.splitlines()
     assert "add --write-config items.toml to edit this choice" in last
-    assert lines[-2].startswith("values are held as whole matrices: they take about 1 MiB of")
+    assert lines[-2].startswith("values are stored as whole matrices: they take about 1 MiB of")
     assert re.fullmatch(r"estimated time: \d+ seconds?", lines[-1])
 
 
@@ -183,8 +183,8 @@ def test_dry_run_of_edges(shop) -> None:
     result = told(shop, "--dry-run", "--edges-per-item", 5)
     lines = result.output.splitlines()[:-1]
     assert lines[-4] == (
-        "values are held as sparse edges to the 5 nearest items by each table and along the given "
-        "links: --edges-per-item asks for them"
+        "values are stored as sparse edges to the 5 nearest items by each table and along the "
+        "given links: --edges-per-item asks for them"
     )
     kinds = [line.split(" about ")[0].strip() for line in lines[-3:]]
     assert kinds == ["whole matrices", "computed rows", "sparse edges"]

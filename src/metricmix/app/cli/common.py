@@ -132,7 +132,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=FILE,
         metavar="FOLDER",
         help="With --cluster: a folder that all workers see, for inputs and finished blocks. "
-        "Removed when the command succeeds; else the same command goes on from it.",
+        "Removed when the command succeeds; otherwise the same command resumes from it.",
     )
     address = click.option(
         "--cluster",

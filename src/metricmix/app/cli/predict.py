@@ -88,7 +88,7 @@ def predict(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Label the new ITEMS by a MODEL, a folder that metricmix fit wrote.
+    """Predict labels of new ITEMS with MODEL, a folder that metricmix fit wrote.
 
     ITEMS is a table with the columns of the fit. New items are attached to the metric as it is; to
     let them take part in it, put them into the table with an empty label, and fit again. Writes id,
@@ -106,7 +106,7 @@ def predict(
         from metricmix.atomic import replacing
 
         if out is not None and out.exists() and not force:
-            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+            raise CommandError(f"{out}: exists; pass --force to overwrite it")
         graphs, rows = [parse_edges(text) for text in edges], [parse_matrix(t) for t in matrix]
         run = open_run(model)
         kept = run.inputs()
@@ -142,12 +142,12 @@ def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
         if lost := graph.n_left_out:
             unknown = f"; unknown ids such as {', '.join(graph.foreign)}" if graph.foreign else ""
             plural = "s" * (lost != 1)
-            click.echo(f"{graph.name}: {lost} edge{plural} left out{unknown}", err=True)
+            click.echo(f"{graph.name}: {lost} edge{plural} dropped{unknown}", err=True)
         if alone := graph.n_without:
             have, are = ("s have", "are") if alone != 1 else (" has", "is")
             why = "" if graph.n_edges else " (pass --edges)"
             click.echo(
-                f"{graph.name}: {alone} new item{have} no edge in it, and {are} far from all{why}",
+                f"{graph.name}: {alone} new item{have} no edge and {are} far from all others{why}",
                 err=True,
             )
 
@@ -205,11 +205,11 @@ Examples:
     "--geodesic",
     type=click.IntRange(1),
     metavar="K",
-    help="The path along the K nearest items of each item, also if the model uses all pairs.",
+    help="The path along the K nearest items of each item, regardless of the model's edges.",
 )
 @json_option
 def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: Any) -> None:
-    """Show the shortest path between the items A and B, edge by edge, and what it is made of.
+    """Print the shortest path between the items A and B, and what each source contributes to it.
 
     MODEL is a folder that metricmix fit wrote, or a saved classifier. The length of an edge comes
     from the sources; a source may make it shorter, where its weight is negative. "link" is the
@@ -469,8 +469,8 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
     the folder's report.html, or made if there is none; the path between any two items is computed
     when it is asked for.
 
-    Exit code 0: stopped by Ctrl-C or a request to end; 2: nothing could be served; 130: interrupted
-    before that.
+    Exit code 0: stopped by Ctrl-C or SIGTERM; 2: nothing could be served; 130: interrupted before
+    that.
     """
     if not host:
         raise CommandError(
@@ -486,7 +486,9 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             html = run.read_page()
             if html is None:
                 if run.page is not None and not quiet:
-                    click.echo(f"{run.page}: not the page of this model; making another", err=True)
+                    click.echo(
+                        f"{run.page}: belongs to another model; creating a new page", err=True
+                    )
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
                     title = run.source.resolve().stem
                     # A loaded stack over edges would be refitted through paths, a hundred times.

@@ -128,7 +128,7 @@ class FileSource(ABC):
         not support new items.
         """
         raise InputError(
-            f"nothing tells how far new items are by {self.spec.kind!r}",
+            f"sources of kind {self.spec.kind!r} do not support new items",
             argument=f"source {self.spec.name!r}",
             remedy="put them into the table with an empty label, and fit again",
         )

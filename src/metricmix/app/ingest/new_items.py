@@ -133,7 +133,7 @@ def restored_edges(name: str, stored: dict[str, Any], n: int) -> EdgeFile | Memb
 
         things = tuple(str(thing) for thing in stored["things"])
         if ends[:, 1].max() >= len(things):
-            raise ValueError("memberships in unknown things")
+            raise ValueError("memberships in unknown groups")
         strengths = np.ones(len(ends)) if weights is None else weights
         table = csr_array((strengths, (ends[:, 0], ends[:, 1])), shape=(n, len(things)))
         return Memberships(Path(name), things, table)

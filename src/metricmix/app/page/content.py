@@ -162,7 +162,7 @@ class Precomputed:
 
 @dataclass(frozen=True)
 class Annotations:
-    """Texts that the model does not know.
+    """Texts that the model file does not contain.
 
     Attributes
     ----------

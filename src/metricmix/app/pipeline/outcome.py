@@ -167,7 +167,7 @@ class FitOutcome:
             yield "Stretch", str(self.stretch)
 
     def to_record(self) -> dict[str, Any]:
-        """Return what came out, for JSON."""
+        """Return the results, for JSON."""
         report, comparison, mixture = self.gathered.report, self.comparison, self.model.mixture_
         rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
         record = {

@@ -149,7 +149,7 @@ def plan_files(settings: FitSettings) -> Plan:
         raise InputError(
             "chooses among rules for classes",
             argument="--tune",
-            remedy="leave it out: for numbers rule and rho are chosen by themselves",
+            remedy="omit it: for a numeric target, rule and rho are chosen automatically",
         )
     if target is not None:
         items = replace(items, targets=target_values(items))

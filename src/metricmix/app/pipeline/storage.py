@@ -69,7 +69,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ValueStorage:
-    """How values are held, why, and at what cost.
+    """How values are stored, why, and at what cost.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class ValueStorage:
 
     def lines(self) -> Iterator[str]:
         """Yield the choice and what each kind would cost, for the terminal."""
-        yield f"values are held as {self}"
+        yield f"values are stored as {self}"
         yield from (f"  {remark}" for remark in self.remarks)
         if len(self.costs) > 1:
             for kind, cost in self.costs.items():
