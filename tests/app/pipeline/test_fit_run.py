@@ -309,7 +309,7 @@ def test_folders_that_cannot_be_written(fitted, tmp_path) -> None:
         with pytest.raises(InputError, match=message):
             check_output_folder(tmp_path / name)
     (tmp_path / "model.mm").write_text("mine")
-    with pytest.raises(InputError, match=r"holds model\.mm, and no run\.json"):
+    with pytest.raises(InputError, match=r"contains model\.mm, but no run\.json"):
         check_output_folder(tmp_path)
 
 
