@@ -66,7 +66,8 @@ def test_refusals(tmp_path: Path) -> None:
     unknown = run("nonsense")
     assert unknown.exit_code == 2
     assert unknown.output == (
-        "Error: NAME: expected one of citations, digits, gestures, roads, got 'nonsense'\n"
+        "Error: NAME: expected one of citations, articles, digits, diabetes, karate, gestures, "
+        "roads, got 'nonsense'\n"
     )
     assert run("-o", str(tmp_path)).exit_code == 2
     assert run("--force").exit_code == 2
