@@ -144,8 +144,9 @@ def held_out(name: str) -> str:
         rows.append(f"| {shown} | {np.mean(scores[method]):.{digits}f} | {gain} |")
     n, labels = len(trial.truth), int(trial.known.sum())
     kind = "targets" if trial.numeric else "labels"
+    without = "without a known target" if trial.numeric else "without a label"
     how = (
-        f"The {n - labels} items without a label, mean of {draws} random draws of {labels} {kind}; "
+        f"The {n - labels} items {without}, mean of {draws} random draws of {labels} {kind}; "
         "± is the standard error of the paired differences."
     )
     return "\n".join([how, "", *rows, ""])
