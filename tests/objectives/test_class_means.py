@@ -324,9 +324,9 @@ def test_half_means_need_a_square():
 
 
 def test_every_class_with_a_single_item_is_refused():
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.ClassMeans([0, 1, 2, -1])
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.ClassMeans([0, 0, 1], item_weights=[1, 0, 1])
 
 

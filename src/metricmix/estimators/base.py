@@ -667,7 +667,7 @@ def make_objective(
     if sizes.max() < 2:
         raise InputError(
             argument="y",
-            expected="a class with two labelled items at least, to compare them",
+            expected="a class with at least two labelled items, to compare them",
             remedy=f"found one item in each of the {len(classes)} classes",
         )
     rho = estimator.rho

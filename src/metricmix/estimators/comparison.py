@@ -180,7 +180,7 @@ def compare(
         raise InputError(
             argument="model",
             expected=(
-                f"{FEWEST_LABELS} labelled items at least, to hold one out and learn from "
+                f"at least {FEWEST_LABELS} labelled items, to hold one out and learn from "
                 f"the others, found {len(labelled)}"
             ),
         )

@@ -166,7 +166,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         rules = [self.rules] if isinstance(self.rules, (str, Rule)) else list(self.rules)
         rhos, betas = np.ravel(self.rhos).tolist(), np.ravel(self.betas).tolist()
         if not (rules and betas and rhos):
-            raise InputError("rhos, betas, rules: expected one value each at least")
+            raise InputError("rhos, betas, rules: expected at least one value each")
         for rule in rules:
             as_rule(rule, name="rules")
         return [

@@ -125,7 +125,7 @@ def compare_targets(
     if len(known) < FEWEST_TARGETS:
         raise InputError(
             argument="model",
-            expected=f"{FEWEST_TARGETS} known targets at least, found {len(known)}",
+            expected=f"at least {FEWEST_TARGETS} known targets, found {len(known)}",
         )
     rng, _ = check_random_state(seed_of(random_state))
     y = model._targets[known]

@@ -263,6 +263,6 @@ def read_targets(y: Any, estimator_name: str) -> Floats:
     known = int((~np.isnan(targets)).sum())
     if known < 2:
         raise InputError(
-            argument="y", expected=f"two known targets at least, found {known} (NaN is unknown)"
+            argument="y", expected=f"at least two known targets, found {known} (NaN is unknown)"
         )
     return targets

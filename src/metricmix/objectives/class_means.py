@@ -57,7 +57,7 @@ class ClassMeans(LabelObjective):
         ``method="full"``. With a block size B the items are split into blocks of about B, and each
         block is a term, with class means of its own: what a step of the stochastic solver can
         afford (``batch_size=1`` is then B² pairs). Classes are spread evenly over the blocks, the
-        same way every time, by two items at least: a class too small for that is missing from some
+        same way every time, by at least two items: a class too small for that is missing from some
         blocks, and does not compete there. Blocks are larger than B where this is needed for each
         to hold two classes, one of them with two items.
     item_weights : array of n numbers >= 0, optional
@@ -101,7 +101,7 @@ class ClassMeans(LabelObjective):
         if np.bincount(self.codes).max() < 2:
             raise InputError(
                 argument="y",
-                expected=("two items of one class at least, found every class with a single item"),
+                expected=("at least two items of one class, found every class with a single item"),
             )
         blocks = stratified_blocks(self.codes, block_size or len(self.codes))
         # Blocks are (n_blocks, B), short ones filled up with items that have no class or weight.

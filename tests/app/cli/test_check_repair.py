@@ -253,7 +253,7 @@ def test_check_counts_what_is_missing(tmp_path: Path, bad: Path) -> None:
     write_matrix(tmp_path / "holes.csv", d)
     result = call("check", tmp_path / "holes.csv")
     assert result.exit_code == 1
-    assert "unknown pairs: 2 of 190; the known ones fit a metric" in result.output
+    assert "unknown pairs: 2 of 190; the known ones are consistent with a metric" in result.output
     assert json.loads(call("check", tmp_path / "holes.csv", "--json").output)["missing"] == 2
     d[7] *= 3
     d[:, 7] *= 3
@@ -626,7 +626,7 @@ def test_repair_within_a_time_limit(hard: Path, tmp_path: Path) -> None:
     options = ("--tol", "1e-12", "--time-limit", "1e-6")
     result = call("repair", hard, "-o", out, *options)
     assert result.exit_code == 1
-    assert "the time limit came before --tol: give more time" in result.output
+    assert "the time limit was reached before --tol: allow more time" in result.output
     assert is_metric(np.load(out))
     result = call("repair", hard, "-o", out, *options, "--force", "--json")
     assert result.exit_code == 1
@@ -728,7 +728,7 @@ def test_an_interruption_keeps_what_was_reached(
         assert "interrupted: this is the best metric so far" in result.stdout
         assert "(gap " in result.stdout
     if options:
-        assert result.stderr == f"interrupted; {out} holds the best metric so far\n"
+        assert result.stderr == f"interrupted; {out} contains the best metric so far\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

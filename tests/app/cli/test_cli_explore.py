@@ -129,7 +129,7 @@ def test_the_page_of_another_model_is_not_served(
 def test_a_network_address_is_warned_of(served: Callable[..., Served], folder: Path) -> None:
     done = served(str(folder), "--host", "0.0.0.0", "-q")
     assert done.address.startswith("http://0.0.0.0:")
-    assert "anybody on the network can read" in done.err
+    assert "anyone on the network can read" in done.err
 
 
 def refused(*arguments: str) -> str:

@@ -167,8 +167,8 @@ def test_kinds_decide_what_is_open() -> None:
     Path("t.csv").write_text(as_csv(rows, ("id", "kind", "x", "when")))
     arguments = ("fit", "t.csv", "--label", "kind", "--dry-run")
     told = run(*arguments).output
-    assert "thousands separators removed; if '1,500' is meant otherwise, --kind x=decimal" in told
-    assert "month/day/year; if '1/2/2024' is meant otherwise, --kind when=day/month/year" in told
+    assert "thousands separators removed; to read '1,500' otherwise, pass --kind x=decimal" in told
+    assert "month/day/year; to read '1/2/2024' otherwise, pass --kind when=day/month/year" in told
     told = run(*arguments, "--kind", "x=decimal-comma", "--kind", "when=day/month/year").output
     assert "column 'x': number (as stated; decimal comma)" in told
     assert "column 'when': date (as stated; day/month/year)" in told
@@ -203,7 +203,7 @@ def test_single_labels_are_dropped_or_kept() -> None:
     page = Path("out/report.html").read_text()
     assert "label odd (a4) left out of learning" in page
     assert page.count('"given label odd, left out of learning"') == 1
-    assert "its given label 'odd' is left out of learning" in run("explain", "out", "a4").output
+    assert "its given label 'odd' was not used for learning" in run("explain", "out", "a4").output
 
     # By default they are kept where the other classes have fewer than five labels.
     result = run(*arguments, "--no-report", "-o", "kept")

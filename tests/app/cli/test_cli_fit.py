@@ -123,7 +123,7 @@ def test_memberships_from_files_to_new_items(folder) -> None:
     assert sum(right) >= 14
     result = run("predict", "w", "new.csv", "--edges", "new-events.csv")
     assert result.exit_code == 0, result.output
-    assert "2 of 2 labels in new.csv are the ones predicted" in result.stderr
+    assert "2 of 2 labels in new.csv were predicted correctly" in result.stderr
 
 
 def test_quiet_and_json(folder) -> None:
@@ -284,7 +284,7 @@ BAD = {
     "one class": (
         ["t.csv", "--label", "k"],
         {"t.csv": "id,k,x\na,p,1\nb,p,2\n"},
-        "expected labels of two classes at least, found 'p' only",
+        "expected labels of at least two classes, found 'p' only",
     ),
     "unreadable encoding": (
         ["t.csv", "--label", "k"],
@@ -366,7 +366,7 @@ BAD = {
     "one label each": (
         ["t.csv", "--label", "k"],
         {"t.csv": "id,k,x\na,p,1\nb,q,2\nc,,3\n"},
-        "t.csv, column 'k': expected a class with two labelled items at least",
+        "t.csv, column 'k': expected a class with at least two labelled items",
     ),
     "out is a file": (
         ["things.csv", "--label", "kind", "-o", "links.csv"],
@@ -458,7 +458,7 @@ def test_predict(fitted, folder) -> None:
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
     assert "more: 2 edges dropped; unknown ids such as zz\n" in result.stderr
-    assert "2 of 2 labels in new.csv are the ones predicted (100.0%)" in result.stderr
+    assert "2 of 2 labels in new.csv were predicted correctly (100.0%)" in result.stderr
     result = run("predict", fitted / "out", "new.csv")
     assert (
         "links: 3 new items have no edge and are far from all others (pass --edges)"

@@ -197,7 +197,7 @@ def test_edges_of_length_zero_conduct_nothing(write, items) -> None:
 
 
 def test_one_item_alone(write) -> None:
-    with pytest.raises(TableFileError, match="expected two items at least"):
+    with pytest.raises(TableFileError, match="expected at least two items"):
         plan(read_items(write("items.csv", "id,x\na,1\n")))
 
 

@@ -480,7 +480,7 @@ def test_where_nothing_can_be_written(tmp_path, monkeypatch):
             write_matrix(tmp_path / name, D)
     check_target(tmp_path / "out.csv")
     monkeypatch.setattr(os, "access", lambda *arguments: False)
-    with pytest.raises(MatrixFileError, match="nothing may be written in the folder"):
+    with pytest.raises(MatrixFileError, match="no permission to write to the folder"):
         check_target(tmp_path / "out.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
 

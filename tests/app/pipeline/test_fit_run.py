@@ -190,7 +190,7 @@ def test_tuning_and_stated_sources(shop, tmp_path) -> None:
 def test_one_class_is_nothing_to_learn(tmp_path) -> None:
     file = tmp_path / "items.csv"
     file.write_text("id,kind,x\na,p,1\nb,p,2\nc,,3\n")
-    with pytest.raises(TableFileError, match="two classes at least, found 'p' only"):
+    with pytest.raises(TableFileError, match="at least two classes, found 'p' only"):
         plan_files(FitSettings(str(file), "kind"))
 
 

@@ -79,7 +79,7 @@ def test_matrices_where_they_fit(shop, monkeypatch, costs) -> None:
     found = chosen(shop, monkeypatch, 100 * GIB)
     assert (found.kind, found.edges_per_item) == ("matrices", None)
     assert str(found) == (
-        "whole matrices: they take about 60.0 GiB of memory (100.0 GiB are available)"
+        "whole matrices: they need about 60.0 GiB of memory (100.0 GiB are available)"
     )
     assert chosen(shop, monkeypatch, None).kind == "matrices"
 
@@ -130,7 +130,7 @@ def test_nothing_fits(shop, monkeypatch, costs) -> None:
 
 def test_wishes_are_met(shop, monkeypatch, costs) -> None:
     dense = chosen(shop, monkeypatch, GIB, dense=True)
-    assert dense.why == "--dense asks for them, about 60.0 GiB of memory"
+    assert dense.why == "requested by --dense, about 60.0 GiB of memory"
     found = chosen(shop, monkeypatch, 100 * GIB, edges_per_item=3)
     assert (found.kind, found.edges_per_item) == ("edges", 3)
 
@@ -175,7 +175,7 @@ def test_memory_forces_edges_in_a_whole_run(shop, tmp_path, monkeypatch) -> None
 def test_dry_run_of_matrices(shop) -> None:
     *lines, last = told(shop, "--dry-run").output.splitlines()
     assert "add --write-config items.toml to edit this choice" in last
-    assert lines[-2].startswith("values are stored as whole matrices: they take about 1 MiB of")
+    assert lines[-2].startswith("values are stored as whole matrices: they need about 1 MiB of")
     assert re.fullmatch(r"estimated time: \d+ seconds?", lines[-1])
 
 
@@ -184,7 +184,7 @@ def test_dry_run_of_edges(shop) -> None:
     lines = result.output.splitlines()[:-1]
     assert lines[-4] == (
         "values are stored as sparse edges to the 5 nearest items by each table and along the "
-        "given links: --edges-per-item asks for them"
+        "given links: requested by --edges-per-item"
     )
     kinds = [line.split(" about ")[0].strip() for line in lines[-3:]]
     assert kinds == ["whole matrices", "computed rows", "sparse edges"]

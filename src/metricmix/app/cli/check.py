@@ -75,7 +75,7 @@ def check(
 
     Exit code 0: a metric; 1: not a metric; 2: FILE could not be read; 130: interrupted.
     """
-    with interruptible("nothing was found out"):
+    with interruptible("no result"):
         from metricmix.app.matrix_check import check_matrix
 
         matrix = read_matrix_file(file, symmetrise)
@@ -100,7 +100,7 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
     verdict = "a metric" if checked.is_metric else "NOT a metric"
     click.echo(f"{checked.file}: {n} item{'s' * (n != 1)}, {verdict}")
     if checked.n_missing:
-        rest = "; the known ones fit a metric" if found.is_metric() else ""
+        rest = "; the known ones are consistent with a metric" if found.is_metric() else ""
         click.echo(f"  unknown pairs: {checked.n_missing:,} of {pairs:,}{rest}")
     if checked.n_one_sided:
         click.echo(f"  pairs known in one direction only, used for both: {checked.n_one_sided:,}")

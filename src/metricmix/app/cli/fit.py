@@ -66,7 +66,7 @@ Examples:
       --source around=smoothed:cites.csv --source shared=jaccard:cites.csv
 
 \b
-What can be a source (--source NAME=KIND:WHAT):
+Kinds of sources (--source NAME=KIND:WHAT):
   euclidean, cosine, cityblock, ...   distance of columns: size=euclidean:height,weight
   knn                                 paths over nearest neighbours: near=knn:p*:k=10
   paths                               path lengths in a graph: roads=paths:roads.csv:directed
@@ -77,7 +77,7 @@ What can be a source (--source NAME=KIND:WHAT):
   learned_graph, spread               classifiers along a graph: topic=spread:cites.csv
   matrix                              a precomputed matrix: heard=matrix:distances.npy
 
-No data at hand? metricmix example citations""",
+Without data of your own: metricmix example citations""",
 )
 @click.argument("table", type=FILE, required=False)
 @click.option("--label", help="The column of labels; empty cells are unlabelled.")
@@ -104,7 +104,7 @@ No data at hand? metricmix example citations""",
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
-    help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, perhaps "
+    help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, optionally "
     "length or similarity), GraphML, GEXF, npz; or items and the groups they belong to. Options: "
     "directed, undirected, length, similarity, ignore, membership, graph.",
 )
@@ -126,8 +126,8 @@ No data at hand? metricmix example citations""",
     "--kind",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="What a column is: number, plain, date, count, category, text or ignore; or how it is "
-    "written: decimal-comma, decimal-point, day/month/year, month/day/year.",
+    help="Type of a column: number, plain, date, count, category, text or ignore; or its format: "
+    "decimal-comma, decimal-point, day/month/year, month/day/year.",
 )
 @click.option(
     *("-o", "--out"),
@@ -194,7 +194,7 @@ No data at hand? metricmix example citations""",
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="For accuracies on held-out labels; 0 for none.",
+    help="Number of folds for accuracies on held-out labels; 0 for none.",
 )
 @click.option(
     "--bootstrap",
@@ -205,7 +205,7 @@ No data at hand? metricmix example citations""",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--metric", "keep_metric", is_flag=True, help="Write all distances: metric.npy.")
-@click.option("--report/--no-report", default=True, help="Whether to draw report.html.")
+@click.option("--report/--no-report", default=True, help="Whether to write report.html.")
 @click.option("--title", help="The title of the page.")
 @click.option(
     "--name",
@@ -216,8 +216,8 @@ No data at hand? metricmix example citations""",
     type=click.IntRange(1),
     metavar="K",
     help="For many items: keep values only along the given links and from each item to its K "
-    "nearest by each table, not for all pairs. Distances become somewhat larger; fit says by how "
-    "much.",
+    "nearest by each table, not for all pairs. Distances become somewhat larger; fit reports by "
+    "how much.",
 )
 @click.option("--dense", is_flag=True, help="Keep values of all pairs, regardless of time.")
 @click.option(
@@ -226,8 +226,8 @@ No data at hand? metricmix example citations""",
     default=60.0,
     show_default=True,
     metavar="MINUTES",
-    help="If all pairs would take longer, or more memory than is free, fit uses "
-    "--edges-per-item 10 by itself.",
+    help="If all pairs would take longer, or more memory than is available, fit uses "
+    "--edges-per-item 10 automatically.",
 )
 @cluster_options
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
@@ -256,10 +256,10 @@ def fit(
     columns, graphs, memberships, and classifiers fitted to the labels, at most 20; --dry-run lists
     them with reasons.
 
-    The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
+    The folder contains model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
     run.json and inputs.json.gz, which predict needs. If the command fails, no file is written.
 
-    Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
+    Exit code 0: written; 2: error, nothing was written; 130: interrupted.
     """
     began = time.perf_counter()
     with interruptible("nothing was written"):
@@ -350,7 +350,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     from metricmix.app.pipeline import FitSettings
 
     if stated["folds"] == 1:
-        raise CommandError("--folds: expected 0 for none, or 2 at least, got 1")
+        raise CommandError("--folds: expected 0 for none, or at least 2, got 1")
     kinds = {}
     for text in stated["kind"]:
         column, _, kind = text.rpartition("=")
@@ -438,9 +438,9 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
         click.echo(f"  {items.table.remark}")
     if storage is None:
         doubtful = [
-            f"column {column.name!r} is left out: {column.why}"
+            f"column {column.name!r} is not used: {column.why}"
             if column.kind == "ignore"
-            else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
+            else f"column {column.name!r} is read as a {column.kind}: {column.why}"
             for column in report.columns
             if column.kind == "ignore"
             or (column.kind == "category" and ("," in column.why))

@@ -52,7 +52,7 @@ ROUNDS_OF_ALL_RUNS = 1_000_000
 
 
 @click.command(
-    short_help="The metric nearest to a matrix in a file.",
+    short_help="Write the metric nearest to a matrix.",
     epilog="""\b
 Examples:
   metricmix repair distances.csv -o metric.csv
@@ -77,7 +77,7 @@ Examples:
     type=click.FloatRange(0),
     default=1e-6,
     show_default=True,
-    help="Stop when proven to be this close to the nearest metric, relative to the distance.",
+    help="Stop at this relative gap between the result and the certified bound.",
 )
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds.")
 @click.option(
@@ -159,7 +159,7 @@ def repair(
     elif not quiet:
         print_repair(done)
     if done.interrupted and (quiet or as_json):
-        click.echo(f"interrupted; {out} holds the best metric so far", err=True)
+        click.echo(f"interrupted; {out} contains the best metric so far", err=True)
     raise SystemExit(0 if result.converged else STOPPED if done.interrupted else NOT_REACHED)
 
 
@@ -179,7 +179,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
         i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
         raise CommandError(
             f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
-            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or use another unit"
         )
     unknown = np.isnan(values)
     apart = np.where(unknown, 0.0, np.abs(values - values.T))
@@ -295,15 +295,15 @@ class Repair:
     def advice(self) -> str:
         """Why the run ended before --tol, and what to do."""
         again = (
-            f"with --start {self.out} another run will do no worse"
+            f"pass --start {self.out} to continue from it"
             if self.checkpoint is None
             else "run the same command with --force to resume"
         )
         return {
             "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
-            "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
-            "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
-            "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
+            "TIME_LIMIT": f"the time limit was reached before --tol: allow more time; {again}",
+            "MAX_ITER": f"--tol was not reached in many rounds: use a larger one; {again}",
+            "STALLED": "--tol is below floating-point accuracy; use a larger one",
         }.get(self.result.status.name, self.result.message)
 
 

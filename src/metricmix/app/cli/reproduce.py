@@ -20,7 +20,7 @@ __all__ = ["reproduce"]
 
 @click.command(
     short_help="Repeat the paper's experiments.",
-    epilog="Examples: metricmix reproduce 2 -- metricmix reproduce all --data real --jobs 2",
+    epilog="Examples: metricmix reproduce 2, or metricmix reproduce all --data real --jobs 2",
 )
 @click.argument(
     "what", type=click.Choice(["all", "1", "2", "3", "figures"]), default="all", required=False
@@ -46,7 +46,7 @@ __all__ = ["reproduce"]
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
-    "--sizes", help="Sizes D in place of the paper's, for one experiment: 40,90 (from 11 on)."
+    "--sizes", help="Sizes D instead of the paper's, for one experiment: 40,90 (at least 11)."
 )
 @click.option("--repetitions", type=click.IntRange(1), help="Number of repetitions.")
 @click.option(
@@ -72,8 +72,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and compare its claims with the results.
 
-    WHAT is an experiment (1, 2, 3), what only the figures need (figures), or all. Finished parts
-    are kept: after an interruption, the same command resumes.
+    The argument is an experiment (1, 2, 3), figures for the data of the figures only, or all.
+    Finished parts are kept: after an interruption, the same command resumes.
     """
     from metricmix.kernels.threads import effective_threads
     from metricmix.paper import reproduce as run

@@ -297,7 +297,7 @@ class Plan:
             lambda items: _memory_bytes(items, R),
             n,
             what=f"joining {R} source{'s' * (R > 1)}",
-            instead="take fewer items or sources",
+            instead="use fewer items or sources",
             argument=str(self.items.source),
         )
         given = [source for source in self.sources if source.spec.kind not in SUPERVISED_KINDS]
@@ -390,7 +390,7 @@ def plan(
     """
     n, numbers = len(items.ids), items.targets is not None
     if n < 2:
-        raise TableFileError(f"{items.source}: expected two items at least, found one")
+        raise TableFileError(f"{items.source}: expected at least two items, found one")
     columns = infer_columns(items, kinds)
     graphs = {
         spec.file: read_graph(spec.file or "", specs, items.ids)
@@ -487,7 +487,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) 
         names = ", ".join(repr(spec.name) for spec in users)
         raise InputError(
             argument=f"sources {names}",
-            expected=f"{file} to be read in one way",
+            expected=f"{file} with the same options everywhere",
             found="different options",
         )
     del stated["membership"]
@@ -580,7 +580,7 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
-        remedy = "is another column that of the ids?"
+        remedy = "are the ids in another column?"
         if items.id_column is None:
             remedy = f"with --id {BY_ROW}, edges name row numbers, 1 to {len(items.ids)}"
         raise TableFileError(

@@ -111,11 +111,11 @@ class FitOutcome:
             return str(self.comparison.verdict)
         labelled = self.gathered.report.n_labelled
         why = (
-            "--folds 0 asks for no accuracies"
+            "--folds 0 was passed"
             if not self.settings.n_splits
-            else f"{labelled} labels are too few to hold some out, {FEWEST_LABELS} at least"
+            else f"{labelled} labels are too few to hold some out (at least {FEWEST_LABELS})"
         )
-        return f"nothing was compared, so it is not known what learning is worth: {why}"
+        return f"no comparison with simpler methods: {why}"
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were held, for JSON: of sparse edges, how many and how good they are.
@@ -271,7 +271,7 @@ def run_page(
     facts += [("Note", note) for note in outcome.notes]
     facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()
-    facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
+    facts.append(("Changed by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
         model,
         title=settings.title or f"{stem_of(settings.table)}: one metric for {settings.label}",

@@ -41,7 +41,7 @@ DEFAULT_K = 10
 MEASURED_FROM = 2000
 """Items from which on a dry run measures what rows and edges cost."""
 NAMES = {"matrices": "whole matrices", "rows": "computed rows", "edges": "sparse edges"}
-NEEDS_ALL = "its values take those of all items"
+NEEDS_ALL = "one value needs those of all items"
 PASSES, ROWS_A_PASS = 30, 3
 """Times that paths from the labelled items are searched in a fit beside those of each fold and
 source, and how often a search over computed rows asks for each row: measured, roughly."""
@@ -156,15 +156,15 @@ def choose_storage(
         costs |= measured_costs(plan, settings, k or DEFAULT_K, held)
     size = in_words(costs["matrices"].memory_bytes)
     if dense:
-        return ValueStorage("matrices", f"--dense asks for them, about {size} of memory", costs)
+        return ValueStorage("matrices", f"requested by --dense, about {size} of memory", costs)
     if k is not None:
         remarks = tuple(
             f"matrix {name!r} is in memory as a whole; its values on the edges are used"
             for name in matrices
         )
-        return ValueStorage("edges", "--edges-per-item asks for them", costs, k, remarks)
+        return ValueStorage("edges", "requested by --edges-per-item", costs, k, remarks)
     if not forced:
-        return ValueStorage("matrices", f"they take about {size} of memory{room}", costs)
+        return ValueStorage("matrices", f"they need about {size} of memory{room}", costs)
     why = (
         f"whole matrices would take {duration(whole)}, more than the {settings.within:g} minutes "
         "of --within"
@@ -175,7 +175,7 @@ def choose_storage(
         size = in_words(8.0 * len(plan.sources) * len(plan.items.ids) ** 2)
         return ValueStorage("rows", why, costs, remarks=(f"model.mm takes up to {size} on disk",))
     if matrices or not fits("edges") or len(evaluable(plan)[0]) == 0:
-        return ValueStorage("matrices", f"nothing else will do, though {why}", costs)
+        return ValueStorage("matrices", f"the only option, although {why}", costs)
     why += (
         f", and computed rows would take {duration(costs['rows'].seconds)}"
         if fits("rows")
