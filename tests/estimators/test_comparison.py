@@ -637,7 +637,7 @@ def test_what_cannot_be_compared() -> None:
         compare(fitted(), n_splits=1)
     with pytest.raises(InputError, match="n_repeats"):
         compare(fitted(), n_repeats=0)
-    with pytest.raises(InputError, match=r"model: expected 3 labelled items at least.* found 2"):
+    with pytest.raises(InputError, match=r"model: expected at least 3 labelled items.* found 2"):
         compare(fitted(y=few(0, 1), objective=None))
 
     def wants_all(codes: Any) -> Any:

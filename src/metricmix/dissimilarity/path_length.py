@@ -111,7 +111,7 @@ def all_path_lengths(graph: Graph) -> Floats:
     adjacency = graph.adjacency
     # The result, infinite entries marked; searches of sparse graphs, or there and back apart.
     needed = 8 + 1 + (8 if graph.weighted else 4)
-    instead = "take fewer items, or GraphSource, which searches on demand"
+    instead = "use fewer items, or GraphSource, which searches on demand"
     n = adjacency.shape[0]
     check_square_fits(
         n, needed, what="the matrix of path lengths", argument="graph", instead=instead

@@ -166,7 +166,7 @@ class CrossFittedRegressor(TargetPredictor):
                 f"{type(self.regressor).__name__} cannot be fitted to {len(y)} targets "
                 f"({' '.join(str(error).split())})",
                 argument="regressor",
-                remedy="give more targets, or take another regressor",
+                remedy="give more targets, or use another regressor",
             ) from error
         return model
 

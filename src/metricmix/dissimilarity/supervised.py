@@ -292,7 +292,7 @@ def fitted(
             f"{type(classifier).__name__} cannot be fitted to {len(numbers)} labels of "
             f"{len(classes)} classes ({' '.join(str(error).split())})",
             argument="classifier",
-            remedy="label more items, or take another classifier",
+            remedy="label more items, or use another classifier",
         ) from error
     return FittedClassifier(model, classes, n_classes)
 

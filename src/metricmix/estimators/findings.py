@@ -264,8 +264,8 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
     values = stack.raw_pairs(np.array([a]), np.array([b]))[:, 0]
     unused = [r for r in np.flatnonzero(values > 0).tolist() if weights[r] == 0]
     sentence = (
-        f"{100 * share:.0f} % of the items have a twin, such as {item!r} and {other!r}, which no "
-        "source with a weight tells apart"
+        f"{100 * share:.0f} % of the items have a duplicate, such as {item!r} and {other!r}, which "
+        "no source with a weight distinguishes"
     )
     source = stack.names[unused[0]] if unused else None
     if source is not None:

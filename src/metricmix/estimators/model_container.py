@@ -173,7 +173,7 @@ class ModelFile:
         self.content, self._arrays = manifest["content"], manifest["arrays"]
         self._unread = {f"arrays/{name}.npy" for name in self._arrays}
         listed = sorted(names) == sorted({MANIFEST, *self._unread})
-        require(listed, f"holds {sorted(names)}, which are not the members its manifest lists")
+        require(listed, f"contains {sorted(names)}, which are not the members its manifest lists")
 
     def _read_manifest(self) -> dict[str, Any]:
         """Return the manifest, if it is whole and of this version."""

@@ -166,7 +166,7 @@ def select_for_target(
             )
     elif stack.edges is not None:
         reason = (
-            "nothing was compared over sparse edges, where every candidate takes searches from "
+            "nothing was compared over sparse edges, where every candidate needs searches from "
             "all items of known target in every fold"
         )
     elif len(known) < 2 * FOLDS:

@@ -90,7 +90,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     Warns
     -----
     UserWarning
-        If some targets are more than ten times the distance between the quartiles beyond these.
+        If some targets are more than ten interquartile ranges outside the quartiles.
         For weights and predictions they count as the smallest or largest of the others.
 
     Examples
@@ -142,9 +142,9 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
             if far:
                 limits = moved_in(known)
                 warn_caller(
-                    f"{far} of {len(known)} targets lie more than ten times the distance between "
-                    f"the quartiles beyond these, such as {known[known != limits][0]:g}; they "
-                    f"count as {limits.min():g} or {limits.max():g}, whichever is nearer",
+                    f"{far} of {len(known)} targets are more than ten interquartile ranges outside "
+                    f"the quartiles, such as {known[known != limits][0]:g}; they are clipped to "
+                    f"{limits.min():g} or {limits.max():g}",
                     UserWarning,
                 )
             self._fit_input(opened, targets)

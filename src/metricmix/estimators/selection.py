@@ -312,7 +312,7 @@ def select(
         reason = "as the parameters say"
         if len(candidates) > 1 and on_edges:
             reason = (
-                "nothing was compared over sparse edges, where every candidate takes searches "
+                "nothing was compared over sparse edges, where every candidate needs searches "
                 "from all labelled items in every fold"
             )
         elif len(candidates) > 1:

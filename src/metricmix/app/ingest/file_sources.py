@@ -318,12 +318,12 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
     """Yield a remark on the items of which less than half of the data is known.
 
     >>> next(little_data("abc", np.array([1.0, 0.2, 0.9]), numbers=False))
-    'less than half of the cells and links that the sources need are known for b: confidence lowered'
+    'less than half of the cells and links that the sources need are known for b: lower confidence'
     """
     few = [ids[k] for k in np.flatnonzero(shares < LITTLE).tolist()]
     if few:
         more = f" and {len(few) - SHOWN:,} more items" if len(few) > SHOWN else ""
-        so = "the prediction is unreliable" if numbers else "confidence lowered"
+        so = "the prediction is unreliable" if numbers else "lower confidence"
         yield (
             "less than half of the cells and links that the sources need are known for "
             f"{', '.join(few[:SHOWN])}{more}: {so}"
