@@ -411,7 +411,7 @@ def test_offsets_undo_a_shift_of_one_class():
 
 
 def test_offsets_of_few_labels_are_small():
-    """The same scores say more if there are more of them, up to ten labels a class."""
+    """The same scores say more if there are more of them, up to ten labels per class."""
     codes, scores = np.array([0, 1]), np.array([[0.0, 0.0], [0.0, 1.0]])
     sizes = [
         np.ptp(class_offsets(np.tile(scores, (n, 1)), np.tile(codes, n))) for n in (2, 5, 10, 30)

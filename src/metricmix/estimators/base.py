@@ -689,7 +689,7 @@ def class_means_ridge(sizes: Indices) -> float:
     .. math:: \rho = 10^{-2} (6 / m)^5, \quad \text{at least } 10^{-5}, \qquad
               \rho = 10^{-2} (6 / m)^6 \text{ for } m < 6
 
-    with m labels a class on average. Five labels a class can make any source look perfect, so that
+    with m labels per class on average. Five labels per class can make any source look perfect, so that
     weights stay near equal ones; twenty cannot.
 
     >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (2, 5, 10, 20, 40)]

@@ -94,7 +94,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better, or, with
-        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
+        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels per class
         nothing is compared.
     rule_ : Rule
         The rule that was chosen.

@@ -10,7 +10,7 @@ The first candidate, non-negative weights with a ridge that fades as labels grow
 with offsets, is kept unless another one is better by more than three standard errors of the paired
 difference: with few labels, the best of many candidates is mostly the luckiest. For the geodesic
 metric, which is compared only if ``geodesic="auto"`` asks for it, two are enough. With fewer than
-five labels a class nothing is compared.
+five labels per class nothing is compared.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. With fewer than five labels a class the default is the only one,
+    your own is taken as it is. With fewer than five labels per class the default is the only one,
     unless a constraint or rho is stated; where no class has two labels, it has equal weights. Local
     weights are compared unless `local` says which to use. A `geodesic` of "auto" adds one
     candidate, the first with paths along the ten nearest items.
