@@ -278,7 +278,7 @@ def million_sources(n: int) -> dict[str, Any]:
 
 
 def mnist(n: int) -> dict[str, Any]:
-    """Label all images of MNIST from ten labels per class, by rows of three sources, and by peers."""
+    """Label all images of MNIST from ten labels per class: rows of three sources, and peers."""
     from sklearn.semi_supervised import LabelSpreading
     from sklearn.svm import SVC
 

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What holds for every dissimilarity of one kind, whatever the data.
+    """Properties of every dissimilarity of one kind, for any data.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def states(declared: SourceFacts | Mapping[str, SourceFacts], kind: str = "") ->
 
 
 def facts(kind: str, metric: str = "euclidean") -> SourceFacts:
-    """Return what holds for a kind of dissimilarity, whatever the data.
+    """Return the properties of a kind of dissimilarity, for any data.
 
     Parameters
     ----------

@@ -239,7 +239,7 @@ class DissimilarityStack:
 
     @property
     def facts(self) -> tuple[SourceFacts | None, ...]:
-        """Per source, what holds for its kind before scaling; None where nothing is known."""
+        """Per source, the properties of its kind before scaling; None if unknown."""
         return self._facts
 
     def __len__(self) -> int:

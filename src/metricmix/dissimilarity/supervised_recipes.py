@@ -34,7 +34,7 @@ ROWS = 1024
 def supervised(
     classifier: Any = None, *, n_folds: int = N_FOLDS, probabilities: ArrayLike | None = None
 ) -> SupervisedRecipe:
-    r"""Distance between what a classifier or regressor says of two rows: a recipe for a table.
+    r"""Distance between the predictions of a classifier or regressor: a recipe for a table.
 
     .. math:: M[i, j] = \sqrt{1 - \textstyle\sum_c \sqrt{p_c(x_i)\, p_c(x_j)}}
 

@@ -337,9 +337,9 @@ class MixtureLearner(MixtureEstimator):
     def _solve_as_used(
         self, objective: Objective | None, stack: DissimilarityStack, **options: Any
     ) -> tuple[SolveResult, float]:
-        """Learn on edge lengths, and again through paths if the projection moves too many of them.
+        """Learn on edge lengths, and again through paths if the projection changes too many.
 
-        Return the result, and the share of the distances that the projection moves. `options` are
+        Return the result, and the share of the distances that the projection changes. `options` are
         those of :meth:`_solve`. Learning through paths has a checkpoint of its own. Over sparse
         edges weights are always learned through paths.
         """
@@ -689,8 +689,8 @@ def class_means_ridge(sizes: Indices) -> float:
     .. math:: \rho = 10^{-2} (6 / m)^5, \quad \text{at least } 10^{-5}, \qquad
               \rho = 10^{-2} (6 / m)^6 \text{ for } m < 6
 
-    with m labels per class on average. Five labels per class can make any source look perfect, so that
-    weights stay near equal ones; twenty cannot.
+    with m labels per class on average. Five labels per class can make any source look perfect, so
+    weights stay close to equal ones; twenty cannot.
 
     >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (2, 5, 10, 20, 40)]
     ['7.3e+00', '3.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']

@@ -393,7 +393,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         random_state: Any = 0,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> Comparison:
-        """Return what learning is worth on held-out labels, beside simpler choices.
+        """Compare learned weights with simpler methods on held-out labels.
 
         See :func:`metricmix.estimators.comparison.compare`.
         """
@@ -404,7 +404,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         return compare(self, **data, **dealing, on_fold=on_fold)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the items X that get their label y; unlabelled ones do not count."""
+        """Return the accuracy on the items X with labels y; unlabelled items are ignored."""
         found, labels = self.predict(X), column_or_1d(as_labels(y))
         known = ~is_unlabelled(labels)
         if not known.any():

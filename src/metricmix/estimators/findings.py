@@ -83,7 +83,7 @@ class MetricFinding:
 def diagnose(
     model: MixtureLearner, *, probabilities: Floats | None = None, random_state: int = 0
 ) -> tuple[MetricFinding, ...]:
-    """Return what may be wrong with the metric of a fitted model, the gravest first.
+    """Return what may be wrong with the metric of a fitted model, the most serious first.
 
     :mod:`metricmix.estimators.findings` says what is looked for. It takes the shortest paths of 300
     pairs, and the rows of 64 items.

@@ -297,7 +297,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def metric(self) -> str:
-        """What X is, as scikit-learn's own estimators say it: "precomputed" dissimilarities."""
+        """The kind of X, as in scikit-learn: "precomputed" dissimilarities."""
         return "precomputed"
 
     def __sklearn_tags__(self) -> Any:

@@ -212,7 +212,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         return self._answers(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R² of the predicted targets of X; items of unknown target do not count."""
+        """Return the R² of the predicted targets of X; items of unknown target are ignored."""
         found, targets = self.predict(X), check_targets(column_or_1d(as_labels(y)))
         known = ~np.isnan(targets)
         if not known.any():
@@ -240,7 +240,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         table: Any = None,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> TargetComparison:
-        """Return what learning is worth on held-out targets, beside simpler choices.
+        """Compare learned weights with simpler methods on held-out targets.
 
         See :func:`metricmix.estimators.regression_comparison.compare_targets`.
         """

@@ -189,7 +189,7 @@ class Rule(DistanceRule):
 
 @dataclass(frozen=True)
 class ClassMean(Rule):
-    r"""Predict the class whose mean is nearest, the mean being taken in the metric.
+    r"""Predict the class whose mean, taken in the metric, is nearest.
 
     .. math:: s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i) - h_c, \qquad
               h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j) + b_c, \qquad
@@ -311,7 +311,7 @@ class ClassMean(Rule):
         return np.concatenate([class_mean_scores(part, *about) for part in parts])
 
     def prior_factors(self, p: Floats, codes: Indices) -> Floats | None:
-        """Return what probabilities are multiplied by, (C,), for the priors to hold; or None.
+        """Return the factors on probabilities, (C,), that account for the priors; or None.
 
         `p` are the probabilities of the unlabelled items, `codes` the labels.
         """

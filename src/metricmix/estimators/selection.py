@@ -573,7 +573,7 @@ class LabelledKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training and test items of each fold; only y is looked at."""
+        """Yield the training and test items of each fold; only y is used."""
         if y is None:
             raise InputError(
                 argument="y",

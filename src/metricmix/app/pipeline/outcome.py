@@ -50,7 +50,7 @@ REMARKS = 10
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """What came out of a fit.
+    """The result of a fit.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class FitOutcome:
 
     @property
     def headline(self) -> str:
-        """How the learned metric does beside simpler methods, or why that is not known."""
+        """The learned metric compared with simpler methods, or why this was not done."""
         if self.comparison is not None:
             return str(self.comparison.verdict)
         labelled = self.gathered.report.n_labelled
@@ -118,7 +118,7 @@ class FitOutcome:
         return f"no comparison with simpler methods: {why}"
 
     def storage_record(self) -> dict[str, Any]:
-        """Return how values were held, for JSON: of sparse edges, how many and how good they are.
+        """Return how values were stored, for JSON: of sparse edges, how many and how good they are.
 
         `stretch` are ratios of distances along the edges to those over all pairs, or upper bounds.
         """

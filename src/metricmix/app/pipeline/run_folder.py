@@ -115,7 +115,7 @@ class RunFolder:
         raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
 
     def labels_left_out(self) -> dict[str, str]:
-        """Return given labels that were left out of learning, by item; none of a model alone."""
+        """Return given labels not used for learning, by item; none for a model file alone."""
         if self.folder is None:
             return {}
         try:
@@ -125,7 +125,7 @@ class RunFolder:
             return {}
 
     def little_data(self, item: Any) -> Iterator[str]:
-        """Yield a remark if little is known of an item; nothing of a model alone."""
+        """Yield a remark if little is known about an item; nothing for a model file alone."""
         with suppress(ModelFileError):
             k = self.item_ids.index(str(item))
             share = known_shares(self.inputs().sources)[k : k + 1]
@@ -145,11 +145,11 @@ class RunFolder:
         return EdgeLengths(geodesic_stack(whole, model.mixture_, geodesic), model.mixture_)
 
     def contributions(self, a: str, b: str, lengths: EdgeLengths) -> Contributions:
-        """Return what the path between two items is made of."""
+        """Return the contributions to the path between two items."""
         return contributions(lengths.stack, lengths.mixture, self.find_item(a), self.find_item(b))
 
     def phrases(self, lengths: EdgeLengths) -> EdgePhrases:
-        """Return what says edges in words; without the inputs of the fit, dissimilarities only."""
+        """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
         sources: tuple[Any, ...] = ()
         if self.folder is not None:
             with suppress(ModelFileError):
