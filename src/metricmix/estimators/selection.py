@@ -322,7 +322,7 @@ def select(
         elif leaves_nothing_open(model, np.bincount(codes[labelled])):
             reason = (
                 f"{len(labelled)} labels for {n_classes} classes are too few to compare others "
-                f"(fewer than {FEW_LABELS} a class)"
+                f"(fewer than {FEW_LABELS} per class)"
             )
         unknown = np.array([np.nan])
         return Selection((first,), unknown, unknown, unknown, unknown, 0, reason)
@@ -439,7 +439,7 @@ class CandidateTrials:
                 kept.append(candidate)
         for why in dict.fromkeys(left.values()):
             names = [name for name in left if left[name] == why]
-            self.skipped.append(f"not compared: {', '.join(names)}, which needs {why}")
+            self.skipped.append(f"not compared: {', '.join(names)}, which would need {why}")
         return kept
 
     def collapsed_share(self, result: SolveResult) -> float:

@@ -267,7 +267,7 @@ def run_page(
         facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run lists all"))
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
-    facts += [("Not compared", why) for why in model.selection_.skipped]
+    facts += [("Not compared", why.removeprefix("not compared: ")) for why in model.selection_.skipped]
     facts += [("Note", note) for note in outcome.notes]
     facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()
