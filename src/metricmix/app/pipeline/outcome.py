@@ -63,7 +63,7 @@ class FitOutcome:
     storage : ValueStorage
         How the values of the sources were held.
     metric : (n, n) array, optional
-        All distances; None unless the values were held as whole matrices.
+        All distances; None unless the values were held as full matrices.
     nearest : pair of (n,) arrays
         The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
@@ -150,7 +150,7 @@ class FitOutcome:
         return record
 
     def storage_facts(self) -> Iterator[tuple[str, str]]:
-        """Yield names and texts about computed rows or sparse edges; none of whole matrices."""
+        """Yield names and texts about computed rows or sparse edges; none of full matrices."""
         record = self.storage_record()
         if self.storage.kind != "matrices":
             yield "Values", str(self.storage)
@@ -267,7 +267,8 @@ def run_page(
         facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run lists all"))
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
-    facts += [("Not compared", why.removeprefix("not compared: ")) for why in model.selection_.skipped]
+    skipped = (line.removeprefix("not compared: ") for line in model.selection_.skipped)
+    facts += [("Not compared", line) for line in skipped]
     facts += [("Note", note) for note in outcome.notes]
     facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()

@@ -65,7 +65,7 @@ class FitSettings:
         If given, values are held on sparse edges: the links of the graphs, and from each item to so
         many nearest ones by each table.
     dense : bool
-        Whether values must be held as whole matrices. With neither,
+        Whether values must be held as full matrices. With neither,
         :func:`~metricmix.app.pipeline.storage.choose_storage` chooses.
     within : float
         Minutes beyond which sparse edges are chosen.
