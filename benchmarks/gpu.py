@@ -27,7 +27,7 @@ PEAK = 132 * 64 * 1.98e9
 
 LIMIT = 480.0
 """Seconds for the nearest metric of the largest size."""
-LONG = 40000
+LONG = 60000
 """Items from which a closure is run once, and not before it is measured."""
 
 

@@ -208,7 +208,7 @@ def test_an_interrupted_job_goes_on_from_its_finished_blocks(client, tmp_path) -
     with use_cluster(client, tmp_path, **NOW):
         with pytest.raises(KeyboardInterrupt):
             run_blocks(job, stop_at_the_tenth)
-        finished = len(list(tmp_path.rglob("*.npz")))
+        finished = len(list(tmp_path.rglob("*.block")))
     assert 10 <= finished < 60
     with use_cluster(client, tmp_path, **NOW) as cluster:
         np.testing.assert_array_equal(squares(job), np.arange(60.0) ** 2)
@@ -224,11 +224,14 @@ def test_a_damaged_block_is_computed_again(client, tmp_path) -> None:
     job = SlowSquares(np.arange(40.0), 0.0)
     with use_cluster(client, tmp_path, **NOW) as cluster:
         squares(job)
-        blocks = sorted(tmp_path.rglob("*.npz"))
+        blocks = sorted(tmp_path.rglob("*.block"))
         blocks[3].write_bytes(blocks[3].read_bytes()[:50])
         blocks[7].write_bytes(b"")
+        content = bytearray(blocks[9].read_bytes())
+        content[-64] ^= 1  # a number
+        blocks[9].write_bytes(content)
         np.testing.assert_array_equal(squares(job), np.arange(40.0) ** 2)
-        assert cluster.resumed == 38
+        assert cluster.resumed == 37
 
 
 def test_blocks_are_kept_on_threads_too(tmp_path, monkeypatch) -> None:
@@ -254,10 +257,10 @@ def test_a_full_disk_is_one_sentence(client, stack, tmp_path) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         if full:
-            block_files.kept_savez, block_files.np.savez = block_files.np.savez, put
+            block_files.kept_save, block_files.np.save = block_files.np.save, put
             local.kept_put, local._put = local._put, put
         else:
-            block_files.np.savez, local._put = block_files.kept_savez, local.kept_put
+            block_files.np.save, local._put = block_files.kept_save, local.kept_put
 
     client.run(fill_disk, True)
     try:

@@ -317,7 +317,7 @@ def test_a_client_that_is_interrupted(tmp_path, number) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
-        while len(list(blocks.rglob("*.npz"))) < 8:
+        while len(list(blocks.rglob("*.block"))) < 8:
             time.sleep(0.1)
         process.send_signal(number)
         process.communicate(timeout=60)

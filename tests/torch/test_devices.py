@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 
 import metricmix as mm
 from metricmix.devices import resolve_device
+from metricmix.torch import nearest_metric as device_ascent
 from metricmix.torch.nearest_metric import Constraints
 
 PLACES = (
@@ -124,6 +125,31 @@ def test_a_run_goes_on(where, tmp_path):
     with pytest.warns(mm.ConvergenceWarning):
         cut = mm.nearest_metric(D, device=where, time_limit=0.0)
     assert mm.is_metric(cut.metric)
+
+
+@pytest.mark.parametrize("candidates", [2, 3])
+def test_several_candidates_for_a_pair(candidates, where, monkeypatch):
+    """Each round adds more constraints, and fewer rounds are needed."""
+    D = dissimilarities(24)
+    monkeypatch.setattr(device_ascent, "candidates_for", lambda device, n: 1)
+    one = mm.nearest_metric(D, device=where, tol=1e-7)
+    monkeypatch.setattr(device_ascent, "candidates_for", lambda device, n: candidates)
+    several = mm.nearest_metric(D, device=where, tol=1e-7)
+    assert several.objective == pytest.approx(one.objective, rel=2e-7)
+    assert several.n_iter < one.n_iter
+
+
+def test_the_end_of_a_run_that_goes_on_has_its_metric(where, tmp_path):
+    """The metric in the file is a matrix, as on the device."""
+    D = dissimilarities(20)
+    runs = []
+    for _ in range(2):
+        with pytest.warns(mm.ConvergenceWarning):
+            runs.append(
+                mm.nearest_metric(D, device=where, tol=0, max_iter=2, checkpoint=tmp_path / "run")
+            )
+    np.testing.assert_array_equal(runs[0].metric, runs[1].metric)
+    assert runs[0].objective == runs[1].objective
 
 
 def test_classes_share_no_pair():

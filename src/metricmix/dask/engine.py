@@ -478,7 +478,8 @@ class Submission:
             cluster.receipts.append((seconds, sum(array.nbytes for array in found)))
             yield bounds, found
             if cluster.folder is None:
-                self.kept.file(*bounds).unlink(missing_ok=True)
+                with suppress(PermissionError):  # Windows keeps files that are mapped
+                    self.kept.file(*bounds).unlink(missing_ok=True)
         if not self.running and self.waiting and not cluster.threads():
             self.recover()
         if self.running and not cluster.threads():

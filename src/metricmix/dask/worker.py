@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ __all__ = ["blocks_in_progress", "code_version", "forget", "probe_of", "run_bloc
 
 RELEASE_SHARE = 0.5
 """Share of a worker's memory from which on mapped inputs are given back to the system."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+REUSED_BYTES = 1 << 27
+"""Freed memory that a worker keeps between blocks."""
 
 
 @lru_cache
@@ -69,6 +74,7 @@ class in_worker:  # noqa: N801 (used as a context)
         from threadpoolctl import threadpool_limits
 
         _in_progress.add(id(self))
+        reuse_memory()
         self.contexts = [one_thread(), threadpool_limits(1), releasing_above(memory_limit())]
         for context in self.contexts:
             context.__enter__()
@@ -98,10 +104,25 @@ def memory_limit() -> float:
     return RELEASE_SHARE * limit if limit else float("inf")
 
 
+@cache
+def reuse_memory() -> None:
+    """Let blocks reuse the memory that earlier ones have freed.
+
+    Dask starts workers whose malloc gives freed memory back at once. Then every block gets its
+    pages from the system again, which took a third of the time of shortest-path trees.
+    """
+    with suppress(AttributeError, OSError, TypeError):  # another malloc than that of glibc
+        glibc = ctypes.CDLL(None)
+        glibc.mallopt(M_MMAP_THRESHOLD, REUSED_BYTES // 4)
+        glibc.mallopt(M_TRIM_THRESHOLD, REUSED_BYTES)
+
+
 def forget() -> None:
-    """Close the files of jobs that are done."""
+    """Close the files of jobs that are done, and give freed memory back."""
     for cached in (_read_job, map_array, map_part):
         cached.cache_clear()
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def probe_of(folder: str | None, token: str) -> Callable[[], dict[str, Any]]:

@@ -3,7 +3,7 @@
 ====================================  ============================================================
 ``arrays/DIGEST.npy``                 a large array of a job, mapped into memory where it is read
 ``jobs/DIGEST.pickle``                the job itself, which names its arrays
-``blocks/DIGEST/START-STOP.npz``      what was found for a block
+``blocks/DIGEST/START-STOP.block``    what was found for a block: npy files one after the other
 ====================================  ============================================================
 
 The digest of a job covers its arrays and settings, and the version of metricmix: the same
@@ -19,7 +19,8 @@ import io
 import mmap
 import os
 import pickle
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +37,8 @@ __all__ = ["BlockFolder", "KeptBlocks", "read_job"]
 
 LARGE = 1 << 16
 """Bytes from which on an array gets a file of its own."""
+ALIGNED = 64
+"""Arrays of a block begin at multiples of this many bytes."""
 
 
 class BlockFolder:
@@ -95,33 +98,66 @@ class KeptBlocks:
 
     def file(self, start: int, stop: int) -> Path:
         """Return the path of a block."""
-        return self.folder / f"{start}-{stop}.npz"
+        return self.folder / f"{start}-{stop}.block"
 
     def read(self, start: int, stop: int) -> tuple[AnyArray, ...] | None:
         """Return a finished block; None if it is not there, or damaged."""
-        found = self.read_timed(start, stop)
+        found = self.read_timed(start, stop, verify=True)
         return None if found is None else found[1]
 
-    def read_timed(self, start: int, stop: int) -> tuple[float, tuple[AnyArray, ...]] | None:
-        """Return the seconds that a finished block took, and what was found."""
+    def read_timed(
+        self, start: int, stop: int, *, verify: bool = False
+    ) -> tuple[float, tuple[AnyArray, ...]] | None:
+        """Return the seconds that a finished block took, and what was found.
+
+        `verify` compares it with its checksum, which one need not do right after it was written.
+        """
         path = self.file(start, stop)
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                found = tuple(stored[f"arr_{k}"] for k in range(len(stored.files) - 1))
-                return float(stored["seconds"]), found
+            (seconds, checksum), *found = map_arrays(path)
         except FileNotFoundError:
             return None
         except array_file_errors():
             path.unlink(missing_ok=True)
             return None
+        if verify and checksum_of(found) != checksum:
+            path.unlink(missing_ok=True)
+            return None
+        return float(seconds), tuple(found)
 
     def write(
         self, start: int, stop: int, found: tuple[AnyArray, ...], seconds: float = 0.0
     ) -> tuple[AnyArray, ...]:
         """Write a finished block, and return it."""
+        arrays = [np.asarray(array, order="C") for array in found]
+        about = np.array([seconds, checksum_of(arrays)])
         with replacing_quickly(self.file(start, stop), self.durable) as file:
-            np.savez(file, *found, seconds=np.float64(seconds))
+            for array in (about, *arrays):
+                np.save(file, array, allow_pickle=False)
+                file.write(bytes(-file.tell() % ALIGNED))
         return found
+
+
+def checksum_of(arrays: Iterable[AnyArray]) -> int:
+    """Return a checksum of contiguous arrays, of 32 bits."""
+    found = 0
+    for array in arrays:
+        found = zlib.crc32(array.reshape(-1).view(np.uint8).data, found)
+    return found
+
+
+def map_arrays(path: Path) -> list[AnyArray]:
+    """Return the arrays of a block, mapped into memory; what is written to them stays there."""
+    arrays: list[AnyArray] = []
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        while file.tell() < len(mapped):
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            arrays.append(np.ndarray(shape, dtype, mapped, file.tell()))
+            file.seek(file.tell() + arrays[-1].nbytes)
+            file.seek(-file.tell() % ALIGNED, os.SEEK_CUR)
+    return arrays
 
 
 def read_job(path: str) -> Any:
