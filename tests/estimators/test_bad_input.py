@@ -230,7 +230,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "augmented without features": (
         lambda: MetricMixtureClassifier(new_items="augmented").fit(STACK, Y).predict(STACK),
-        "new_items: 'augmented' computes the sources anew",
+        "new_items: 'augmented' recomputes the sources",
     ),
 }
 
@@ -245,10 +245,10 @@ def test_it_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_sparse_dissimilarities_are_a_type_error() -> None:
-    with pytest.raises(TypeError, match="X: sparse dissimilarities"):
+    with pytest.raises(TypeError, match="X: sparse input"):
         precomputed(sparse.csr_array(M))
     model = precomputed(M)
-    with pytest.raises(TypeError, match="X: sparse dissimilarities"):
+    with pytest.raises(TypeError, match="X: sparse input"):
         model.predict(sparse.csr_array(M))
 
 

@@ -151,7 +151,7 @@ def test_what_cannot_be_served_is_told_in_a_sentence(folder: Path, tmp_path: Pat
     assert "expected a classifier or regressor, found a MetricMixture" in refused(str(other))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert "is taken" in refused(str(folder), "--port", port)
+        assert "is in use" in refused(str(folder), "--port", port)
     assert "expected an address of this machine" in refused(str(folder), "--host", "192.0.2.1")
     assert "expected an address of this machine" in refused(str(folder), "--host", "no.invalid")
     assert "expected an address of this machine" in refused(str(folder), "--host", "a..b")

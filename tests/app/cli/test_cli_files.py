@@ -285,18 +285,18 @@ def test_little_data_lowers_the_confidence() -> None:
         "out",
     )
     result = run("fit", "t.csv", "--label", "kind", *options)
-    assert "known of little, nothing: lower confidence" in result.output
+    assert "known for little, nothing: lower confidence" in result.output
     with Path("out/predictions.csv").open(newline="", encoding="utf-8") as file:
         sure = {row["id"]: float(row["confidence"]) for row in csv.DictReader(file)}
     assert sure["nothing"] == 0.5
     assert 0.5 <= sure["little"] < 0.7 < sure["i12"]
-    assert "known of nothing: lower confidence" in run("explain", "out", "nothing").output
+    assert "known for nothing: lower confidence" in run("explain", "out", "nothing").output
     assert "lower confidence" not in run("explain", "out", "i12").output
     new = [["n1", *[0] * 4], ["n2", *[""] * 4]]
     Path("new.csv").write_text(as_csv(new, ("id", *header[2:])), encoding="utf-8")
     Path("near.csv").write_text(as_csv([("n1", "i2")], ("source", "target")), encoding="utf-8")
     result = run("predict", "out", "new.csv", "--edges", "links=near.csv")
-    assert "known of n2: lower confidence" in result.stderr
+    assert "known for n2: lower confidence" in result.stderr
     first, second = list(csv.DictReader(io.StringIO(result.stdout)))
     assert float(first["confidence"]) > 0.7
     assert float(second["confidence"]) == 0.5

@@ -185,7 +185,7 @@ def test_a_graph_is_read_in_one_way(write, items) -> None:
     edges = write("edges.csv", "source,target,length\na,b,2\nb,c,1\n")
     one = links(edges, weight="length")
     other = SourceSpec("hops", "paths", str(edges), weight="ignore")
-    with pytest.raises(InputError, match=r"'links', 'hops': expected .* read in one way"):
+    with pytest.raises(InputError, match=r"'links', 'hops': expected .* with the same options"):
         plan(items, [one, other])
     both = plan(items, [one, SourceSpec("shared", "jaccard", str(edges))], defaults=False)
     assert [source.spec.name for source in both.build().sources] == ["links", "shared"]

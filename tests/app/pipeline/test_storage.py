@@ -149,7 +149,7 @@ def test_both_wishes_are_refused_in_one_sentence(shop) -> None:
     result = told(shop, "--dense", "--edges-per-item", 5, "--dry-run")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: --dense takes the values of all pairs of items, --edges-per-item those of some; "
+        "Error: --dense stores the values of all pairs of items, --edges-per-item those of some; "
         "pass one of the two\n"
     )
 
