@@ -41,6 +41,9 @@ def text(results: dict[str, Any]) -> str:
                 for row in results["closures"]
             ],
         ),
+        "Nearly all of the time goes into the product of a panel of 128 rows with itself, whose "
+        "tiles stay in registers while its numbers are loaded; in small problems, into waiting: "
+        "each block of 128 items depends on the one before.",
         "By the same count, 64 pair-operations a clock cycle of each multiprocessor, published "
         "min-plus products reach 62 to 72% of the peak of their cards (CuTropicalGEMM, 6 to 7 T/s "
         "on an A800 with a peak of 9.7) and 58% (tropical-gemm, 3.4 T/s on an A4500 with 5.9); "
