@@ -120,7 +120,7 @@ class ItemData:
         The same of each graph, if there are several.
     complete : bool
         Whether all sources were computed from these; False if some came from elsewhere, such as
-        ready matrices.
+        precomputed matrices.
     """
 
     table: Any = None

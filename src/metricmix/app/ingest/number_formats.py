@@ -236,7 +236,7 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
-    return f"; most are numbers, but not {odd!r} (--kind {name}=number takes that for missing)"
+    return f"; most are numbers, but not {odd!r} (--kind {name}=number treats that as missing)"
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
