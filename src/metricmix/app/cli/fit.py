@@ -188,9 +188,8 @@ No data at hand? metricmix example citations""",
 @click.option(
     "--folds",
     type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    help="For accuracies on held-out labels; 0 for none.",
+    help="For accuracies on held-out labels; 0 for none.  [default: 5; of at most 20 labels that "
+    "are fewer than 5 a class, each is held out by itself]",
 )
 @click.option(
     "--bootstrap",

@@ -112,7 +112,7 @@ class FitOutcome:
         labelled = self.gathered.report.n_labelled
         why = (
             "--folds 0 asks for no accuracies"
-            if not self.settings.n_splits
+            if self.settings.n_splits == 0
             else f"{labelled} labels are too few to hold some out, {FEWEST_LABELS} at least"
         )
         return f"nothing was compared, so it is not known what learning is worth: {why}"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from metricmix.app.ingest.join import Plan
 from metricmix.app.pipeline.settings import FitSettings
 from metricmix.app.pipeline.storage import ValueStorage, choose_storage
+from metricmix.estimators.selection import FOLDS
 
 __all__ = ["OnProgress", "StepProgress", "expected_seconds", "storage_of"]
 
@@ -44,8 +45,10 @@ def expected_seconds(
     }
     if settings.n_bootstrap:
         costs["intervals"] = 0.5 + settings.n_bootstrap * 2e-7 * R * min(labelled, 1000) ** 2
-    if settings.n_splits:
-        costs["accuracy"] = 0.5 + (settings.n_splits + R + 1) * 2e-8 * n * (n + 20 * labelled)
+    if settings.n_splits != 0:
+        costs["accuracy"] = 0.5 + ((settings.n_splits or FOLDS) + R + 1) * 2e-8 * n * (
+            n + 20 * labelled
+        )
     costs["metric"] = 0.2 + 2e-11 * n**3
     if settings.report:
         costs["page"] = 1.0 + (R + 1) * 1.2e-3 * n

@@ -50,7 +50,8 @@ class FitSettings:
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
-        Resamples for the intervals of the weights, folds for accuracies; 0 for none.
+        Resamples for the intervals of the weights, folds for accuracies; 0 for none. Folds of
+        None: as `compare` of the estimators has it.
     seed : int
     keep_metric, report : bool
         Whether to write all distances, and the page.
@@ -88,7 +89,7 @@ class FitSettings:
     constraint: str | None = None
     tune: bool = False
     n_bootstrap: int = 100
-    n_splits: int = 5
+    n_splits: int | None = None
     seed: int = 0
     keep_metric: bool = False
     report: bool = True
