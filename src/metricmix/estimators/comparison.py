@@ -412,7 +412,11 @@ class Trials:
         ]
         if alone:
             classes = "1 class has" if alone == 1 else f"{alone} classes have"
-            parts.append(f"{classes} a single labelled item, which no method can get right")
+            most = 100 * (1 - alone / len(self.codes))
+            parts.append(
+                f"{classes} a single labelled item, which no method can get right, so that "
+                f"{most:.1f} % is the most that is possible"
+            )
         if not_learned:
             parts.append(
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "

@@ -44,6 +44,8 @@ FOUND = {
     "majority": "One class dominates",
 }
 """What findings are called on the page."""
+LITTLE = 0.05
+"""Share of the weights that the ridge draws to, by which learned ones differ at least."""
 REMARKS = 10
 """Remarks on columns that the page shows."""
 
@@ -116,6 +118,22 @@ class FitOutcome:
             else f"{labelled} labels are too few to hold some out, {FEWEST_LABELS} at least"
         )
         return f"nothing was compared, so it is not known what learning is worth: {why}"
+
+    @property
+    def kept_near(self) -> str | None:
+        """What weights are where the labels hardly changed them; None where they were learned."""
+        model = self.model
+        if model.result_.objective_kind == "none":
+            return "equal weights (nothing was learned)"
+        best = model.selection_.best
+        if best.rho is None or isinstance(model.mixture_, LocalMixture):
+            return None
+        centre = model._settled(best)._equal_weights(model.stack_)
+        if len(centre) == 1:
+            return "weight (a single source has nothing to be weighed against)"
+        if np.abs(model.weights_ - centre).max() > LITTLE * centre.max():
+            return None
+        return f"weights, which rho {best.rho:.2g} keeps near {best.centre} (few labels)"
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were held, for JSON: of sparse edges, how many and how good they are.
