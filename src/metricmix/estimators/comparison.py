@@ -303,7 +303,7 @@ class Trials:
             weights=np.array([result.weights for result in results]),
             n_splits=self.splitter.n_splits,
             n_repeats=self.splitter.n_repeats,
-            nothing_learned=not_learned == len(results),
+            nothing_learned=not_learned == len(results) and self.model._single is None,
         )
 
     def metrics(self, weights: Floats) -> list[FoldPredictor]:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -321,3 +322,60 @@ def test_wide_paths_are_lists() -> None:
         "link",
         "length",
     ]
+
+
+# -- one good matrix, poor columns, few labels -----------------------------------------------------
+
+
+def write_species() -> None:
+    """Write 30 species of six orders, two labels each, poor columns, and a good matrix."""
+    order = [k % 6 for k in range(30)]
+    rows = [
+        [f"s{k}", f"o{order[k]}" if k < 12 else "", (7 * k * k) % 11, "abc"[(k * k + k) % 3]]
+        for k in range(30)
+    ]
+    Path("species.csv").write_text(as_csv(rows, ("species", "order", "size", "place")))
+    lines = ["30"]
+    for a in range(30):
+        far = [0 if a == b else 1 + (a + b) % 3 + 9 * (order[a] != order[b]) for b in range(30)]
+        lines.append(f"s{a:<9}" + " ".join(f"{value:.3f}" for value in far))
+    Path("dna.phy").write_text("\n".join(lines) + "\n")
+
+
+def test_a_good_matrix_beside_poor_columns() -> None:
+    write_species()
+    fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--bootstrap", "5")
+    result = run(*fit, "--no-report", "-o", "all")
+    assert result.exit_code == 0, result.output
+    assert "weights >= 0 near dna alone" in result.output
+    assert "keeps near dna alone (few labels)" in result.output
+    assert "learned weights" not in result.output
+    assert "95 %" not in result.output
+    assert "12 folds over 12 labelled items" in result.output
+    assert "simpler is better" not in result.output
+    expected = {f"s{k}": f"o{k % 6}" for k in range(30)}
+    assert labels("all") == expected
+    alone = run(*fit, "--no-report", "--only", "dna", "-o", "one")
+    assert alone.exit_code == 0, alone.output
+    assert "1 source\n" in alone.output
+    assert labels("one") == expected
+    wrong = run(*fit, "--only", "dnaa")
+    assert wrong.exit_code == 2
+    assert "--only" in wrong.output
+    assert "dna" in wrong.output
+
+
+def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
+    """Where sources cannot be chosen, a source alone is better, and its command is printed."""
+    write_species()
+    fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--no-report")
+    result = run(*fit, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
+    assert result.exit_code == 0, result.output
+    assert "keeps near equal weights" in result.output
+    assert result.output.count("simpler is better here") == 1
+    lines = result.output.splitlines()
+    command = next(line for line in lines if line.startswith("  metricmix fit"))
+    assert "--only dna" in command
+    again = run(*shlex.split(command)[1:])
+    assert again.exit_code == 0, again.output
+    assert labels("mixed-simpler") == {f"s{k}": f"o{k % 6}" for k in range(30)}

@@ -511,6 +511,10 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str =
         click.echo(f"{name.lower()}: {text}")
     if outcome.model.moved_share_ > 0:
         click.echo(f"the projection moves {outcome.model.moved_share_:.1%} of the distances")
+        for source in outcome.gathered.sources:
+            if source.spec.kind == "matrix":
+                file = shlex.quote(str(source.spec.file))
+                click.echo(f"  whether {source.spec.name} is a metric: metricmix check {file}")
     table = outcome.weights
     rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
     width = max(len(str(name)) for name, *_ in rows)

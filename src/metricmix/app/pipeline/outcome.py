@@ -122,10 +122,11 @@ class FitOutcome:
     @property
     def kept_near(self) -> str | None:
         """What weights are where the labels hardly changed them; None where they were learned."""
-        model = self.model
+        model, best = self.model, self.model.selection_.best
+        if best.weights not in ("learned", "equal"):
+            return "weights: one source has all of it"
         if model.result_.objective_kind == "none":
             return "equal weights (nothing was learned)"
-        best = model.selection_.best
         if best.rho is None or isinstance(model.mixture_, LocalMixture):
             return None
         centre = model._settled(best)._equal_weights(model.stack_)
