@@ -379,3 +379,26 @@ def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
     again = run(*shlex.split(command)[1:])
     assert again.exit_code == 0, again.output
     assert labels("mixed-simpler") == {f"s{k}": f"o{k % 6}" for k in range(30)}
+
+
+def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> None:
+    rows = [
+        [f"Mus {name}", kind, k]
+        for k, (name, kind) in enumerate(zip("abcdef", "xxy yz", strict=True))
+    ]
+    rows = [[name, kind.strip(), size] for name, kind, size in rows]
+    Path("mus.csv").write_text(as_csv(rows, ("species", "order", "size")))
+    result = run("fit", "mus.csv", "--label", "order", *QUICK, "-o", "mus")
+    assert result.exit_code == 0, result.output
+    told = run("explain", "mus", "Mus_d").output
+    assert told == run("explain", "mus", "Mus d").output
+    assert "offset: what the rule adds for a class" in told
+    assert "link: what every edge has" in told
+    with Path("mus/predictions.csv").open(newline="", encoding="utf-8") as file:
+        by_id = {row["id"]: row for row in csv.DictReader(file)}
+    assert (by_id["Mus f"]["confidence"], by_id["Mus f"]["prefers"]) == ("", "")
+    assert by_id["Mus a"]["confidence"] != ""
+    alone = run("fit", "mus.csv", "--label", "order", *QUICK, "-o", "one", "--only", "numbers")
+    assert alone.exit_code == 0, alone.output
+    assert "weight (a single source has nothing to be weighed against)" in alone.output
+    assert "were multiplied by" not in run("explain", "one", "Mus d").output
