@@ -502,7 +502,7 @@ class MixtureLearner(MixtureEstimator):
         chosen = np.ones(stack.n_sources)
         if self._centred_on is not None:
             chosen = np.isin(stack.names, self._centred_on).astype(np.float64)
-        return chosen * (total_weight(self.constraint) / chosen.sum())
+        return np.asarray(chosen * (total_weight(self.constraint) / chosen.sum()))
 
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)

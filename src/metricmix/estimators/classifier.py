@@ -175,8 +175,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
             self._learn(opened, objective, loaded["result"], loaded["moved_share"])
             labels = loaded["labels"]
         else:
-            given = self._as_linear(), opened.stack, self._codes, len(classes)
-            self._settle(select_sources(*given) or select(*given))
+            fit = self._as_linear(), opened.stack, self._codes, len(classes)
+            self._settle(select_sources(*fit) or select(*fit))
             settled = self._settled(self.selection_.best)
             self._learn_as(settled, opened, make_objective(settled, self._codes, classes))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
