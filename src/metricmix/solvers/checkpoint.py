@@ -24,7 +24,7 @@ from metricmix.exceptions import CheckpointError, array_file_errors, warn_caller
 from metricmix.solvers.result import Trace
 from metricmix.typing import AnyArray
 
-__all__ = ["Checkpoint", "Run", "damaged", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "Run", "damaged", "on_host", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "metricmix checkpoint 1"
 KEYS = {"iteration", "seconds", "best_objective", "rng", "trace"}
@@ -110,7 +110,7 @@ class Checkpoint:
                 if value is None:
                     none.append(f"{which}.{part}")
                 else:
-                    arrays[f"{which}.{part}"] = np.asarray(value)
+                    arrays[f"{which}.{part}"] = on_host(value)
         trace = run.trace
         arrays["trace.weights"] = np.array(trace.weights)
         header = {
@@ -169,6 +169,11 @@ class Checkpoint:
             seconds=header["seconds"],
             trace=Trace(iteration, objective, seconds, weights, bound, details),
         )
+
+
+def on_host(value: Any) -> AnyArray:
+    """Return a number, array, or tensor on any device as an array."""
+    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
 
 
 def stored_fields(state: Any) -> list[str]:

@@ -220,19 +220,26 @@ def add_flow(trees: Ints, flow: AnyArray, low: int, high: int, out: AnyArray) ->
                 out[pred[j], j] += part[j]
 
 
-def detours(x: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the shortest detours for the rows low .. high - 1, and their items."""
+def detours(
+    x: torch.Tensor, low: int, high: int, part: int = 0, parts: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the shortest detours for the rows low .. high - 1, and their items.
+
+    They pass through one of `parts` parts of the items.
+    """
     n = len(x)
+    first, last = n * part // parts, n * (part + 1) // parts
     lengths = torch.empty(high - low, n, dtype=x.dtype)
     items = torch.empty(high - low, n, dtype=torch.int64)
-    rows = max(1, SUMS_AT_ONCE // n**2)
-    for first in range(low, high, rows):
-        last = min(first + rows, high)
-        part = slice(first - low, last - low)
-        sums = x[first:last, None, :] + x  # over k in the last axis
-        torch.min(sums, dim=2, out=(lengths[part], items[part]))
+    through = x[:, first:last].contiguous()
+    rows = max(1, SUMS_AT_ONCE // (n * (last - first)))
+    for start in range(low, high, rows):
+        stop = min(start + rows, high)
+        at = slice(start - low, stop - low)
+        sums = through[start:stop, None, :] + through  # over k in the last axis
+        torch.min(sums, dim=2, out=(lengths[at], items[at]))
         check_time()
-    return lengths, items
+    return lengths, items.add_(first)
 
 
 def sweeps(

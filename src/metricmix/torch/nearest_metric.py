@@ -2,9 +2,10 @@ r"""The nearest metric in the Euclidean norm, on a device: dual ascent by race-f
 
 .. math:: \min_x \; \sum_{i<j} w_{ij} (x_{ij} - d_{ij})^2 \qquad x_{ij} \le x_{ik} + x_{kj}
 
-A round finds, for every pair, the detour that violates its triangle inequality most; adds these
-constraints to those with a positive dual; and sweeps over all of them (Hildreth, Dykstra), each
-dual maximised in turn:
+A round finds, for every pair, the detours that violate its triangle inequality most, one through
+each of several parts of the items: where most triangles are violated, a single one for each pair
+takes many rounds. It adds these constraints to those with a positive dual; and sweeps over all of
+them (Hildreth, Dykstra), each dual maximised in turn:
 
 .. math:: c = \max\Bigl(\frac{x_{ij} - x_{ik} - x_{kj}}{1/w_{ij} + 1/w_{ik} + 1/w_{kj}},\; -z\Bigr),
           \qquad z \leftarrow z + c, \qquad
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,36 +36,49 @@ from metricmix.nearness.problem import (
     NearnessSolver,
     WarmStart,
     matrix_of,
+    pairs_of,
 )
+from metricmix.solvers.checkpoint import on_host
 from metricmix.solvers.result import Status
 from metricmix.torch.shortest_paths import closed
 from metricmix.torch.tensors import check_fits_on, kernels_for, out_of_memory_explained
-from metricmix.typing import Floats, Indices, Ints
+from metricmix.typing import Floats, Ints
 
 __all__ = ["Constraints", "DeviceAscent", "DeviceState"]
 
 ENTRIES_AT_ONCE = 1 << 25
 """Pairs that are compared with their shortest detours together."""
-FIRST_SWEEPS, SWEEPS = 2, 20
-"""Sweeps of a round before constraints with the dual 0 are dropped, and after."""
+CANDIDATES = 8
+"""Constraints that a round adds for a pair, at most; fewer where memory is short."""
+FIRST_SWEEPS, SWEEPS, MOST_SWEEPS = 2, 5, 20
+"""Sweeps of a round on the CPU before constraints with the dual 0 are dropped; sweeps of a round;
+and those once few constraints are new."""
+FEW = 0.1
+"""Share of new constraints below which they are few."""
 LARGEST_BETA = 0.97
 """Largest momentum, as on the CPU."""
 NEGLIGIBLE = 1e-14
 """Violations up to this share of the largest entry are rounding."""
+NOTHING = 1e-20
+"""Share of the sum of squares below which all changes may be rounding."""
 PATIENCE, SAME = 6, 1e-13
 """Rounds without a change of either bound, relative to it, after which the solver stops."""
-BYTES = 100
-"""Memory per entry of D that a run takes on the device: matrices, and some constraints a pair."""
+BYTES, CONSTRAINT_BYTES = 160, 190
+"""Memory that a run takes on the device, per entry of D, one new constraint for each pair included;
+and for each further constraint."""
 
 
 @dataclass(kw_only=True)
 class DeviceState(BestMetric):
     """Bounds, and the duals of the constraints.
 
+    During a run the arrays are tensors on the device, and the metric is a matrix;
+    :meth:`DeviceAscent.finish` brings them to the host.
+
     Attributes
     ----------
     keys, dual : (T,) arrays
-        Constraints, numbered (i n + j) n + k with i > j, and their duals.
+        Constraints with a positive dual, numbered (i n + j) n + k with i > j, and their duals.
     best_keys, best_dual : (B,) arrays
         Those that prove the lower bound.
     worst : float
@@ -73,10 +87,11 @@ class DeviceState(BestMetric):
         Rounds without a change.
     """
 
-    keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
-    dual: Floats = field(default_factory=lambda: np.empty(0))
-    best_keys: Indices = field(default_factory=lambda: np.empty(0, np.int64))
-    best_dual: Floats = field(default_factory=lambda: np.empty(0))
+    metric: Any = None
+    keys: Any = field(default_factory=lambda: np.empty(0, np.int64))
+    dual: Any = field(default_factory=lambda: np.empty(0))
+    best_keys: Any = field(default_factory=lambda: np.empty(0, np.int64))
+    best_dual: Any = field(default_factory=lambda: np.empty(0))
     worst: float = math.inf
     still: int = 0
 
@@ -161,6 +176,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         self.d = self._matrix(problem.d)
         self.w = None if problem.even else self._matrix(problem.w)
         self.inverse = None if self.w is None else (1.0 / self.w).reshape(-1)
+        self.candidates = candidates_for(self.device, n)
         self._held: tuple[DeviceState, Constraints, torch.Tensor] | None = None
 
     def _matrix(self, values: Floats) -> torch.Tensor:
@@ -189,13 +205,14 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         """Return the state after a round: separate, merge, sweep, evaluate."""
         with out_of_memory_explained(self.problem.n, what="the dual ascent", argument="D"):
             constraints, x = self.on_device(state)
-            self._held = None
+            self._held, known = None, int(torch.count_nonzero(constraints.dual))
             constraints = self.merged(constraints, self.violated(x))
+            few = len(constraints.keys) - known < FEW * len(constraints.keys)
             if self.device.type == "cpu":  # where a sweep costs more than sorting constraints
                 self.climb(x, constraints, FIRST_SWEEPS)
                 if int(torch.count_nonzero(constraints.dual)) < 0.7 * len(constraints.dual):
                     constraints = self.merged(constraints, constraints.keys[:0])
-            self.climb(x, constraints, SWEEPS)
+            self.climb(x, constraints, MOST_SWEEPS if few else SWEEPS)
             return self.evaluated(state, constraints, x)
 
     def status(self, state: DeviceState) -> Status | None:
@@ -219,7 +236,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         """Return the constraints of a state, and the primal point of their duals, (n²,)."""
         if self._held is not None and self._held[0] is state:
             return self._held[1:]
-        keys, dual = (torch.from_numpy(part).to(self.device) for part in (state.keys, state.dual))
+        keys, dual = (torch.as_tensor(a, device=self.device) for a in (state.keys, state.dual))
         constraints = Constraints.of(keys, dual, self.problem.n)
         x = self.d.reshape(-1).clone()
         for start, stop in constraints.classes:  # class by class: the same bits every time
@@ -239,7 +256,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         return lower + lower.T
 
     def violated(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the keys of the most violated constraint of every pair that violates one."""
+        """Return the keys of the most violated constraints of every pair, one from each part."""
         n = self.problem.n
         full = self.whole(x)
         least = NEGLIGIBLE * float(full.abs().max())
@@ -250,12 +267,13 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         below = torch.arange(n, device=self.device)
         for low in range(0, n, rows):
             high = min(low + rows, n)
-            check_time()
-            shortest, items = kernels.detours(full, low, high)
-            broken = full[low:high] - shortest > least
-            broken &= below[low:high, None] > below
-            i, j = torch.nonzero(broken, as_tuple=True)
-            keys.append(((i + low) * n + j) * n + items[i, j])
+            for part in range(self.candidates):
+                check_time()
+                shortest, items = kernels.detours(full, low, high, part, self.candidates)
+                broken = full[low:high] - shortest > least
+                broken &= below[low:high, None] > below
+                i, j = torch.nonzero(broken, as_tuple=True)
+                keys.append(((i + low) * n + j) * n + items[i, j])
         return torch.cat(keys)
 
     def merged(self, constraints: Constraints, added: torch.Tensor) -> Constraints:
@@ -304,32 +322,50 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         state = replace(state)
         offered = [(value, repaired)]
         if math.isfinite(worst):
-            off = ~torch.eye(self.problem.n, dtype=torch.bool, device=self.device)
-            shifted = full + worst * off
+            shifted = (full + worst).fill_diagonal_(0.0)
             offered.append((self.objective(shifted), shifted))
-        hoped, metric = min(offered, key=lambda pair: pair[0])
-        if state.metric is None or hoped < state.upper:
-            pairs = self.pairs(metric)
-            state = self.improved(state, pairs, self.problem.objective(pairs))
+        upper, metric = min(offered, key=lambda pair: pair[0])
         same = math.isclose(lower, state.lower, rel_tol=SAME) or lower < state.lower
-        still = state.still + 1 if same and not hoped < state.upper * (1.0 - SAME) else 0
+        still = state.still + 1 if same and not upper < state.upper * (1.0 - SAME) else 0
+        if state.metric is None or upper < state.upper:
+            # Only where next to nothing changed is each entry compared with D.
+            unchanged = upper <= NOTHING * self.objective(-self.d) and self.problem.is_unchanged(
+                pairs_of(on_host(metric))
+            )
+            state = replace(state, metric=metric, upper=upper, unchanged=unchanged)
+        positive = z > 0
         state = replace(
-            state,
-            keys=constraints.keys.cpu().numpy(),
-            dual=z.cpu().numpy(),
-            worst=worst,
-            still=still,
+            state, keys=constraints.keys[positive], dual=z[positive], worst=worst, still=still
         )
         if lower > state.lower:
-            positive = state.dual > 0
-            state.lower = lower
-            state.best_keys, state.best_dual = state.keys[positive], state.dual[positive]
-        if self.device.type == "cpu":  # the tensors share the memory of the arrays
-            state.keys, state.dual = state.keys.copy(), state.dual.copy()
+            state.lower, state.best_keys, state.best_dual = lower, state.keys, state.dual
         self._held = (state, constraints, x)
         return state
 
-    def pairs(self, matrix: torch.Tensor) -> Floats:
-        """Return the entries below the diagonal, row by row, on the host."""
-        i, j = torch.tril_indices(self.problem.n, self.problem.n, -1, device=self.device)
-        return np.asarray(matrix[i, j].cpu().numpy(), dtype=np.float64)
+    # -- the end of a run ------------------------------------------------------------------------
+
+    def finish(self, state: DeviceState) -> DeviceState:
+        """Return the state with its arrays on the host; the metric as pairs."""
+        if state.metric is not None and state.metric.ndim == 2:
+            metric = pairs_of(on_host(state.metric))
+            state = replace(state, metric=metric, upper=self.problem.objective(metric))
+        return replace(
+            state,
+            keys=on_host(state.keys),
+            dual=on_host(state.dual),
+            best_keys=on_host(state.best_keys),
+            best_dual=on_host(state.best_dual),
+        )
+
+    def quick_finish(self, state: DeviceState) -> DeviceState:
+        """Return the same: it takes a moment; without any metric, one that is quickly found."""
+        state = self.finish(state)
+        return state if state.metric is not None else super().quick_finish(state)
+
+
+def candidates_for(device: torch.device, n: int) -> int:
+    """Return how many constraints a round may add for each pair; always the same on a card."""
+    if device.type == "cpu":  # where a sweep is slow
+        return 1
+    room = 0.7 * torch.cuda.get_device_properties(device).total_memory - BYTES * n**2
+    return int(min(CANDIDATES, max(1.0, 1.0 + room / (CONSTRAINT_BYTES * n**2 / 2))))
