@@ -402,3 +402,26 @@ def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> 
     assert alone.exit_code == 0, alone.output
     assert "weight (a single source has nothing to be weighed against)" in alone.output
     assert "were multiplied by" not in run("explain", "one", "Mus d").output
+
+
+def test_the_example_of_the_guide() -> None:
+    """Its files give its output, and every species gets its order."""
+    guide = Path(__file__).parents[3] / "docs" / "guide.md"
+    text = guide.read_text(encoding="utf-8").split("## A tree, traits and a few labels")[1]
+    species, tree, shown = (part.strip() for part in text.split("```")[1:6:2])
+    Path("species.csv").write_text(species + "\n")
+    Path("mammals.nwk").write_text(tree + "\n")
+    command, *lines = shown.removeprefix("console\n").splitlines()
+    result = run(*shlex.split(command)[2:], "--no-report", "--bootstrap", "0")
+    assert result.exit_code == 0, result.output
+    assert set(lines) <= set(result.output.splitlines())
+    found = labels("mammals")
+    orders = {
+        "Rodentia": ("Cavia porcellus", "Sciurus vulgaris"),
+        "Primates": ("Pan troglodytes", "Lemur catta"),
+        "Carnivora": ("Canis lupus",),
+        "Artiodactyla": ("Sus scrofa",),
+    }
+    for order, names in orders.items():
+        assert {found[name] for name in names} == {order}
+    assert run("explain", "mammals", "Sus_scrofa").exit_code == 0
