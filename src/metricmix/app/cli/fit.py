@@ -311,10 +311,8 @@ def fit(
             progress_bar(STEPS, quiet=quiet) as show,
             on_cluster(cluster, blocks, show, quiet=quiet or as_json) as on_progress,
         ):
-            command = command_line(
-                context,
-                leave_out=("quiet", "as_json", "force", "write_config", "cluster", "blocks"),
-            )
+            own = ("quiet", "as_json", "force", "write_config", "cluster", "blocks")
+            command = command_line(context, leave_out=own)
             outcome = fit_files(
                 plan, settings, out, storage=storage, command=command, on_progress=on_progress
             )
@@ -322,7 +320,8 @@ def fit(
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
-        print_outcome(outcome, out, time.perf_counter() - began, command)
+        again = command_line(context, leave_out=(*own, "out"))
+        print_outcome(outcome, out, time.perf_counter() - began, again)
 
 
 def settings_of_file(
