@@ -64,6 +64,7 @@ cluster: $(STAMP) ## two workers beside one thread, and a plan for more; writes 
 examples: $(STAMP) ## run all of examples/; writes docs/examples.md, docs/worked and their pictures
 	$(BIN)/python examples/_page.py
 	$(BIN)/python examples/_worked.py
+	$(BIN)/python examples/_held_out.py
 
 $(ACCURACY)/.installed: pyproject.toml benchmarks/accuracy/requirements.txt
 	test -x $(ACCURACY)/bin/python || $(PYTHON) -m venv $(ACCURACY)

@@ -58,7 +58,7 @@ def main(names: list[str]) -> None:
 
 def at_a_glance() -> str:
     """Return the first section of the page: a row for each headline."""
-    found = table(["", "takes", "which is"], HEADLINES)
+    found = table(["", "time", "compared with"], HEADLINES)
     measured = f"Measured on {effective_threads()} threads of {cpu_name()}."
     return f"## At a glance\n\n{found}\n\n{measured}\n"
 

@@ -264,13 +264,18 @@ def spread(joined: np.ndarray, classes: np.ndarray, y: np.ndarray) -> np.ndarray
     return classes[np.linalg.solve(np.eye(len(y)) - ALPHA * S, Y).argmax(axis=1)]
 
 
-def baselines(data: Data, kept: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name of each method that applies, and what it predicts for all items."""
+def baselines(
+    data: Data, kept: np.ndarray, X: np.ndarray | None = None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name of each method that applies, and what it predicts for all items.
+
+    `X` are the attributes as numbers, by default :func:`encoded`.
+    """
     labels = data.table[data.label].astype(str).to_numpy()
     y = np.where(kept, labels, "")
     classes, counts = np.unique(labels[kept], return_counts=True)
     yield "most frequent", np.full(len(y), classes[counts.argmax()])
-    X = encoded(data)
+    X = encoded(data) if X is None else X
     if data.graphs:
         yield "label propagation", spread(adjacency(data), classes, y)
         if X is None:  # rows of the adjacency matrix are then the attributes

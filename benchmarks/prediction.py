@@ -55,7 +55,7 @@ def _predicting(stack: DissimilarityStack, cross: np.ndarray, y: np.ndarray) -> 
         ["`MetricMixtureClassifier.predict`", f"{mine * 1e3:.0f} ms", f"**{theirs / mine:.0f}x**"],
     ]
     megabytes = cross.nbytes / 1e6
-    return table([f"{K} nearest of {N} labelled items", "takes", "ratio"], rows) + (
+    return table([f"{K} nearest of {N} labelled items", "time", "ratio"], rows) + (
         f"\n\nBoth give the same label to {same:.1%} of the new items (the others are tied votes "
         f"or equal distances). Reading their dissimilarities alone means {megabytes:.0f} MB. The "
         "metric is formed with this library's own closure, not with scipy's."
@@ -96,4 +96,4 @@ def _labelling(stack: DissimilarityStack, y: np.ndarray) -> str:
         rows[2][1],
         f"{closure / nearest:.0f}x one closure",
     )
-    return table([f"{N} items from {LABELS} labels, lengths given", "takes", "ratio"], rows)
+    return table([f"{N} items from {LABELS} labels, lengths given", "time", "ratio"], rows)

@@ -137,7 +137,7 @@ def agreement(n: int) -> dict[str, Any]:
     """Compare path generation with full sub-gradients on the same objective.
 
     Full sub-gradients start where path generation does, and again where it ends: what they gain
-    from there is what path generation has left. Five labels a class, since a full sub-gradient
+    from there is what path generation has left. Five labels per class, since a full sub-gradient
     takes a tree to all items from each labelled one.
     """
     stack, y = edge_stack(n)
@@ -278,7 +278,7 @@ def million_sources(n: int) -> dict[str, Any]:
 
 
 def mnist(n: int) -> dict[str, Any]:
-    """Label all images of MNIST from ten labels a class, by rows of three sources, and by peers."""
+    """Label all images of MNIST from ten labels per class: rows of three sources, and peers."""
     from sklearn.semi_supervised import LabelSpreading
     from sklearn.svm import SVC
 
@@ -398,7 +398,7 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
         ours, full, there = r["path-generation"], r["full"], r["full from there"]
         gain = 1.0 - there["objective"] / ours["objective"]
         text += (
-            f"At n = {n:,} with five labels a class, path generation ends at "
+            f"At n = {n:,} with five labels per class, path generation ends at "
             f"{ours['objective']:.5f} after {ours['iterations']} rounds "
             f"({ours['seconds']:.0f} s, {ours['status']}), full sub-gradients at "
             f"{full['objective']:.5f} after {full['iterations']} steps ({full['seconds']:.0f} s, "
@@ -444,7 +444,7 @@ def write(records: dict[str, dict[int, dict[str, Any]]]) -> None:
             [how, f"{r[how]:.0f} s", f"{100 * r[f'{how}, accuracy']:.1f} %"]
             for how in ("by rows", "sparse edges", "LabelSpreading", "SVC")
         ]
-        text += f"\n\nMNIST, {n:,} images, ten labels a class ({r['own memory']:.1f} GiB):\n\n"
+        text += f"\n\nMNIST, {n:,} images, ten labels per class ({r['own memory']:.1f} GiB):\n\n"
         text += table(["", "seconds", "accuracy"], rows)
         verdict = "none is violated" if r["is metric"] else "some are violated"
         text += (

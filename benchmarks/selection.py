@@ -43,4 +43,4 @@ def run() -> str:
         f"{mine:.1f} s",
         f"{peer / mine:.1f}x scikit-learn's GridSearchCV, same folds",
     )
-    return table(["15 settings", "takes", "ratio", "best accuracy"], rows)
+    return table(["15 settings", "time", "ratio", "best accuracy"], rows)

@@ -459,7 +459,7 @@ def write(results: dict[str, Any]) -> None:
         body.append([name, *cells, f"{100 * share:.2g} %", f"{seconds:.1f}"])
     head = ["", *data, "violated, at most", "seconds"]
     text = [
-        f"Accuracy in per cent, {PER_CLASS} labels a class, {N_ITEMS} items, "
+        f"Accuracy in per cent, {PER_CLASS} labels per class, {N_ITEMS} items, "
         f"{results['repeats']} splits; ± is the standard deviation over splits. *Violated*: "
         "ordered pairs whose distance exceeds a detour by more than 10⁻⁶ of the largest one.\n",
         table(head, body),

@@ -25,7 +25,10 @@ ORDER = (
 )
 WORKED = {
     "citations": "words and citations of 600 papers, a topic for one in ten",
-    "digits": "a table of pixels, 80 labels, new items; a single source is better",
+    "articles": "real data: links between thirty articles and words in them, nine labels",
+    "digits": "real data: a table of pixels, 80 labels, new items",
+    "diabetes": "real data: a numeric target, known for 60 of 442 patients",
+    "karate": "real data: a graph alone, eight labels, and one member that no tie explains",
     "gestures": "a dissimilarity that is not a metric, as one source of a metric",
     "roads": "a directed metric, in which the way back may be longer",
 }

@@ -2,6 +2,7 @@
 
 ``python examples/_worked.py`` rewrites the pages, their pictures, and docs/worked/pages/, where the
 site finds the reports; with ``--pages`` only the latter, with ``--pictures`` also the pictures.
+With names of pages, only these.
 """
 
 from __future__ import annotations
@@ -74,11 +75,13 @@ def draw(page: Path, items: str) -> None:
         browser.close()
 
 
-def remake(*, texts: bool, pictures: bool) -> None:
-    """Run all pages, each in a folder of its own; write their texts and pictures if asked to."""
+def remake(names: list[str], *, texts: bool, pictures: bool) -> None:
+    """Run pages, each in a folder of its own; write their texts and pictures if asked to."""
     reports = DOCS / "worked" / "pages"
     reports.mkdir(exist_ok=True)
     for page in sorted((DOCS / "worked").glob("*.md")):
+        if names and page.stem not in names:
+            continue
         print(f"== {page.stem}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             before = os.getcwd()
@@ -97,5 +100,6 @@ def remake(*, texts: bool, pictures: bool) -> None:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    remake(texts=not asked, pictures="--pages" not in asked)
+    asked = [word for word in sys.argv[1:] if word.startswith("--")]
+    chosen = [word for word in sys.argv[1:] if word not in asked]
+    remake(chosen, texts=not asked, pictures="--pages" not in asked)

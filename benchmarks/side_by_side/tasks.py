@@ -88,7 +88,7 @@ def _some_of_each(
 
 
 TASKS = {
-    "digits, 3 labels a class": (digits, 3),
-    "digits, 10 labels a class": (digits, 10),
-    "papers, 5 labels a class": (papers, 5),
+    "digits, 3 labels per class": (digits, 3),
+    "digits, 10 labels per class": (digits, 10),
+    "papers, 5 labels per class": (papers, 5),
 }

@@ -20,7 +20,7 @@
 
     UserWarning
     ├── ConvergenceWarning                  a solver stopped before it was done
-    ├── ProjectionWarning                   the projection moves what weights were learned on
+    ├── ProjectionWarning                   the projection changes what weights were learned on
     └── UnreachableWarning                  pairs of nodes without a path were given a length
 
 Every message is one sentence: whose argument, what was expected, what was found, the remedy.
@@ -125,7 +125,7 @@ class NotAMetricError(InputError):
 
 
 class TemperatureError(InputError):
-    """Soft distances do not exist at this temperature; the message says which way to go."""
+    """Soft distances do not exist at this temperature; the message says how to change it."""
 
 
 class TooLargeError(InputError, MemoryError):
@@ -184,7 +184,7 @@ class MatrixFileError(FileError, ValueError):
 
 
 class TableFileError(FileError, ValueError):
-    """A file is no table of items or no list of edges, or cannot be read."""
+    """A file is not a table of items or a list of edges, or cannot be read."""
 
 
 class MissingPackageError(MetricMixError, ImportError):

@@ -395,7 +395,7 @@ def test_as_recipe():
         as_recipe(None)
     with pytest.raises(InputError, match="source: expected a call, such as knn_path"):
         as_recipe(knn_path_length)
-    with pytest.raises(InputError, match=r"knn_path_length\(k=8\) is a recipe"):
+    with pytest.raises(InputError, match=r"knn_path_length\(k=8\), without a table"):
         knn_path_length(8)
     with pytest.raises(InputError, match="did you mean 'cosine'"):
         as_recipe("cosin")

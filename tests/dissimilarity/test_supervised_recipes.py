@@ -290,7 +290,7 @@ def test_what_is_no_recipe():
         supervised(GaussianNB().fit(X, Y), probabilities=np.full((N, 2), 0.5))
     applied = supervised(GaussianNB()).apply(X)
     for ask in (lambda: applied.matrix, lambda: applied.cross(NEW)):
-        with pytest.raises(mm.InputError, match="is computed from labels, and is not known"):
+        with pytest.raises(mm.InputError, match="is computed from labels; pass it"):
             ask()
 
 

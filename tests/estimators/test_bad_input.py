@@ -77,7 +77,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         r"expected an \(n, n, R\) array, got shape \(2, 20, 20\)",
     ),
     "NaN among dissimilarities": (lambda: precomputed(with_hole(M, np.nan)), "contains NaN"),
-    "one item": (lambda: precomputed(STACK[np.ix_([0], [0])]), "X: expected two items at least"),
+    "one item": (lambda: precomputed(STACK[np.ix_([0], [0])]), "X: expected at least two items"),
     # y
     "no y": (lambda: classifier().fit(X, None), "requires y to be passed"),
     "no y for a metric": (lambda: MetricMixture(SOURCES).fit(X), "requires y to be passed"),
@@ -88,23 +88,23 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     "short y for ids": (lambda: ids(["i0", "i1"], [0]), "y: expected 2 labels, .* got 1"),
     "all unlabelled": (
         lambda: classifier().fit(X, np.full(N, -1)),
-        "y: expected labelled items of two classes at least, found every item unlabelled",
+        "y: expected labelled items of at least two classes, found every item unlabelled",
     ),
     "all texts empty": (
         lambda: classifier().fit(X, [""] * N),
-        "y: expected labelled items of two classes at least, found every item unlabelled",
+        "y: expected labelled items of at least two classes, found every item unlabelled",
     ),
     "one class": (
         lambda: classifier().fit(X, np.where(Y == 1, 1, -1)),
-        "y: expected two classes at least, found only the class 1",
+        "y: expected at least two classes, found only the class 1",
     ),
     "one item of each class": (
         lambda: classifier(constraint="nonnegative").fit(X, [0, 1, *[-1] * (N - 2)]),
-        "y: expected a class with two labelled items at least",
+        "y: expected a class with at least two labelled items",
     ),
     "only NaN in y": (
         lambda: classifier().fit(X, np.full(N, np.nan)),
-        "y: expected labelled items of two classes at least, found every item unlabelled",
+        "y: expected labelled items of at least two classes, found every item unlabelled",
     ),
     "infinite y": (
         lambda: classifier().fit(X, with_hole(Y.astype(float), np.inf)),
@@ -230,7 +230,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "augmented without features": (
         lambda: MetricMixtureClassifier(new_items="augmented").fit(STACK, Y).predict(STACK),
-        "new_items: 'augmented' computes the sources anew",
+        "new_items: 'augmented' recomputes the sources",
     ),
 }
 
@@ -245,10 +245,10 @@ def test_it_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_sparse_dissimilarities_are_a_type_error() -> None:
-    with pytest.raises(TypeError, match="X: sparse dissimilarities"):
+    with pytest.raises(TypeError, match="X: sparse input"):
         precomputed(sparse.csr_array(M))
     model = precomputed(M)
-    with pytest.raises(TypeError, match="X: sparse dissimilarities"):
+    with pytest.raises(TypeError, match="X: sparse input"):
         model.predict(sparse.csr_array(M))
 
 

@@ -447,7 +447,7 @@ def test_better_is_more_than_one_standard_error_of_the_paired_difference() -> No
     assert found.gain == pytest.approx(gains.mean())
     assert found.standard_error == pytest.approx(gains.std(ddof=1) / 2)
     assert str(found) == (
-        "simpler is better here: 82.5 % of the held-out labels are right by logistic, 75.0 % by "
+        "simpler is better here: accuracy on held-out labels is 82.5 % with logistic, 75.0 % with "
         "the learned metric (7.5 ± 2.5 points over 4 folds); predict with it, and use the metric "
         "for what needs distances; or label more items"
     )
@@ -458,7 +458,7 @@ def test_ties_are_called_ties() -> None:
     found = comparison_of(learned=[0.8, 0.6, 0.9, 0.7], equal=[0.9, 0.7, 0.8, 0.7]).verdict
     assert found.status == "tie"
     assert str(found).startswith(
-        "no clear difference: 75.0 % of the held-out labels are right by the learned"
+        "no clear difference: accuracy on held-out labels is 75.0 % with the learned"
     )
     same = comparison_of(learned=[0.5, 0.5, 0.5, 0.5], equal=[0.5, 0.5, 0.5, 0.5]).verdict
     assert (same.status, same.gain) == ("tie", 0.0)
@@ -474,20 +474,23 @@ def test_where_nothing_was_learned_equal_weights_are_compared() -> None:
     found = comparison_of(learned=[0.5] * 4, equal=[0.5] * 4, logistic=[0.9] * 4)
     told = replace(found, nothing_learned=True).verdict
     assert told.rival.kind == "logistic"
-    assert "50.0 % by equal weights (" in str(told)
+    assert "50.0 % with equal weights (" in str(told)
 
 
 def test_the_best_single_source_is_named() -> None:
     found = comparison_of(learned=[0.5] * 4, **{"best-single": [0.9] * 4})
     told = replace(found, chosen={"words": 1, "links": 3}).verdict
-    assert "by the best-single ('links' in most folds)" in str(told)
+    assert "with the best-single ('links' in most folds)" in str(told)
 
 
 def test_the_learned_metric_is_best() -> None:
     found = comparison_of(learned=[0.9] * 4, equal=[0.7] * 4, logistic=[0.8, 0.8, 0.9, 0.8])
     assert found.verdict.status == "ahead"
     assert found.verdict.rival.kind == "logistic"
-    assert "the learned metric is best: 90.0 %" in str(found).splitlines()[0]
+    assert (
+        "the learned metric is best: accuracy on held-out labels is 90.0 %"
+        in str(found).splitlines()[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -634,7 +637,7 @@ def test_what_cannot_be_compared() -> None:
         compare(fitted(), n_splits=1)
     with pytest.raises(InputError, match="n_repeats"):
         compare(fitted(), n_repeats=0)
-    with pytest.raises(InputError, match=r"model: expected 3 labelled items at least.* found 2"):
+    with pytest.raises(InputError, match=r"model: expected at least 3 labelled items.* found 2"):
         compare(fitted(y=few(0, 1), objective=None))
 
     def wants_all(codes: Any) -> Any:
@@ -642,7 +645,7 @@ def test_what_cannot_be_compared() -> None:
             raise InputError("too few")
         return mm.objectives.LabelContrast(codes)
 
-    with pytest.raises(InputError, match="model: one of the training sets will not do; too few"):
+    with pytest.raises(InputError, match="model: a training set cannot be used; too few"):
         compare(fitted(objective=wants_all))
 
 

@@ -138,8 +138,8 @@ def test_twins() -> None:
     (twins,) = model.diagnose()
     assert (twins.kind, twins.share, twins.source) == ("twins", 1.0, "order")
     assert twins.sentence == (
-        "100 % of the items have a twin, such as 'p0' and 'p1', which no source with a weight "
-        "tells apart; 'order' does, but has weight 0"
+        "100 % of the items have a duplicate, such as 'p0' and 'p1', which no source with a weight "
+        "distinguishes; 'order' does, but has weight 0"
     )
 
 

@@ -273,7 +273,7 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
     [
         (set_entry("format_version", to=1), r"written by metricmix .*, format 1; this one reads"),
         (set_entry("format", to="other"), "not that of a metricmix model"),
-        (set_entry("content", to={"Pipeline": {}}), "'Pipeline': .* is not a value"),
+        (set_entry("content", to={"Pipeline": {}}), "'Pipeline': .* is not a valid value"),
         (set_entry("content", to=KNEAREST), "expected one of MetricMixture,"),
         (set_entry(*PARAMETERS, "evil", to=1), "no parameter 'evil'"),
         (set_entry(*PARAMETERS, "rule", to="best"), "rule: expected one of"),
@@ -281,7 +281,7 @@ KNEAREST = {"KNearest": {"n_neighbors": 3, "weights": "uniform"}}
         (set_entry(*PARAMETERS, "rule", "KNearest", "evil", to=0), "other entries than"),
         (set_entry(*PARAMETERS, "n_jobs", to="2"), "n_jobs: expected None or"),
         (set_entry(*PARAMETERS, "sources", to="precomputed"), "recipes for its table"),
-        (set_entry(*WEIGHTS, 1, to=[1]), "is not a value"),
+        (set_entry(*WEIGHTS, 1, to=[1]), "is not a valid value"),
         (set_entry(*WEIGHTS, 2, 0, to=1e308), "finite edge lengths"),
         (set_entry(*MIXTURE, "names", "tuple", 0, to="x"), "are not those of the st"),
         (set_entry(*MIXTURE, "beta", to="1"), "'beta' to be float, found 1"),
@@ -327,8 +327,8 @@ def test_files_of_other_kinds(plain: bytes, tmp_path: Path) -> None:
         mm.load(path)
     np.savez(tmp_path / "arrays.npz", a=np.arange(3))
     for data, message in (
-        (b"", "nor any other zip file"),
-        (pickle.dumps({"a": 1}), "nor any other zip file"),
+        (b"", "not a zip file"),
+        (pickle.dumps({"a": 1}), "not a zip file"),
         ((tmp_path / "arrays.npz").read_bytes(), "not a metricmix model: it has no manifest.json"),
         (zipped({"readme.txt": b"hello"}), "not a metricmix model: it has no manifest.json"),
         (zipped({"manifest.json": b"{}"}), "not that of a metricmix model"),

@@ -136,7 +136,9 @@ def test_false_warns(estimator):
     X, known = items()
     stack = stack_of(X, "euclidean", "sqeuclidean")
     model = estimator(stack, projection=False, constraint=None, rho=1e-4)
-    said = r"on edge lengths, and the projection moves \d+% of the distances; use projection='auto'"
+    said = (
+        r"on edge lengths, and the projection changes \d+% of the distances; use projection='auto'"
+    )
     with pytest.warns(mm.exceptions.ProjectionWarning, match=said):
         model.fit(np.arange(N), known)
     assert model.moved_share_ > MOVED_AT_MOST

@@ -255,7 +255,7 @@ def test_some_of_each_class():
 
 
 def test_few_labels_keep_the_weights_near_equal_ones():
-    """Five labels a class can make any source look perfect."""
+    """Five labels per class can make any source look perfect."""
     losses = []
     for draw in range(4):
         papers = mm.datasets.make_attributed_graph(

@@ -324,9 +324,9 @@ def test_half_means_need_a_square():
 
 
 def test_every_class_with_a_single_item_is_refused():
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.ClassMeans([0, 1, 2, -1])
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.ClassMeans([0, 0, 1], item_weights=[1, 0, 1])
 
 
@@ -411,7 +411,7 @@ def test_offsets_undo_a_shift_of_one_class():
 
 
 def test_offsets_of_few_labels_are_small():
-    """The same scores say more if there are more of them, up to twenty labels a class."""
+    """The same scores say more if there are more of them, up to twenty labels per class."""
     codes, scores = np.array([0, 1]), np.array([[0.0, 0.0], [0.0, 1.0]])
     sizes = [
         np.ptp(class_offsets(np.tile(scores, (n, 1)), np.tile(codes, n))) for n in (2, 5, 20, 30)

@@ -128,7 +128,7 @@ def test_no_ridge_is_refused():
 
 def test_balance_needs_a_pair_within_a_class():
     mm.objectives.LabelContrast([0, 1, 2])
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.LabelContrast([0, 1, 2], balanced=True)
 
 

@@ -92,5 +92,5 @@ def test_no_terms_at_all():
 
 
 def test_every_class_with_a_single_item_is_refused():
-    with pytest.raises(mm.InputError, match="y: expected two items of one class at least"):
+    with pytest.raises(mm.InputError, match="y: expected at least two items of one class"):
         mm.objectives.Neighbourhood([0, 1, 2, -1])

@@ -244,7 +244,7 @@ class _Connections:
         self._started.wait()
 
     def stop(self) -> None:
-        """Close all connections and the port, whatever clients are doing."""
+        """Close all connections and the port immediately."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._listener.close()

@@ -234,14 +234,14 @@ class Cluster(Engine):
             time.sleep(min(POLL, self.patience / 10))
 
     def reconnect(self, seconds: float) -> None:
-        """Replace a client that has given up by another one to the same scheduler."""
+        """Replace a closed client by another one of the same scheduler."""
         from distributed import Client
 
         with suppress(OSError):  # tried again until patience ends
             self.client = Client(self.address, timeout=seconds, set_as_default=False)
 
     def check_workers(self, folder: Path) -> bool:
-        """Refuse workers without this version of metricmix; return whether all see a folder.
+        """Raise if a worker lacks this version of metricmix; return whether all see a folder.
 
         Raises
         ------
@@ -291,7 +291,7 @@ class Cluster(Engine):
             (folder / token).unlink(missing_ok=True)
 
     def describe(self, workers: dict[str, Any], folder: Path, sees: bool) -> None:
-        """Say which cluster is used, and where its dashboard is."""
+        """Report which cluster is used, and the address of its dashboard."""
         threads = sum(int(worker["nthreads"]) for worker in workers.values())
         memory = sum(worker["memory_limit"] or 0 for worker in workers.values())
         self.on_message(
@@ -305,7 +305,7 @@ class Cluster(Engine):
     def check_memory(
         self, job: BlockJob, inputs: int, blocks: list[tuple[int, int]], sees: bool
     ) -> None:
-        """Say what a job needs, and refuse it if that is more than the workers have.
+        """Report the memory that a job needs; raise if the workers have less.
 
         Raises
         ------

@@ -14,9 +14,14 @@ from metricmix.atomic import replacing
 from metricmix.datasets.example_tables import (
     Table,
     make_citations,
-    make_digits,
     make_gestures,
     make_roads,
+)
+from metricmix.datasets.packaged_tables import (
+    make_articles,
+    make_diabetes,
+    make_digits,
+    make_karate,
 )
 from metricmix.exceptions import DatasetError
 
@@ -136,6 +141,59 @@ DIGITS = ExampleFiles(
     make=make_digits,
 )
 
+ARTICLES = ExampleFiles(
+    name="articles",
+    about=(
+        "30 encyclopedia articles on scientists, artists and philosophers: links between them, and "
+        "eleven words that occur in some of them. The field is known for nine articles."
+    ),
+    files={
+        "articles.csv": "id; field (of 9 articles)",
+        "links.csv": "source, target: links between articles",
+        "words.csv": "article, word: which words occur in an article",
+        "truth.csv": "the fields of all articles, to evaluate the result",
+    },
+    steps=(
+        "metricmix fit {folder}/articles.csv --label field --edges {folder}/links.csv "
+        "--edges {folder}/words.csv -o {folder}/result",
+        "metricmix explain {folder}/result Socrates 'Bob Dylan'",
+    ),
+    make=make_articles,
+)
+
+DIABETES = ExampleFiles(
+    name="diabetes",
+    about=(
+        "442 patients with diabetes: age, sex, body mass index, blood pressure and six blood serum "
+        "measurements. How far the disease had progressed after a year is known for 60 of them."
+    ),
+    files={
+        "patients.csv": "id, progression (of 60 patients), ten measurements",
+        "truth.csv": "the progression of all patients, to evaluate the result",
+    },
+    steps=("metricmix fit {folder}/patients.csv --label progression -o {folder}/result",),
+    make=make_diabetes,
+)
+
+KARATE = ExampleFiles(
+    name="karate",
+    about=(
+        "34 members of a karate club that split in two, and how often they met outside the club. "
+        "Which of the two new clubs did each of them join? Known for eight members."
+    ),
+    files={
+        "members.csv": "id; club (of 8 members)",
+        "ties.csv": "source, target, similarity: number of contexts in which two members met",
+        "truth.csv": "the clubs of all members, to evaluate the result",
+    },
+    steps=(
+        "metricmix fit {folder}/members.csv --label club --edges {folder}/ties.csv "
+        "-o {folder}/result",
+        "metricmix explain {folder}/result m09",
+    ),
+    make=make_karate,
+)
+
 GESTURES = ExampleFiles(
     name="gestures",
     about=(
@@ -180,5 +238,6 @@ ROADS = ExampleFiles(
     make=make_roads,
 )
 
-EXAMPLES = {example.name: example for example in (CITATIONS, DIGITS, GESTURES, ROADS)}
-"""All examples, by name."""
+ALL = (CITATIONS, ARTICLES, DIGITS, DIABETES, KARATE, GESTURES, ROADS)
+EXAMPLES = {example.name: example for example in ALL}
+"""All examples, by name: citations, gestures and roads are generated, the others real."""

@@ -1,4 +1,4 @@
-"""The tables of the worked examples: papers, digits, gestures and roads, all generated.
+"""The generated tables of worked examples: papers, gestures and roads.
 
 Each function returns the tables of one example by file name. A table is a list of rows of text, the
 header first. Most items lack a label, and some cells are empty; ``truth.csv`` has all labels.
@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
-from sklearn.datasets import load_digits
 
 from metricmix.datasets.attributed_graph import make_attributed_graph
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats
 
 __all__ = [
     "Table",
     "Town",
+    "draw_labelled",
     "dynamic_time_warping",
     "make_citations",
-    "make_digits",
     "make_gestures",
     "make_roads",
 ]
@@ -32,8 +31,8 @@ Table = list[list[str]]
 """Rows of cells, the header first."""
 
 
-def _draw_labelled(
-    classes: Indices, per_class: int, rng: np.random.Generator | None = None
+def draw_labelled(
+    classes: AnyArray, per_class: int, rng: np.random.Generator | None = None
 ) -> set[int]:
     """Return the items that get a label: some of each class, random ones or the first."""
     labelled: set[int] = set()
@@ -105,7 +104,7 @@ def make_citations() -> dict[str, Table]:
     topic = network.target
     ids = [f"p{number:04d}" for number in rng.permutation(np.arange(1, n + 1))]
     years = np.minimum(rng.normal(2008 + topic, 7.0).round(), 2024).astype(int)
-    labelled = _draw_labelled(topic, 12, rng)
+    labelled = draw_labelled(topic, 12, rng)
     counts = network.data.toarray().astype(int)
     papers = [["id", "title", "abstract", "year", "venue", "topic"]]
     for i in range(n):
@@ -142,30 +141,6 @@ def make_citations() -> dict[str, Table]:
     }
 
 
-# -- handwritten digits -------------------------------------------------------------------------
-
-
-def make_digits() -> dict[str, Table]:
-    """Return the pixels of 1000 of scikit-learn's digits and of 100 new ones, and all labels."""
-    rng, n, n_new, n_empty = np.random.default_rng(21), 1000, 100, 40
-    images, labels = load_digits(return_X_y=True)
-    chosen = rng.permutation(len(labels))[: n + n_new]
-    pixels, digit = images[chosen].astype(int), labels[chosen]
-    ids = [f"scan{k:04d}" for k in range(1, len(chosen) + 1)]
-    cells = pixels.astype(str).astype(object)
-    cells[rng.integers(n, size=n_empty), rng.integers(64, size=n_empty)] = ""
-    columns = [f"p{row}_{column}" for row in range(8) for column in range(8)]
-    labelled = _draw_labelled(digit[:n], 8)
-    old = [[ids[i], str(digit[i]) if i in labelled else "", *cells[i].tolist()] for i in range(n)]
-    new = [[ids[i], *cells[i].tolist()] for i in range(n, len(ids))]
-    truth = [[name, str(label)] for name, label in zip(ids, digit, strict=True)]
-    return {
-        "digits.csv": [["id", "digit", *columns], *old],
-        "new-digits.csv": [["id", *columns], *new],
-        "truth.csv": [["id", "digit"], *truth],
-    }
-
-
 # -- gestures of a hand --------------------------------------------------------------------------
 
 SPEED = {"circle": 1.0, "swipe": 1.0, "zigzag": 1.0, "wave": 0.75, "shake": 1.35}
@@ -185,7 +160,7 @@ def make_gestures() -> dict[str, Table]:
     ids = [f"g{k:03d}" for k in range(1, n + 1)]
     speeds = np.array([SPEED[names[kind]] for kind in kinds]) * np.exp(rng.normal(0, 0.16, n))
     series = [record_gesture(rng, names[k], speed) for k, speed in zip(kinds, speeds, strict=True)]
-    labelled = _draw_labelled(kinds, 8)
+    labelled = draw_labelled(kinds, 8)
     rows = []
     for i in range(n):
         path = float(np.abs(np.diff(series[i])).sum())
@@ -368,7 +343,7 @@ def make_roads() -> dict[str, Table]:
     depots = [row * COLUMNS + column for row, column in DEPOTS.values()]
     times = dijkstra(town.graph(), directed=True)
     nearest = times[:, depots].argmin(axis=1)
-    labelled = _draw_labelled(nearest[:n], 12, rng)
+    labelled = draw_labelled(nearest[:n], 12, rng)
     rows = []
     for i in range(len(ids)):
         kind = "main road" if town.on_ring[i] else rng.choice(["lane", "street"], p=[0.3, 0.7])

@@ -379,7 +379,7 @@ def chunks_of(
         raise InputError(
             argument="table",
             expected="a DataFrame or the path of a CSV or Parquet file",
-            found=type(table).__name__ if path is None else f"{table!r}, which is no file",
+            found=type(table).__name__ if path is None else f"{table!r}, which is not a file",
         )
     if path.suffix.lower() in (".parquet", ".pq"):
         try:

@@ -118,7 +118,7 @@ class ItemData:
         Strengths >= 0 of the links between items, symmetric.
     complete : bool
         Whether all sources were computed from these; False if some came from elsewhere, such as
-        ready matrices.
+        precomputed matrices.
     """
 
     table: Any = None

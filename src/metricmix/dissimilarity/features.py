@@ -254,7 +254,7 @@ class FeatureRows:
     def matrix(self) -> DissimilarityMatrix:
         """Return all rows, exactly symmetric: what :func:`features` returns."""
         n = self.n
-        instead = "take fewer items, or FeatureSource, which computes rows on demand"
+        instead = "use fewer items, or FeatureSource, which computes rows on demand"
         check_square_fits(n, 8, what="the distance matrix", argument="X", instead=instead)
         matrix = np.empty((n, n))
         # A function is slow enough to be worth calling for exactly the pairs that are needed.

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What holds for every dissimilarity of one kind, whatever the data.
+    """Properties of every dissimilarity of one kind, for any data.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def states(declared: SourceFacts | Mapping[str, SourceFacts], kind: str = "") ->
 
 
 def facts(kind: str, metric: str = "euclidean") -> SourceFacts:
-    """Return what holds for a kind of dissimilarity, whatever the data.
+    """Return the properties of a kind of dissimilarity, for any data.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def check_ids(ids: Any, n: int | None = None, *, name: str = "items") -> AnyArra
 
 
 def is_numbering(index: Any) -> bool:
-    """Tell whether an index is pandas' default one (or ``range(n)``): it counts, and names nothing.
+    """Return whether an index is pandas' default index (or ``range(n)``), which carries no ids.
 
     >>> is_numbering(range(3)), is_numbering([0, 1, 2])
     (True, False)

@@ -111,7 +111,7 @@ def all_path_lengths(graph: Graph) -> Floats:
     adjacency = graph.adjacency
     # The result, infinite entries marked; searches of sparse graphs, or there and back apart.
     needed = 8 + 1 + (8 if graph.weighted else 4)
-    instead = "take fewer items, or GraphSource, which searches on demand"
+    instead = "use fewer items, or GraphSource, which searches on demand"
     n = adjacency.shape[0]
     check_square_fits(
         n, needed, what="the matrix of path lengths", argument="graph", instead=instead
@@ -198,7 +198,7 @@ def check_unreachable_length(value: float, longest: float) -> None:
     if 2 * value < longest * (1 - ROUNDING):
         raise InputError(
             argument="unreachable",
-            expected=f"at least {longest / 2:g}, as the triangle inequality demands",
+            expected=f"at least {longest / 2:g}, to satisfy the triangle inequality",
             found=f"{value:g}",
             remedy="pass that or more, or 'bridge'",
         )
@@ -284,7 +284,7 @@ def knn_path_length(
             argument="X",
             expected="a table",
             found=f"{X!r}",
-            remedy=f"knn_path_length(k={X!r}) is a recipe for one to come",
+            remedy=f"knn_path_length(k={X!r}), without a table, returns a recipe",
         )
     check_unreachable(unreachable)
     # Distances, the order of neighbours, path lengths there and back.

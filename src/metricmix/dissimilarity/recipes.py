@@ -365,7 +365,7 @@ def stored_argument(name: str, value: Any) -> Any:
         own_name = getattr(value, "__name__", "<lambda>")
         if own_name == "<lambda>":  # two of them could not be told apart again
             raise InputError(
-                f"{value!r} cannot be stored since it has no name of its own",
+                f"{value!r} cannot be stored because it is anonymous",
                 argument="metric",
                 remedy="define it with def",
             )

@@ -1,4 +1,4 @@
-r"""Supervised sources of a numeric target: what a regressor says about two items, as a distance.
+r"""Supervised sources of a numeric target: the difference between a regressor's predictions.
 
 A regressor turns an item into a number f. The source is
 
@@ -166,7 +166,7 @@ class CrossFittedRegressor(TargetPredictor):
                 f"{type(self.regressor).__name__} cannot be fitted to {len(y)} targets "
                 f"({' '.join(str(error).split())})",
                 argument="regressor",
-                remedy="give more targets, or take another regressor",
+                remedy="give more targets, or use another regressor",
             ) from error
         return model
 

@@ -13,7 +13,7 @@ __all__ = ["RidgeFit", "moved_in", "ridge_path"]
 PENALTIES = np.logspace(-4, 3, 22)
 """Penalties to choose from, where features have a mean square length of about 1."""
 FAR = 10.0
-"""Distances between the quartiles beyond which a target is moved in."""
+"""Targets more than this many interquartile ranges outside the quartiles are clipped."""
 FEW = 0.1
 """Share of targets that differ from the most frequent one, below which none of them is far."""
 

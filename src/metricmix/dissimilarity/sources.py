@@ -51,7 +51,7 @@ VALUES_AT_ONCE = 1 << 22
 
 
 class Source(ABC):
-    """One n × n dissimilarity matrix, asked for by rows.
+    """One n × n dissimilarity matrix, accessed by rows.
 
     Attributes
     ----------
@@ -194,11 +194,11 @@ class ComputedSource(Source):
         return self._columns is None
 
     def rows(self, indices: Indices) -> AnyArray:
-        """Return ``M[indices, :]``, checked for shape and sense."""
+        """Return ``M[indices, :]``, with checked shape and values."""
         return self._checked(self._rows(indices), "rows", (len(indices), self.n))
 
     def columns(self, indices: Indices) -> AnyArray:
-        """Return ``M[:, indices].T``, checked for shape and sense."""
+        """Return ``M[:, indices].T``, with checked shape and values."""
         if self._columns is None:
             return self.rows(indices)
         return self._checked(self._columns(indices), "columns", (len(indices), self.n))
@@ -242,7 +242,7 @@ class FeatureSource(ComputedSource):
 
     @classmethod
     def of(cls, compute: FeatureRows, name: str) -> FeatureSource:
-        """Return the source of a table that is known to be sound, in its own precision."""
+        """Return the source of a validated table, in its own precision."""
         source = cls.__new__(cls)
         source._use(compute, name)
         return source
@@ -532,6 +532,6 @@ def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
         ]
         raise InputError(
             f"{expected}, found {' and '.join(found)}; keep the items that both have, or pass "
-            "np.asarray(source) to go by position"
+            "np.asarray(source) to match by position"
         )
     return np.array([places[label] for label in listed], dtype=np.int64)

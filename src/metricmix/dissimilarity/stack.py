@@ -1,4 +1,4 @@
-"""The stack: R dissimilarities over the same n items, asked for by rows."""
+"""The stack: R dissimilarities over the same n items, accessed by rows."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class DissimilarityStack:
 
     @property
     def facts(self) -> tuple[SourceFacts | None, ...]:
-        """Per source, what holds for its kind before scaling; None where nothing is known."""
+        """Per source, the properties of its kind before scaling; None if unknown."""
         return self._facts
 
     def __len__(self) -> int:
@@ -562,7 +562,7 @@ def as_block(parts: list[Source], directed: bool) -> AnyArray | None:
         return None
     single = all(matrix.dtype == np.float32 for matrix in matrices)
     size = (4 if single else 8) * len(matrices)
-    instead = "take fewer items or sources, float32 numbers, or memory maps, which are not copied"
+    instead = "use fewer items or sources, float32 numbers, or memory maps, which are not copied"
     check_square_fits(len(matrices[0]), size, what="the stack", argument="sources", instead=instead)
     block = np.empty((len(matrices), *matrices[0].shape), np.float32 if single else np.float64)
     for layer, matrix in zip(block, matrices, strict=True):

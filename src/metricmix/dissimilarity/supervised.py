@@ -1,4 +1,4 @@
-r"""Supervised sources: what a classifier says about two items, as a distance.
+r"""Supervised sources: the distance between a classifier's predictions for two items.
 
 A classifier turns an item into class probabilities p. The source is the Hellinger distance
 
@@ -292,7 +292,7 @@ def fitted(
             f"{type(classifier).__name__} cannot be fitted to {len(numbers)} labels of "
             f"{len(classes)} classes ({' '.join(str(error).split())})",
             argument="classifier",
-            remedy="label more items, or take another classifier",
+            remedy="label more items, or use another classifier",
         ) from error
     return FittedClassifier(model, classes, n_classes)
 

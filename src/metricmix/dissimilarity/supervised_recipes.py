@@ -34,7 +34,7 @@ ROWS = 1024
 def supervised(
     classifier: Any = None, *, n_folds: int = N_FOLDS, probabilities: ArrayLike | None = None
 ) -> SupervisedRecipe:
-    r"""Distance between what a classifier or regressor says of two rows: a recipe for a table.
+    r"""Distance between the predictions of a classifier or regressor: a recipe for a table.
 
     .. math:: M[i, j] = \sqrt{1 - \textstyle\sum_c \sqrt{p_c(x_i)\, p_c(x_j)}}
 
@@ -180,7 +180,7 @@ class AppliedSupervised(AppliedRecipe):
         """Raise if distances depend on labels."""
         if self.source.supervised:
             raise InputError(
-                f"source {self.name!r} is computed from labels, and is not known without them",
+                f"source {self.name!r} is computed from labels",
                 argument="sources",
                 remedy="pass it to an estimator, which is fitted to labels",
             )
@@ -244,7 +244,7 @@ class AppliedRegressor(AppliedRecipe):
     def unknown(self) -> InputError:
         """Return what is wrong where there are no targets."""
         return InputError(
-            f"source {self.name!r} is computed from targets, and is not known without them",
+            f"source {self.name!r} is computed from targets",
             argument="sources",
             remedy="pass it to an estimator, which is fitted to targets",
         )

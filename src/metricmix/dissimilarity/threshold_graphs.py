@@ -32,7 +32,7 @@ def threshold_graphs(
     unreachable: Unreachable = "bridge",
     normalize: bool = True,
 ) -> list[DissimilarityMatrix]:
-    """Path lengths of ever denser graphs made from one dissimilarity (the paper, Experiment 1).
+    """Path lengths of increasingly dense graphs of one dissimilarity (the paper, Experiment 1).
 
     For r = 1 .. R::
 

@@ -338,9 +338,9 @@ class MixtureLearner(MixtureEstimator):
     def _solve_as_used(
         self, objective: Objective | None, stack: DissimilarityStack, **options: Any
     ) -> tuple[SolveResult, float]:
-        """Learn on edge lengths, and again through paths if the projection moves too many of them.
+        """Learn on edge lengths, and again through paths if the projection changes too many.
 
-        Return the result, and the share of the distances that the projection moves. `options` are
+        Return the result, and the share of the distances that the projection changes. `options` are
         those of :meth:`_solve`. Learning through paths has a checkpoint of its own. Over sparse
         edges weights are always learned through paths.
         """
@@ -356,7 +356,7 @@ class MixtureLearner(MixtureEstimator):
             return result, share
         if self.projection is False:
             warn_caller(
-                f"weights were learned on edge lengths, and the projection moves {share:.0%} of "
+                f"weights were learned on edge lengths, and the projection changes {share:.0%} of "
                 "the distances; use projection='auto' or True to learn through paths",
                 ProjectionWarning,
             )
@@ -601,8 +601,7 @@ class MixturePredictor(MixtureLearner):
         """Yield, for each new item, the rule of the fit with that item added as the last one."""
         if not isinstance(self._input, FeatureInput):
             raise InputError(
-                "'augmented' computes the sources anew, which takes a feature table and "
-                "sources=[...]",
+                "'augmented' recomputes the sources, which needs a feature table and sources=[...]",
                 argument="new_items",
                 remedy="use 'attached' for precomputed dissimilarities",
             )
@@ -676,7 +675,7 @@ def make_objective(
     if sizes.max() < 2:
         raise InputError(
             argument="y",
-            expected="a class with two labelled items at least, to compare them",
+            expected="a class with at least two labelled items, to compare them",
             remedy=f"found one item in each of the {len(classes)} classes",
         )
     rho = estimator.rho
@@ -698,8 +697,8 @@ def class_means_ridge(sizes: Indices) -> float:
     .. math:: \rho = 10^{-2} (6 / m)^5, \quad \text{at least } 10^{-5}, \qquad
               \rho = 10^{-2} (6 / m)^6 \text{ for } m < 6
 
-    with m labels a class on average. Five labels a class can make any source look perfect, so that
-    weights stay near equal ones; twenty cannot.
+    with m labels per class on average. Five labels per class can make any source look perfect, so
+    weights stay close to equal ones; twenty cannot.
 
     >>> [f"{class_means_ridge(np.full(3, m)):.1e}" for m in (2, 5, 10, 20, 40)]
     ['7.3e+00', '3.0e-02', '7.8e-04', '2.4e-05', '1.0e-05']

@@ -1,4 +1,4 @@
-r"""Classifiers that learn no metric, to compare a learned one with.
+r"""Baseline classifiers that do not learn a metric.
 
 =====================  ===========================================================================
 kind                   learns from the labels of the training items

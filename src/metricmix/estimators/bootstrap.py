@@ -168,7 +168,7 @@ def bootstrap_weights(
     if not isinstance(model.objective, str):
         raise InputError(
             (
-                "the bootstrap weighs labelled items anew, which takes one of "
+                "the bootstrap reweights labelled items, which needs one of "
                 f"{', '.join(map(repr, model._objectives))}, got {model.objective!r}"
             ),
             argument="objective",

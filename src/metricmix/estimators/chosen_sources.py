@@ -1,6 +1,6 @@
 r"""Which sources few labels are learned from: all of them, or those that predict held-out labels.
 
-With fewer than five labels a class, the ridge keeps weights near its centre. Equal weights are a
+With fewer than five labels per class, the ridge keeps weights near its centre. Equal weights are a
 bad centre where one source says everything and the others nothing: of R sources, the good one has
 the share 1 / R of every distance. So the centre is chosen:
 
@@ -61,7 +61,7 @@ def select_sources(
 ) -> Selection | None:
     """Return the choice of sources for a classifier, or None where it has nothing to choose.
 
-    That is with five labels a class or more, where weights, ridge or objective are stated, with a
+    That is with five labels per class or more, where weights, ridge or objective are stated, with a
     single source or fewer than four labels in classes of two or more, over sparse edges, and for
     local weights.
 

@@ -95,7 +95,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         labels, and why; see :mod:`metricmix.estimators.selection`. With the default parameters:
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better, or, with
-        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels a class
+        ``geodesic="auto"``, paths along the nearest items. With fewer than five labels per class
         only the sources are chosen: all of them, or those that held-out labels are predicted
         better with (:mod:`metricmix.estimators.chosen_sources`).
     rule_ : Rule
@@ -396,7 +396,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         random_state: Any = 0,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> Comparison:
-        """Return what learning is worth on held-out labels, beside simpler choices.
+        """Compare learned weights with simpler methods on held-out labels.
 
         See :func:`metricmix.estimators.comparison.compare`.
         """
@@ -407,7 +407,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         return compare(self, **data, **dealing, on_fold=on_fold)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the items X that get their label y; unlabelled ones do not count."""
+        """Return the accuracy on the items X with labels y; unlabelled items are ignored."""
         found, labels = self.predict(X), column_or_1d(as_labels(y))
         known = ~is_unlabelled(labels)
         if not known.any():

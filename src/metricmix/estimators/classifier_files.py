@@ -286,7 +286,7 @@ def decode_predictions(
 
 
 def join_regressor(applied: AppliedRegressor, source: Source) -> None:
-    """Give a source what its recipe says, if the file has the regressor that the recipe needs."""
+    """Restore the fitted regressor of a source from its recipe."""
     fits = isinstance(source, PredictionSource)
     require(fits, f"expected source {applied.name!r} to be made by its recipe")
     assert isinstance(source, PredictionSource)
@@ -300,7 +300,7 @@ def join_regressor(applied: AppliedRegressor, source: Source) -> None:
 
 
 def join_classifier(applied: AppliedSupervised, source: Source) -> None:
-    """Give a source what its recipe says, if the file has the classifier that the recipe needs."""
+    """Restore the fitted classifier of a source from its recipe."""
     fits = type(source) is type(applied.source)
     require(fits, f"expected source {applied.name!r} to be made by its recipe")
     if isinstance(source, SupervisedSource):

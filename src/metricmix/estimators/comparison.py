@@ -110,7 +110,7 @@ def compare(
     random_state: Any = 0,
     on_fold: Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Return how a fitted model's way of learning does on held-out labels, beside simpler ones.
+    """Compare the learning of a fitted model with simpler methods on held-out labels.
 
     :mod:`metricmix.estimators.comparison` says what is compared. The sources stay those of the fit,
     but for supervised ones, which each fold computes from its own labels. All parameters stay, too,
@@ -188,7 +188,7 @@ def compare(
         raise InputError(
             argument="model",
             expected=(
-                f"{FEWEST_LABELS} labelled items at least, to hold one out and learn from "
+                f"at least {FEWEST_LABELS} labelled items, to hold one out and learn from "
                 f"the others, found {len(labelled)}"
             ),
         )
@@ -371,7 +371,7 @@ class Trials:
             objective = make_objective(trial, known, self.model.classes_)
         except InputError as error:
             raise InputError(
-                "one of the training sets will not do", argument="model", remedy=error
+                "a training set cannot be used", argument="model", remedy=error
             ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one for all folds, in run
@@ -427,7 +427,7 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """How well one way to label items does on items that it did not see the labels of.
+    """The accuracy of one method on held-out labels.
 
     Attributes
     ----------
@@ -458,7 +458,7 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Learned weights beside simpler choices, on labels that were held out.
+    """Learned weights compared with simpler methods on held-out labels.
 
     Attributes
     ----------
@@ -513,7 +513,7 @@ class Comparison:
 
     @property
     def verdict(self) -> PairedDifference:
-        """How the learned metric does beside the best of the others."""
+        """The learned metric compared with the best other method."""
         rivals = [method for method in self.methods if method.kind not in ("learned", "single")]
         if self.nothing_learned:  # equal weights are what is compared
             rivals = [method for method in rivals if method.kind != "equal"]
@@ -525,7 +525,7 @@ class Comparison:
         return max(better or equal or against, key=lambda one: one.rival.mean)
 
     def difference(self, rival: Method | str) -> PairedDifference:
-        """Return how the learned metric does beside another method, paired over the folds."""
+        """Return the difference to another method, paired over the folds."""
         if isinstance(rival, str):
             rival = self[rival]
         learned = self["learned"]
@@ -556,7 +556,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class PairedDifference:
-    """The learned metric beside another method, on the same folds.
+    """The learned metric compared with another method on the same folds.
 
     Attributes
     ----------
@@ -616,13 +616,13 @@ class PairedDifference:
         if status == "behind":
             advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
             return (
-                f"simpler is better here: {other} of the held-out labels are right by {name}, "
-                f"{mine} by {self.mine} ({apart}); {advice}"
+                f"simpler is better here: accuracy on held-out labels is {other} with {name}, "
+                f"{mine} with {self.mine} ({apart}); {advice}"
             )
         words = "no clear difference" if status == "tie" else f"{self.mine} is best"
         if status == "ahead" and self.mine == "equal weights":
             words = "equal weights are best"
         return (
-            f"{words}: {mine} of the held-out labels are right by {self.mine}, {other} by {name} "
+            f"{words}: accuracy on held-out labels is {mine} with {self.mine}, {other} with {name} "
             f"({apart})"
         )

@@ -166,7 +166,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         rules = [self.rules] if isinstance(self.rules, (str, Rule)) else list(self.rules)
         rhos, betas = np.ravel(self.rhos).tolist(), np.ravel(self.betas).tolist()
         if not (rules and betas and rhos):
-            raise InputError("rhos, betas, rules: expected one value each at least")
+            raise InputError("rhos, betas, rules: expected at least one value each")
         for rule in rules:
             as_rule(rule, name="rules")
         return [
@@ -199,7 +199,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return self.best_estimator_.predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the items X that get their label y; unlabelled ones do not count."""
+        """Return the accuracy on the items X with labels y; unlabelled items are ignored."""
         check_is_fitted(self)
         return self.best_estimator_.score(X, y, sample_weight)
 
@@ -209,7 +209,7 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return self.best_estimator_.explain(i, X=X, k=k)
 
     def compare(self, **options: Any) -> Comparison:
-        """Return what learning is worth on held-out labels, beside simpler choices.
+        """Compare learned weights with simpler methods on held-out labels.
 
         Arguments as in :meth:`MetricMixtureClassifier.compare`. The settings were chosen on all
         labels, those that are held out here included, and `how` says so.
@@ -268,7 +268,7 @@ def fold_scores(
                 result, _ = trial._solve_as_used(objective, used, refit=True, **options)
             except InputError as error:
                 raise InputError(
-                    "one of the training sets will not do", argument="cv", remedy=error
+                    "a training set cannot be used", argument="cv", remedy=error
                 ) from None
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

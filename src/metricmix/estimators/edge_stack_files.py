@@ -147,7 +147,7 @@ def checked_edges(n: int, tails: Ints, heads: Ints, directed: bool) -> EdgeSet:
 
     All ends are read, whatever `verify` says: compiled code trusts them.
     """
-    require(1 < n < 2**31, f"expected 2 items at least and fewer than 2**31, found {n}")
+    require(1 < n < 2**31, f"expected at least 2 items and fewer than 2**31, found {n}")
     check_count(n, len(tails) if tails.ndim else 0)
     fits = tails.ndim == 1 and tails.shape == heads.shape
     require(fits, "expected as many tails of edges as heads")

@@ -83,7 +83,7 @@ class MetricFinding:
 def diagnose(
     model: MixtureLearner, *, probabilities: Floats | None = None, random_state: int = 0
 ) -> tuple[MetricFinding, ...]:
-    """Return what may be wrong with the metric of a fitted model, the gravest first.
+    """Return what may be wrong with the metric of a fitted model, the most serious first.
 
     :mod:`metricmix.estimators.findings` says what is looked for. It takes the shortest paths of 300
     pairs, and the rows of 64 items.
@@ -239,7 +239,7 @@ def neighbours_of(lengths: EdgeLengths, i: int) -> Indices:
 
 
 def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]:
-    """Return whether many items cannot be told from another one."""
+    """Return whether many items have an indistinguishable duplicate."""
     stack, n = lengths.stack, lengths.n
     items = np.sort(rng.permutation(n)[:N_ITEMS])
     weights = np.abs(lengths.raw_weights)
@@ -264,8 +264,8 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
     values = stack.raw_pairs(np.array([a]), np.array([b]))[:, 0]
     unused = [r for r in np.flatnonzero(values > 0).tolist() if weights[r] == 0]
     sentence = (
-        f"{100 * share:.0f} % of the items have a twin, such as {item!r} and {other!r}, which no "
-        "source with a weight tells apart"
+        f"{100 * share:.0f} % of the items have a duplicate, such as {item!r} and {other!r}, which "
+        "no source with a weight distinguishes"
     )
     source = stack.names[unused[0]] if unused else None
     if source is not None:

@@ -127,7 +127,7 @@ class PrecomputedInput(Input):
             )
         if len(X) < 2:
             raise InputError(
-                argument="X", expected="two items at least", found="n_samples=1 (1 sample)"
+                argument="X", expected="at least two items", found="n_samples=1 (1 sample)"
             )
         self.stack = scaled_once(X, scaling)
         self.n_features = self.stack.n_items
@@ -245,7 +245,7 @@ class PrecomputedInput(Input):
         X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
-                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "X: sparse input does not distinguish distances of 0 from missing entries; "
                 "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
             )
         if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
@@ -440,7 +440,7 @@ def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
         raise InputError(
             argument="y",
             expected=(
-                "labelled items of two classes at least, found every item unlabelled "
+                "labelled items of at least two classes, found every item unlabelled "
                 "(-1 or missing, or an empty text among texts)"
             ),
         )
@@ -457,7 +457,7 @@ def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
         )
         raise InputError(
             argument="y",
-            expected=f"two classes at least, found only the class {classes[0]!s}{hint}",
+            expected=f"at least two classes, found only the class {classes[0]!s}{hint}",
         )
     codes = np.full(len(labels), -1, dtype=np.int64)
     codes[~unlabelled] = numbers

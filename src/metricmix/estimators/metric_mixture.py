@@ -28,7 +28,7 @@ __all__ = ["MetricMixture"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLearner):
-    r"""Learn one metric from many dissimilarities, and hand out its distances.
+    r"""Learn one metric from many dissimilarities, and return its distances.
 
     .. math:: d = P\Big(\mathrm{softplus}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
 

@@ -287,7 +287,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = unmasked(X)
         if hasattr(X, "toarray"):
             raise TypeError(
-                "X: sparse dissimilarities would leave distances of 0 and missing ones alike; "
+                "X: sparse input does not distinguish distances of 0 from missing entries; "
                 "pass a dense array with NaN where an entry is unknown, or inf for no edge"
             )
         floats = (np.float64, np.float32)
@@ -297,7 +297,7 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def metric(self) -> str:
-        """What X is, as scikit-learn's own estimators say it: "precomputed" dissimilarities."""
+        """The kind of X, as in scikit-learn: "precomputed" dissimilarities."""
         return "precomputed"
 
     def __sklearn_tags__(self) -> Any:

@@ -80,7 +80,7 @@ def write_model(
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
+        raise FileNotFoundError(f"{target.parent}: the folder does not exist")
     with replacing(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         listed = {}
         for name, array in arrays.items():
@@ -165,7 +165,7 @@ class ModelFile:
             self._zip = zipfile.ZipFile(stream)
         except DAMAGE:
             require(not is_zip, "the file is damaged or cut short")
-            raise ModelFileError("not a metricmix model, nor any other zip file") from None
+            raise ModelFileError("not a metricmix model (not a zip file)") from None
         names = self._zip.namelist()
         known = MANIFEST in names
         require(known, f"a zip file, but not a metricmix model: it has no {MANIFEST}")
@@ -173,7 +173,7 @@ class ModelFile:
         self.content, self._arrays = manifest["content"], manifest["arrays"]
         self._unread = {f"arrays/{name}.npy" for name in self._arrays}
         listed = sorted(names) == sorted({MANIFEST, *self._unread})
-        require(listed, f"holds {sorted(names)}, which are not the members its manifest lists")
+        require(listed, f"contains {sorted(names)}, which are not the members its manifest lists")
 
     def _read_manifest(self) -> dict[str, Any]:
         """Return the manifest, if it is whole and of this version."""
@@ -235,5 +235,5 @@ class ModelFile:
         return np.fromfile(self._stream, dtype, count).reshape(shape)
 
     def check_all_read(self) -> None:
-        """Raise if there are arrays that nobody asked for."""
-        require(not self._unread, f"holds {sorted(self._unread)}, which have no use")
+        """Raise if the file contains unexpected arrays."""
+        require(not self._unread, f"contains unexpected arrays {sorted(self._unread)}")

@@ -214,7 +214,7 @@ def load(
     except (ModelFileError, InputError) as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except INCONSISTENT as error:
-        raise ModelFileError(f"{os.fspath(path)}: its parts do not fit each other") from error
+        raise ModelFileError(f"{os.fspath(path)}: inconsistent contents") from error
     return estimator
 
 
@@ -633,7 +633,7 @@ class Reader:
         except MetricMixError:
             raise
         except INCONSISTENT:
-            message = f"its manifest holds {str(stored)[:60]}, which is not a value"
+            message = f"its manifest contains {str(stored)[:60]}, which is not a valid value"
             raise ModelFileError(message) from None
 
     def decode_array(self, dtype: Any, shape: Any, values: Any) -> AnyArray:

@@ -70,7 +70,7 @@ DOCUMENTATION = {
     "ridge": """\
     rho : float, optional
         Weight of the ridge. Default: 0.1 for "label-contrast", 0.001 for "neighbourhood"; for
-        "class-means" from 0.01 with six labels a class down to 0.00001 with 24 and more, unless a
+        "class-means" from 0.01 with six labels per class down to 0.00001 with 24 and more, unless a
         classifier has reason to choose another.
     beta : float
         Sharpness of the softplus.

@@ -125,7 +125,7 @@ def compare_targets(
     if len(known) < FEWEST_TARGETS:
         raise InputError(
             argument="model",
-            expected=f"{FEWEST_TARGETS} known targets at least, found {len(known)}",
+            expected=f"at least {FEWEST_TARGETS} known targets, found {len(known)}",
         )
     rng, _ = check_random_state(seed_of(random_state))
     y = model._targets[known]
@@ -378,7 +378,7 @@ def checked_table(table: Any, n: int) -> AnyArray | None:
 
 @dataclass(frozen=True, eq=False)
 class TargetMethod:
-    """How well one way to predict does on targets that it did not see.
+    """The errors of one method on held-out targets.
 
     Attributes
     ----------
@@ -406,7 +406,7 @@ class TargetMethod:
 
 @dataclass(frozen=True, eq=False)
 class TargetComparison:
-    """Learned weights beside simpler choices, on targets that were held out.
+    """Learned weights compared with simpler methods on held-out targets.
 
     Attributes
     ----------
@@ -439,7 +439,7 @@ class TargetComparison:
 
     @property
     def verdict(self) -> str:
-        """How the learned metric does beside the best of the simpler methods, in a sentence."""
+        """The learned metric compared with the best of the simpler methods, in a sentence."""
         learned, *simple = (method for method in self.methods if method.kind != "single")
         best = max(simple, key=lambda method: method.r2)
         found = f"R² {learned.r2:.3f} on held-out targets with the learned metric"

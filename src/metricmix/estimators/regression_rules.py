@@ -71,7 +71,7 @@ class FittedRegression:
     labelled : (L,) array
         Items with a known target.
     y : (L,) array
-        Their targets, far ones moved in.
+        Their targets, outliers clipped.
     codes : (n,) array
         0 for these items, -1 for the others.
     """
@@ -181,7 +181,7 @@ class NearestMean(RegressionRule):
         return self.mean(np.take_along_axis(d, nearest, axis=1), nearest, y)
 
     def everyone(self, fit: FittedRegression) -> Floats:
-        """Return the targets of all items, NaN where unknown, far ones moved in."""
+        """Return the targets of all items, NaN where unknown, outliers clipped."""
         y = np.full(len(fit.codes), np.nan)
         y[fit.labelled] = fit.y
         return y

@@ -1,4 +1,4 @@
-r"""What a regressor chooses by itself: weights, ridge and rule, on targets that are held out.
+r"""Model selection of the regressor: weights, ridge and rule, on held-out targets.
 
 As :mod:`metricmix.estimators.selection` does for classes: items of known target are held out in
 turn, and stay in the metric; supervised sources are computed anew from the targets that are left.
@@ -166,7 +166,7 @@ def select_for_target(
             )
     elif stack.edges is not None:
         reason = (
-            "nothing was compared over sparse edges, where every candidate takes searches from "
+            "nothing was compared over sparse edges, where every candidate needs searches from "
             "all items of known target in every fold"
         )
     elif len(known) < 2 * FOLDS:

@@ -90,7 +90,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     Warns
     -----
     UserWarning
-        If some targets are more than ten times the distance between the quartiles beyond these.
+        If some targets are more than ten interquartile ranges outside the quartiles.
         For weights and predictions they count as the smallest or largest of the others.
 
     Examples
@@ -142,9 +142,9 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
             if far:
                 limits = moved_in(known)
                 warn_caller(
-                    f"{far} of {len(known)} targets lie more than ten times the distance between "
-                    f"the quartiles beyond these, such as {known[known != limits][0]:g}; they "
-                    f"count as {limits.min():g} or {limits.max():g}, whichever is nearer",
+                    f"{far} of {len(known)} targets are more than ten interquartile ranges outside "
+                    f"the quartiles, such as {known[known != limits][0]:g}; they are clipped to "
+                    f"{limits.min():g} or {limits.max():g}",
                     UserWarning,
                 )
             self._fit_input(opened, targets)
@@ -212,7 +212,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         return self._answers(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R² of the predicted targets of X; items of unknown target do not count."""
+        """Return the R² of the predicted targets of X; items of unknown target are ignored."""
         found, targets = self.predict(X), check_targets(column_or_1d(as_labels(y)))
         known = ~np.isnan(targets)
         if not known.any():
@@ -240,7 +240,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         table: Any = None,
         on_fold: Callable[[int, int], None] | None = None,
     ) -> TargetComparison:
-        """Return what learning is worth on held-out targets, beside simpler choices.
+        """Compare learned weights with simpler methods on held-out targets.
 
         See :func:`metricmix.estimators.regression_comparison.compare_targets`.
         """
@@ -263,6 +263,6 @@ def read_targets(y: Any, estimator_name: str) -> Floats:
     known = int((~np.isnan(targets)).sum())
     if known < 2:
         raise InputError(
-            argument="y", expected=f"two known targets at least, found {known} (NaN is unknown)"
+            argument="y", expected=f"at least two known targets, found {known} (NaN is unknown)"
         )
     return targets

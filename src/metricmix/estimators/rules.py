@@ -189,7 +189,7 @@ class Rule(DistanceRule):
 
 @dataclass(frozen=True)
 class ClassMean(Rule):
-    r"""Predict the class whose mean is nearest, the mean being taken in the metric.
+    r"""Predict the class whose mean, taken in the metric, is nearest.
 
     .. math:: s_c(x) = \mathrm{mean}_{i \in c}\, d(x, i) - h_c, \qquad
               h_c = \tfrac12 \mathrm{mean}_{i, j \in c}\, d(i, j) + b_c, \qquad
@@ -311,7 +311,7 @@ class ClassMean(Rule):
         return np.concatenate([class_mean_scores(part, *about) for part in parts])
 
     def prior_factors(self, p: Floats, codes: Indices) -> Floats | None:
-        """Return what probabilities are multiplied by, (C,), for the priors to hold; or None.
+        """Return the factors on probabilities, (C,), that account for the priors; or None.
 
         `p` are the probabilities of the unlabelled items, `codes` the labels.
         """
@@ -334,7 +334,7 @@ class ClassMean(Rule):
         return np.asarray(np.maximum(shares, 1e-12) / implied)
 
     def implied_priors(self, codes: Indices, n_classes: int) -> Floats:
-        """Return the shares of the classes that the rule takes for granted by itself."""
+        """Return the prior class shares that the rule implies."""
         return np.full(n_classes, 1.0 / n_classes)
 
 

@@ -1,4 +1,4 @@
-r"""What a classifier chooses by itself: weights, ridge and rule, on labels that are held out.
+r"""Model selection of the classifier: weights, ridge and rule, on held-out labels.
 
 Labelled items are held out in turn, and stay in the metric as unlabelled ones; supervised sources
 are computed anew from the labels that are left. Every candidate, a way to weigh the sources and a
@@ -10,7 +10,7 @@ The first candidate, non-negative weights with a ridge that fades as labels grow
 with offsets, is kept unless another one is better by more than three standard errors of the paired
 difference: with few labels, the best of many candidates is mostly the luckiest. For the geodesic
 metric, which is compared only if ``geodesic="auto"`` asks for it, two are enough. With fewer than
-five labels a class only the sources are chosen, by :mod:`metricmix.estimators.chosen_sources`.
+five labels per class only the sources are chosen, by :mod:`metricmix.estimators.chosen_sources`.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def candidates_of(
     `names` are those of the sources, `sizes` the number of labels of each class. A constraint of
     "auto" leaves the weights open, a rho of None the ridge of class means, and a rule of "auto" the
     rule. Equal weights and single sources are compared with the default rule only. An objective of
-    your own is taken as it is. With fewer than five labels a class the default is the only one,
+    your own is taken as it is. With fewer than five labels per class the default is the only one,
     unless a constraint or rho is stated; where no class has two labels, it has equal weights. Local
     weights are compared unless `local` says which to use. A `geodesic` of "auto" adds one
     candidate, the first with paths along the ten nearest items.
@@ -333,7 +333,7 @@ def select(
         reason = "as the parameters say"
         if len(candidates) > 1 and on_edges:
             reason = (
-                "nothing was compared over sparse edges, where every candidate takes searches "
+                "nothing was compared over sparse edges, where every candidate needs searches "
                 "from all labelled items in every fold"
             )
         elif len(candidates) > 1:
@@ -343,7 +343,7 @@ def select(
         elif leaves_nothing_open(model, np.bincount(codes[labelled])):
             reason = (
                 f"{len(labelled)} labels for {n_classes} classes are too few to compare others "
-                f"(fewer than {FEW_LABELS} a class)"
+                f"(fewer than {FEW_LABELS} per class)"
             )
         unknown = np.array([np.nan])
         return Selection((first,), unknown, unknown, unknown, unknown, 0, reason)
@@ -435,7 +435,7 @@ class CandidateTrials:
             elif not searchable:
                 left[candidate.name] = "shortest paths through all items"
             elif self.is_large(candidate):
-                left[candidate.name] = "many numbers: weights times pairs of labelled items"
+                left[candidate.name] = "one number per local weight and pair of labelled items"
             elif self.model.constraint == "auto" and (candidate.is_signed or candidate.local):
                 trial = self.model._settled(candidate)
                 result = self.solve(candidate, trial, self.stack, self.part, self.y)
@@ -453,14 +453,14 @@ class CandidateTrials:
                     continue
                 how = "local='classes'" if candidate.local else "constraint=None"
                 left[candidate.name] = (
-                    f"learning through paths (the projection would move {share:.0%} of the "
+                    f"learning through paths (the projection would change {share:.0%} of the "
                     f"distances), {how}"
                 )
             else:
                 kept.append(candidate)
         for why in dict.fromkeys(left.values()):
             names = [name for name in left if left[name] == why]
-            self.skipped.append(f"not compared: {', '.join(names)}, which takes {why}")
+            self.skipped.append(f"not compared: {', '.join(names)}, which would need {why}")
         return kept
 
     def collapsed_share(self, result: SolveResult) -> float:
@@ -594,7 +594,7 @@ class LabelledKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training and test items of each fold; only y is looked at."""
+        """Yield the training and test items of each fold; only y is used."""
         if y is None:
             raise InputError(
                 argument="y",

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    r"""Weights of the sources, with all that defines the metric they stand for.
+    r"""Weights of the sources, and the settings that define their metric.
 
     .. math:: m = \sum_r \alpha_r M_r / s_r, \qquad w = \mathrm{link}_\beta(m), \qquad d = P(w)
 

@@ -327,7 +327,7 @@ def read_problem(
         lambda n: bytes_per_entry * n * n,
         len(given),
         what="the nearest metric",
-        instead="take fewer items" + ("" if least else ", or norm='decrease', which needs least"),
+        instead="use fewer items" + ("" if least else ", or norm='decrease', which needs least"),
         argument="D",
     )
     absent = np.isnan(given)

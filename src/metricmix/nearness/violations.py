@@ -156,7 +156,7 @@ def violation_counts(
 
 
 def items_explaining_violations(counts: Sequence[ViolationCount], n: int) -> int | None:
-    """Return how many of the first items explain the violations, or None if no few of them do.
+    """Return how many of the first items explain the violations, or None if no small set does.
 
     They are few if they are at most a fifth of all n items (or two), and explain the violations if
     they take part in at least nine of ten violated triangles.

@@ -57,7 +57,7 @@ class ClassMeans(LabelObjective):
         ``method="full"``. With a block size B the items are split into blocks of about B, and each
         block is a term, with class means of its own: what a step of the stochastic solver can
         afford (``batch_size=1`` is then B² pairs). Classes are spread evenly over the blocks, the
-        same way every time, by two items at least: a class too small for that is missing from some
+        same way every time, by at least two items: a class too small for that is missing from some
         blocks, and does not compete there. Blocks are larger than B where this is needed for each
         to hold two classes, one of them with two items.
     item_weights : array of n numbers >= 0, optional
@@ -101,7 +101,7 @@ class ClassMeans(LabelObjective):
         if np.bincount(self.codes).max() < 2:
             raise InputError(
                 argument="y",
-                expected=("two items of one class at least, found every class with a single item"),
+                expected=("at least two items of one class, found every class with a single item"),
             )
         blocks = stratified_blocks(self.codes, block_size or len(self.codes))
         # Blocks are (n_blocks, B), short ones filled up with items that have no class or weight.
@@ -311,7 +311,7 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
 REACH = 0.75
 """How far the mean distance of all items to a class stands in for its unknown scatter."""
 OFFSET_RIDGE, MANY_LABELS = 0.01, 20.0
-"""Weight of the ridge on offsets with so many labels a class or more: small beside a log loss."""
+"""Weight of the ridge on offsets with so many labels per class or more: small beside a log loss."""
 LOG_SHARPNESS = (-2.0, 4.0)
 """Bounds of the logarithm of what scores are multiplied by to be those of probabilities."""
 MORE_LABELS = 10
@@ -327,7 +327,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
     however many labels it has; those of a single label, which cannot be held out, take no part.
-    With m labels a class on average, :math:`\lambda = 0.01 \max(1, 20 / m)`: the scatter of
+    With m labels per class on average, :math:`\lambda = 0.01 \max(1, 20 / m)`: the scatter of
     three items says little.
 
     Parameters

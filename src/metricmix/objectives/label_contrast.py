@@ -68,7 +68,7 @@ class LabelContrast(LabelObjective):
             raise InputError(
                 argument="y",
                 expected=(
-                    "two items of one class at least for balanced pairs, found every "
+                    "at least two items of one class for balanced pairs, found every "
                     "class with a single item"
                 ),
             )

@@ -70,7 +70,7 @@ class Neighbourhood(LabelObjective):
         if len(self._seekers) == 0:
             raise InputError(
                 argument="y",
-                expected=("two items of one class at least, found every class with a single item"),
+                expected=("at least two items of one class, found every class with a single item"),
             )
         sought = self._weights[self._seekers]
         self._shares: Floats = sought / sought.sum()

@@ -77,7 +77,7 @@ class TargetObjective(Objective):
         self.labelled = np.flatnonzero(counts)
         if len(self.labelled) < 2:
             raise InputError(
-                argument="y", expected="two known targets at least", found=len(self.labelled)
+                argument="y", expected="at least two known targets", found=len(self.labelled)
             )
         weights: Floats = np.ones(len(self.labelled))
         if self.item_weights is not None:

@@ -100,7 +100,7 @@ def write_distances(
     job = job_of(lengths, chosen, dtype, effective_threads(n_jobs))
     target = Path(os.path.abspath(path))
     if target.exists():
-        raise InputError("there already", argument=path, remedy="remove it, or take another path")
+        raise InputError("exists", argument=path, remedy="remove it, or choose another path")
     size, free = len(chosen) * n * job.dtype.itemsize, shutil.disk_usage(target.parent).free
     if size > free:
         raise InputError(

@@ -77,7 +77,7 @@ def stretch(
     random_state: int = 0,
     exact: bool = True,
 ) -> Stretch:
-    """Return how far distances over the edges lie above those over all pairs, on a sample.
+    """Return by how much distances over the edges exceed those over all pairs, on a sample.
 
     Parameters
     ----------

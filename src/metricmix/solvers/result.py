@@ -103,7 +103,7 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class SolveResult:
-    """What a solver found.
+    """The result of a solver.
 
     Solvers with more to report return subclasses, also frozen dataclasses with keyword arguments.
 

@@ -146,7 +146,7 @@ class Stochastic(IterativeSolver[StochasticState]):
 
     @property
     def returns(self) -> Literal["best", "mean"]:
-        """Held-out terms tell which state is best."""
+        """Held-out terms determine the best state."""
         return "best" if self.n_validation else "mean"
 
     @property

@@ -54,7 +54,7 @@ def class_means_loss(d: torch.Tensor, y: Any) -> torch.Tensor:
     if not bool(counts.any()):
         raise InputError(
             argument="y",
-            expected="two items of one class at least, found every class with a single item",
+            expected="at least two items of one class, found every class with a single item",
         )
     scores, to_class, within = scores_of(d, of_class, sizes)
     to_own = to_class.gather(1, codes[:, None])[:, 0]
@@ -108,7 +108,7 @@ def neighbourhood_loss(d: torch.Tensor, y: Any) -> torch.Tensor:
     if not bool(seekers.any()):
         raise InputError(
             argument="y",
-            expected="two items of one class at least, found every class with a single item",
+            expected="at least two items of one class, found every class with a single item",
         )
     near = torch.where(itself, -torch.inf, -d)[seekers]
     own = torch.where(same[seekers], near, -torch.inf)
@@ -131,7 +131,7 @@ def contrast_loss(d: torch.Tensor, y: Any, *, balanced: bool = False) -> torch.T
     if not bool(within.any()):
         raise InputError(
             argument="y",
-            expected="two items of one class at least for balanced pairs, found every class with a "
+            expected="at least two items of one class for balanced pairs, found every class with a "
             "single item",
         )
     return (d[within].mean() - d[~same].mean()) / 2

@@ -18,7 +18,7 @@ ENTRIES_AT_ONCE = 1 << 26
 def metric_violations(
     D: torch.Tensor, directed: bool = False, *, tol: float = 1e-9
 ) -> MetricViolations:
-    """Measure how far `D` is from being a metric, law by law, on its device.
+    """Measure how far `D` is from being a metric, axiom by axiom, on its device.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def metric_violations(
 def is_metric(
     D: torch.Tensor, tol: float = 1e-9, strict: bool = False, directed: bool = False
 ) -> bool:
-    """Return whether `D` keeps every law of a metric up to `tol` times its largest entry.
+    """Return whether `D` satisfies every axiom of a metric, up to `tol` times its largest entry.
 
     Parameters
     ----------

@@ -204,7 +204,7 @@ def test_check_names_the_row_that_is_scaled(tmp_path: Path, factor: float) -> No
 
 def test_repair_says_that_a_metric_need_not_be_right(bad: Path, tmp_path: Path) -> None:
     output = call("repair", bad, "-o", tmp_path / "out.csv").output
-    assert "items with a large part in all changes: item7" in output
+    assert "items with a large share of all changes: item7" in output
     assert "need not be right" in output
     assert "leave the items out" in output
 
@@ -278,7 +278,7 @@ def test_check_counts_what_is_missing(tmp_path: Path, bad: Path) -> None:
     write_matrix(tmp_path / "holes.csv", d)
     result = call("check", tmp_path / "holes.csv")
     assert result.exit_code == 1
-    assert "unknown pairs: 2 of 190; the known ones fit a metric" in result.output
+    assert "unknown pairs: 2 of 190; the known ones are consistent with a metric" in result.output
     assert json.loads(call("check", tmp_path / "holes.csv", "--json").output)["missing"] == 2
     d[7] *= 3
     d[:, 7] *= 3
@@ -335,7 +335,7 @@ def test_check_hints_at_rounding(tmp_path: Path) -> None:
     write_matrix(tmp_path / "rounded.csv", abs(place - place.T).round(5))
     result = call("check", tmp_path / "rounded.csv")
     assert result.exit_code == 1
-    tol = re.search(r"so little may come from rounding; with --tol (\S+) it", result.output)
+    tol = re.search(r"this small may be rounding errors; --tol (\S+) ignores", result.output)
     assert tol is not None
     assert call("check", tmp_path / "rounded.csv", "--tol", tol[1]).exit_code == 0
 
@@ -364,7 +364,7 @@ def test_check_one_sided_unknown_entries(tmp_path: Path) -> None:
     write_matrix(tmp_path / "half.csv", d)
     result = call("check", tmp_path / "half.csv")
     assert result.exit_code == 0
-    assert "known in one direction only, taken for both: 1" in result.output
+    assert "known in one direction only, used for both: 1" in result.output
     assert "unknown pairs" not in result.output
     assert json.loads(call("check", tmp_path / "half.csv", "--json").output)["one_sided"] == 1
     result = call("check", tmp_path / "half.csv", "--directed")
@@ -462,7 +462,7 @@ def test_repair_writes_the_nearest_metric(norm: str, bad: Path, tmp_path: Path) 
 def test_repair_tells_whose_entries_changed(bad: Path, tmp_path: Path) -> None:
     result = call("repair", bad, "-o", tmp_path / "metric.csv", "--norm", "decrease")
     assert "0 raised" in result.output
-    assert "items with a large part in all changes: item7 (100%)" in result.output
+    assert "items with a large share of all changes: item7 (100%)" in result.output
     assert "  most: item" in result.output
 
 
@@ -476,7 +476,7 @@ def test_repair_by_the_ending(before: str, after: str, bad: Path, tmp_path: Path
     assert result.exit_code == 0, result.output
     found = read_matrix(out)
     assert found.items == (None if after == "npy" else NAMES)
-    assert ("names are left out" in result.output) == (after == "npy")
+    assert ("names are not stored" in result.output) == (after == "npy")
     expected = nearest_metric(given.values, "decrease").metric
     np.testing.assert_array_equal(found.values, expected)
 
@@ -600,7 +600,7 @@ def test_repair_overwrites_only_when_told(bad: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
     sentence = refused(call("repair", bad, "-o", out))
-    assert sentence == f"{out}: there already; pass --force to overwrite it"
+    assert sentence == f"{out}: exists; pass --force to overwrite it"
     assert out.read_text() == "mine"
     assert call("repair", bad, "-o", out, "--force").exit_code == 0
     assert is_metric(read_matrix(out).values)
@@ -651,7 +651,7 @@ def test_repair_within_a_time_limit(hard: Path, tmp_path: Path) -> None:
     options = ("--tol", "1e-12", "--time-limit", "1e-6")
     result = call("repair", hard, "-o", out, *options)
     assert result.exit_code == 1
-    assert "the time limit came before --tol: give more time" in result.output
+    assert "the time limit was reached before --tol: allow more time" in result.output
     assert is_metric(np.load(out))
     result = call("repair", hard, "-o", out, *options, "--force", "--json")
     assert result.exit_code == 1
@@ -753,7 +753,7 @@ def test_an_interruption_keeps_what_was_reached(
         assert "interrupted: this is the best metric so far" in result.stdout
         assert "(gap " in result.stdout
     if options:
-        assert result.stderr == f"interrupted; {out} holds the best metric so far\n"
+        assert result.stderr == f"interrupted; {out} contains the best metric so far\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -770,7 +770,8 @@ def test_an_interruption_before_there_is_anything(
     result = call(command, bad, *more)
     assert result.exit_code == 130
     assert result.stdout == ""
-    assert result.stderr.startswith("interrupted; nothing was ")
+    what = "no result" if command == "check" else "nothing was written"
+    assert result.stderr == f"interrupted; {what}\n"
     assert not (tmp_path / "out.csv").exists()
 
 

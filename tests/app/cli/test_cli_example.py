@@ -55,7 +55,7 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     result = run("digits", "-o", str(tmp_path))
     assert result.exit_code == 2
     assert result.output == (
-        f"Error: {tmp_path / 'truth.csv'}: there already; pass --force to overwrite it\n"
+        f"Error: {tmp_path / 'truth.csv'}: exists; pass --force to overwrite it\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["truth.csv"]
     assert run("digits", "-o", str(tmp_path), "--force").exit_code == 0
@@ -66,7 +66,8 @@ def test_refusals(tmp_path: Path) -> None:
     unknown = run("nonsense")
     assert unknown.exit_code == 2
     assert unknown.output == (
-        "Error: NAME: expected one of citations, digits, gestures, roads, got 'nonsense'\n"
+        "Error: NAME: expected one of citations, articles, digits, diabetes, karate, gestures, "
+        "roads, got 'nonsense'\n"
     )
     assert run("-o", str(tmp_path)).exit_code == 2
     assert run("--force").exit_code == 2

@@ -123,13 +123,13 @@ def test_the_page_of_another_model_is_not_served(
     (tmp_path / "report.html").write_text(page or deep, encoding="utf-8")
     done = served(str(tmp_path))
     assert "No page of the fit" not in done.page
-    assert "not the page of this model" in done.err
+    assert "belongs to another model" in done.err
 
 
 def test_a_network_address_is_warned_of(served: Callable[..., Served], folder: Path) -> None:
     done = served(str(folder), "--host", "0.0.0.0", "-q")
     assert done.address.startswith("http://0.0.0.0:")
-    assert "anybody on the network can read" in done.err
+    assert "anyone on the network can read" in done.err
 
 
 def refused(*arguments: str) -> str:
@@ -151,7 +151,7 @@ def test_what_cannot_be_served_is_told_in_a_sentence(folder: Path, tmp_path: Pat
     assert "expected a classifier or regressor, found a MetricMixture" in refused(str(other))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert "is taken" in refused(str(folder), "--port", port)
+        assert "is in use" in refused(str(folder), "--port", port)
     assert "expected an address of this machine" in refused(str(folder), "--host", "192.0.2.1")
     assert "expected an address of this machine" in refused(str(folder), "--host", "no.invalid")
     assert "expected an address of this machine" in refused(str(folder), "--host", "a..b")

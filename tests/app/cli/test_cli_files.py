@@ -88,7 +88,7 @@ def test_a_header_that_was_recognised_is_told() -> None:
     Path("e.csv").write_text(as_csv(edges, ("person_a", "person_b", "minutes")))
     result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "its first line is taken for a header: person_a, person_b" in result.output
+    assert "the first line is read as a header: person_a, person_b" in result.output
     assert "path lengths in e.csv, 7 edges" in result.output
     assert "not in the table" not in result.output
     result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv:length=minutes", "--dry-run")
@@ -168,8 +168,8 @@ def test_kinds_decide_what_is_open() -> None:
     Path("t.csv").write_text(as_csv(rows, ("id", "kind", "x", "when")))
     arguments = ("fit", "t.csv", "--label", "kind", "--dry-run")
     told = run(*arguments).output
-    assert "thousands separators removed; if '1,500' is meant otherwise, --kind x=decimal" in told
-    assert "month/day/year; if '1/2/2024' is meant otherwise, --kind when=day/month/year" in told
+    assert "thousands separators removed; to read '1,500' otherwise, pass --kind x=decimal" in told
+    assert "month/day/year; to read '1/2/2024' otherwise, pass --kind when=day/month/year" in told
     told = run(*arguments, "--kind", "x=decimal-comma", "--kind", "when=day/month/year").output
     assert "column 'x': number (as stated; decimal comma)" in told
     assert "column 'when': date (as stated; day/month/year)" in told
@@ -204,7 +204,7 @@ def test_single_labels_are_dropped_or_kept() -> None:
     page = Path("out/report.html").read_text()
     assert "label odd (a4) left out of learning" in page
     assert page.count('"given label odd, left out of learning"') == 1
-    assert "its given label 'odd' is left out of learning" in run("explain", "out", "a4").output
+    assert "its given label 'odd' was not used for learning" in run("explain", "out", "a4").output
 
     # By default they are kept where the other classes have fewer than five labels.
     result = run(*arguments, "--no-report", "-o", "kept")
@@ -286,18 +286,18 @@ def test_little_data_lowers_the_confidence() -> None:
         "out",
     )
     result = run("fit", "t.csv", "--label", "kind", *options)
-    assert "known of little, nothing: confidence lowered" in result.output
+    assert "known for little, nothing: lower confidence" in result.output
     with Path("out/predictions.csv").open(newline="", encoding="utf-8") as file:
         sure = {row["id"]: float(row["confidence"]) for row in csv.DictReader(file)}
     assert sure["nothing"] == 0.5
     assert 0.5 <= sure["little"] < 0.7 < sure["i12"]
-    assert "known of nothing: confidence lowered" in run("explain", "out", "nothing").output
-    assert "confidence lowered" not in run("explain", "out", "i12").output
+    assert "known for nothing: lower confidence" in run("explain", "out", "nothing").output
+    assert "lower confidence" not in run("explain", "out", "i12").output
     new = [["n1", *[0] * 4], ["n2", *[""] * 4]]
     Path("new.csv").write_text(as_csv(new, ("id", *header[2:])), encoding="utf-8")
     Path("near.csv").write_text(as_csv([("n1", "i2")], ("source", "target")), encoding="utf-8")
     result = run("predict", "out", "new.csv", "--edges", "links=near.csv")
-    assert "known of n2: confidence lowered" in result.stderr
+    assert "known for n2: lower confidence" in result.stderr
     first, second = list(csv.DictReader(io.StringIO(result.stdout)))
     assert float(first["confidence"]) > 0.7
     assert float(second["confidence"]) == 0.5

@@ -74,7 +74,7 @@ def test_fit_tells_what_it_did(folder) -> None:
     lines = result.output.splitlines()
     assert lines[0] == "things.csv: 8 items by 'id', 6 with a label (x 3, y 3)"
     assert "11 sources" in lines
-    assert "1 edge left out: 1 id is not in the table, such as q" in result.output
+    assert "1 edge dropped: 1 id is not in the table, such as q" in result.output
     assert "learned weights" in lines
     assert "things-metric: model.mm, inputs.json.gz, predictions.csv, weights.csv" in lines[-1]
     assert result.stderr == ""
@@ -123,7 +123,7 @@ def test_memberships_from_files_to_new_items(folder) -> None:
     assert sum(right) >= 14
     result = run("predict", "w", "new.csv", "--edges", "new-events.csv")
     assert result.exit_code == 0, result.output
-    assert "2 of 2 labels in new.csv are the ones predicted" in result.stderr
+    assert "2 of 2 labels in new.csv were predicted correctly" in result.stderr
 
 
 def test_quiet_and_json(folder) -> None:
@@ -176,9 +176,7 @@ def test_what_is_of_no_earlier_run_stays(folder) -> None:
     Path("mine/run.json").write_text("{}")
     result = run(*arguments)
     assert result.exit_code == 2
-    assert (
-        "mine: holds model.mm, and no run.json that says it is of an earlier run" in result.stderr
-    )
+    assert "mine: contains model.mm, but no run.json of an earlier run" in result.stderr
 
 
 def test_inputs_are_not_replaced_by_outputs(folder) -> None:
@@ -286,7 +284,7 @@ BAD = {
     "one class": (
         ["t.csv", "--label", "k"],
         {"t.csv": "id,k,x\na,p,1\nb,p,2\n"},
-        "expected labels of two classes at least, found 'p' only",
+        "expected labels of at least two classes, found 'p' only",
     ),
     "unreadable encoding": (
         ["t.csv", "--label", "k"],
@@ -368,7 +366,7 @@ BAD = {
     "one label each": (
         ["t.csv", "--label", "k"],
         {"t.csv": "id,k,x\na,p,1\nb,q,2\nc,,3\n"},
-        "t.csv, column 'k': expected a class with two labelled items at least",
+        "t.csv, column 'k': expected a class with at least two labelled items",
     ),
     "out is a file": (
         ["things.csv", "--label", "kind", "-o", "links.csv"],
@@ -378,7 +376,7 @@ BAD = {
     "out is nowhere": (
         ["things.csv", "--label", "kind", "-o", "no/such/out"],
         {},
-        "no such folder to write out to",
+        "the folder does not exist",
     ),
 }
 
@@ -459,11 +457,11 @@ def test_predict(fitted, folder) -> None:
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [(row["id"], row["label"]) for row in rows] == [("c1", "x"), ("c2", "y"), ("c3", "y")]
     assert rows[0]["nearest"][0] == "a"
-    assert "more: 2 edges left out; unknown ids such as zz\n" in result.stderr
-    assert "2 of 2 labels in new.csv are the ones predicted (100.0%)" in result.stderr
+    assert "more: 2 edges dropped; unknown ids such as zz\n" in result.stderr
+    assert "2 of 2 labels in new.csv were predicted correctly (100.0%)" in result.stderr
     result = run("predict", fitted / "out", "new.csv")
     assert (
-        "links: 3 new items have no edge in it, and are far from all (pass --edges)"
+        "links: 3 new items have no edge and are far from all others (pass --edges)"
         in result.stderr
     )
     result = run("predict", fitted / "out", "new.csv", "-o", "labels.csv", "-q")
@@ -471,7 +469,7 @@ def test_predict(fitted, folder) -> None:
     assert [row["id"] for row in table(Path("labels.csv"))] == ["c1", "c2", "c3"]
     result = run("predict", fitted / "out", "new.csv", "-o", "labels.csv")
     assert result.exit_code == 2
-    assert "labels.csv: there already; pass --force" in result.stderr
+    assert "labels.csv: exists; pass --force" in result.stderr
     result = run("predict", fitted / "out", "new.csv", "--json", "-q")
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == ["c1", "c2", "c3"]
 

@@ -129,7 +129,9 @@ def test_reproduce_writes_page_and_results(tmp_path: Path, monkeypatch: pytest.M
     done = reproduce(Path("out"))
     assert done.stderr == ""  # no progress bar in a pipe
     assert done.exit_code == 0
-    assert re.match(r"4 cells run in \d+ s, kept in out/reproduction/results\.json\n", done.stdout)
+    assert re.match(
+        r"4 cells computed in \d+ s, stored in out/reproduction/results\.json\n", done.stdout
+    )
     assert "read out/reproduction.md or out/reproduction.html" in done.stdout
     assert set(files(tmp_path / "out")) == {
         "reproduction.md",
@@ -143,7 +145,7 @@ def test_reproduce_writes_page_and_results(tmp_path: Path, monkeypatch: pytest.M
     before = files(tmp_path / "out")
     again = reproduce(tmp_path / "out")
     assert again.exit_code == 0
-    assert again.output.startswith("0 cells run")
+    assert again.output.startswith("0 cells computed")
     assert files(tmp_path / "out") == before
     refused = reproduce(tmp_path / "out", "--seed", "1")
     assert "holds results with seed 0, not 1" in told(refused)
@@ -270,7 +272,7 @@ def test_reproduce_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr(os, "fsync", full)
         assert "No space left on device" in told(reproduce(tmp_path / "out"))
     assert files(tmp_path) == before
-    assert reproduce(tmp_path / "out").output.startswith("2 cells run")
+    assert reproduce(tmp_path / "out").output.startswith("2 cells computed")
 
 
 def test_reproduce_with_damaged_results(tmp_path: Path) -> None:
@@ -307,12 +309,12 @@ def test_reproduce_goes_on_after_an_interruption(
         done = reproduce(tmp_path / "out", command=command)
     assert done.exit_code == 130
     assert done.stdout == ""
-    assert done.stderr == "interrupted; what is finished is kept, the same command goes on\n"
+    assert done.stderr == "interrupted; finished parts are kept; run the same command to resume\n"
     kept = values(tmp_path / "out")
     assert len(kept) == 2
     assert not values(tmp_path / "out", DEFAULTS)
     again = reproduce(tmp_path / "out", command=command)
-    assert again.output.startswith("6 cells run")
+    assert again.output.startswith("6 cells computed")
     assert reproduce(tmp_path / "whole", command=command).exit_code == 0
     for name in ("feature-space", DEFAULTS):
         assert len(values(tmp_path / "whole", name)) == 4
@@ -349,7 +351,7 @@ def test_reproduce_interrupted_at_any_time(jobs: str, later: float, tmp_path: Pa
     os.killpg(running.pid, signal.SIGINT)
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 130
-    assert errors == "interrupted; what is finished is kept, the same command goes on\n"
+    assert errors == "interrupted; finished parts are kept; run the same command to resume\n"
     kept = values(tmp_path / "out")
     assert 0 < len(kept) < 60
     results = Results.read(tmp_path / "out" / "reproduction" / "results.json")

@@ -114,7 +114,7 @@ def test_many_dirty_cells_are_counted(write) -> None:
     (column,) = infer_columns(table)
     assert column.why == "numbers in 60 of 65 cells that are known"
     assert len(column.unreadable) == 3
-    assert list(column.remarks())[-1] == "column 'x': 2 more cells of this sort"
+    assert list(column.remarks())[-1] == "column 'x': 2 more cells of this kind"
 
 
 def test_too_many_dirty_cells_are_categories(write) -> None:
@@ -123,7 +123,7 @@ def test_too_many_dirty_cells_are_categories(write) -> None:
     (column,) = infer_columns(table)
     assert column.kind == "category"
     assert column.why.endswith(
-        "most are numbers, but not 'large' (--kind COLUMN=number takes that for missing)"
+        "most are numbers, but not 'large' (--kind COLUMN=number treats that as missing)"
     )
     (column,) = infer_columns(table, {"x": "number"})
     assert (column.kind, column.n_unreadable) == ("number", 9)

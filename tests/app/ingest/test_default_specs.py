@@ -119,7 +119,7 @@ def test_reasons_are_reported(write) -> None:
 
 
 def test_supervised_sources_need_labels(write, tmp_path) -> None:
-    """With three labels a class on average; they are computed from the labels of each fold."""
+    """With three labels per class on average; they are computed from the labels of each fold."""
     lines = [f"i{k},{k % 2}.{k},{'ab'[k % 2] if k < LABELLED else ''}" for k in range(12)]
     items = read_items(write("items.csv", "\n".join(["id,x,y", *lines])), label="y")
     found = join(items)

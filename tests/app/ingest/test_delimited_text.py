@@ -67,7 +67,7 @@ def test_a_cell_over_lines_without_a_delimiter(write) -> None:
 )
 def test_the_line_that_is_damaged(write, content) -> None:
     file = write("t.csv", content)
-    with pytest.raises(TableFileError, match=r"t.csv, line 2: expected text in UTF-8"):  # noqa: SIM117
+    with pytest.raises(TableFileError, match=r"t.csv, line 2: expected UTF-8 text"):  # noqa: SIM117
         with open_text(file) as text:
             text.read()
 

@@ -81,7 +81,7 @@ BAD = {
     "no end": ("source,target\na,\n", "line 2: expected two ids, found an empty cell"),
     "spaces": ("a b\nb c\n", "line 1: expected cells separated by"),
     "many": ("a,b,c,d\n", "line 1: expected columns source, target"),
-    "damaged": ("é,b\n".encode() + b"\xe9,c\n", "line 2: expected text in UTF-8"),
+    "damaged": ("é,b\n".encode() + b"\xe9,c\n", "line 2: expected UTF-8 text"),
 }
 
 

@@ -51,7 +51,7 @@ def test_an_index_without_a_name_is_no_attribute(write) -> None:
 BAD = {
     "twice": ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4, column 'id': expected every id once"),
     "no id": ("id,x\na,1\n,2\n", "line 3, column 'id': expected an id"),
-    "damaged": ("id,x\né,1\n".encode() + b"\xe9,2\n", "line 3: expected text in UTF-8"),
+    "damaged": ("id,x\né,1\n".encode() + b"\xe9,2\n", "line 3: expected UTF-8 text"),
     "one column": ("id x\na 1\nb 2\n", "line 1: expected cells separated by commas, semicolons"),
     "ragged": ("id,x\na,1\nb,2,3\n", "line 3: expected 2 cells, as in line 1, found 3"),
     "empty": ("", "expected a table, found an empty file"),

@@ -177,7 +177,7 @@ def test_edges_of_other_items(write, items) -> None:
 
 def test_names_differ(write, items) -> None:
     edges = write("edges.csv", "a,b\n")
-    with pytest.raises(InputError, match="got 'numbers' twice; name a file otherwise"):
+    with pytest.raises(InputError, match="got 'numbers' twice; rename a file"):
         plan(items, [SourceSpec("numbers", "paths", str(edges))])
 
 
@@ -185,7 +185,7 @@ def test_a_graph_is_read_in_one_way(write, items) -> None:
     edges = write("edges.csv", "source,target,length\na,b,2\nb,c,1\n")
     one = links(edges, weight="length")
     other = SourceSpec("hops", "paths", str(edges), weight="ignore")
-    with pytest.raises(InputError, match=r"'links', 'hops': expected .* read in one way"):
+    with pytest.raises(InputError, match=r"'links', 'hops': expected .* with the same options"):
         plan(items, [one, other])
     both = plan(items, [one, SourceSpec("shared", "jaccard", str(edges))], defaults=False)
     assert [source.spec.name for source in both.build().sources] == ["links", "shared"]
@@ -197,7 +197,7 @@ def test_edges_of_length_zero_conduct_nothing(write, items) -> None:
 
 
 def test_one_item_alone(write) -> None:
-    with pytest.raises(TableFileError, match="expected two items at least"):
+    with pytest.raises(TableFileError, match="expected at least two items"):
         plan(read_items(write("items.csv", "id,x\na,1\n")))
 
 
@@ -269,12 +269,12 @@ def test_the_description_of_a_graph(write) -> None:
     graph = plan(items, [links(file, directed=True)], defaults=False).report.sources[0]
     assert graph.describe() == f"path lengths in {file}, 2 directed edges of length 1"
     assert list(graph.remarks()) == [
-        "2 edges left out: 2 ids are not in the table, such as 9, 1.0",
-        "'1.0' there looks like '1' in the table; write ids alike",
-        "2 items have no edge in it, such as 3, 4",
+        "2 edges dropped: 2 ids are not in the table, such as 9, 1.0",
+        "unknown id '1.0'; did you mean '1'?",
+        "2 items have no edge, such as 3, 4",
         "0 duplicate edges, 1 self-loops",
-        "not used: minutes; if one is how far, say e.csv:length=minutes, if it is how close, "
-        ":similarity=",
+        "columns not used: minutes; if one contains lengths, pass e.csv:length=minutes; if "
+        "similarities, :similarity=minutes",
     ]
 
 
@@ -290,10 +290,10 @@ def test_edges_that_do_not_count_are_reported(write) -> None:
     items = read_items(write("items.csv", "id,kind\na,x\nb,y\nc,x\n"), label="kind")
     near = write("near.csv", "source,target,similarity\na,b,1\nb,c,0\nc,a,0.5\n")
     (report,) = join(items, [parse_edges(str(near))], defaults=False).report.sources
-    assert list(report.remarks()) == ["1 edge of similarity 0 left out"]
+    assert list(report.remarks()) == ["1 edge of similarity 0 dropped"]
     events = write("events.csv", "who,what\na,e1\nb,e1\na,e1\nc,e2\nb,e2\n")
     (report,) = join(items, [parse_edges(str(events))], defaults=False).report.sources
-    assert "1 of them repeat others" in list(report.remarks())
+    assert "1 of them are duplicates" in list(report.remarks())
 
 
 def test_how_to_add_a_source_of_labels_is_told(write) -> None:

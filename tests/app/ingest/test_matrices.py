@@ -390,7 +390,7 @@ def test_one_sentence(name, tmp_path):
 
 def test_files_that_are_none(tmp_path):
     (tmp_path / "latin.csv").write_bytes("0,1\n1,0\nä".encode() + b"\xe4\n")
-    with pytest.raises(MatrixFileError, match=r"latin\.csv, line 3: expected text in UTF-8"):
+    with pytest.raises(MatrixFileError, match=r"latin\.csv, line 3: expected UTF-8 text"):
         read_matrix(tmp_path / "latin.csv")
     (tmp_path / "cut.txt").write_bytes("0 1\n1 0\n".encode("utf-16")[:-1])
     with pytest.raises(MatrixFileError, match="UTF-8"):
@@ -480,7 +480,7 @@ def test_where_nothing_can_be_written(tmp_path, monkeypatch):
             write_matrix(tmp_path / name, D)
     check_target(tmp_path / "out.csv")
     monkeypatch.setattr(os, "access", lambda *arguments: False)
-    with pytest.raises(MatrixFileError, match="nothing may be written in the folder"):
+    with pytest.raises(MatrixFileError, match="no permission to write to the folder"):
         check_target(tmp_path / "out.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
 

@@ -48,7 +48,7 @@ def test_southern_women(women, write) -> None:
     assert report.describe() == f"shared groups in {edges}, 89 memberships in 14 groups"
     assert next(iter(report.remarks())) == (
         "read as memberships: 89 edges join an item with a group that is not in the table, such as "
-        "E1, E2, E3; events.csv:graph would leave them out"
+        "E1, E2, E3; events.csv:graph would drop them"
     )
     expected = [
         [1 - len(set(graph[a]) & set(graph[b])) / len(set(graph[a]) | set(graph[b])) for b in names]
@@ -94,7 +94,7 @@ def test_mostly_graphs_stay_graphs(items, write) -> None:
     found = plan(items, [parse_edges(str(file))])
     assert found.sources[[s.name for s in found.report.sources].index("g")].spec.kind == "paths"
     remarks = list(found.report.sources[1].remarks())
-    assert remarks[0] == "2 edges left out: 1 id is not in the table, such as T1"
+    assert remarks[0] == "2 edges dropped: 1 id is not in the table, such as T1"
     assert remarks[1] == "g.csv:membership would compare items by the other ids, too"
     forced = plan(items, [parse_edges(f"{file}:membership")])
     report = next(source for source in forced.report.sources if source.name == "g")

@@ -243,7 +243,7 @@ def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
     whole = file.read_bytes()
     content = json.loads(gzip.decompress(whole))
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ModelFileError, match="found it damaged"):
+    with pytest.raises(ModelFileError, match="found a damaged file"):
         load_inputs(file)
     for change in (
         {"format": "x"},
@@ -258,18 +258,18 @@ def test_damaged_inputs(world, tmp_path, monkeypatch) -> None:
         {"sources": [{**content["sources"][0], "kind": "spell"}]},
     ):
         file.write_bytes(gzip.compress(json.dumps({**content, **change}).encode()))
-        with pytest.raises(ModelFileError, match="found it damaged"):
+        with pytest.raises(ModelFileError, match="found a damaged file"):
             load_inputs(file)
     for k in range(20, len(whole), max(1, len(whole) // 40)):
         file.write_bytes(whole[:k] + bytes([whole[k] ^ 0x55]) + whole[k + 1 :])
         with contextlib.suppress(ModelFileError):  # or nothing that matters was hit
             load_inputs(file)
     file.write_bytes(gzip.compress(b"[" * 100_000))
-    with pytest.raises(ModelFileError, match="found it damaged"):
+    with pytest.raises(ModelFileError, match="found a damaged file"):
         load_inputs(file)
     monkeypatch.setattr("metricmix.app.ingest.new_items.LARGEST_FILE", 1000)
     file.write_bytes(whole)
-    with pytest.raises(ModelFileError, match="found it damaged"):
+    with pytest.raises(ModelFileError, match="found a damaged file"):
         load_inputs(file)
     monkeypatch.undo()
     file.write_bytes(gzip.compress(json.dumps({**content, "version": 99}).encode()))

@@ -98,7 +98,7 @@ def test_a_comma_that_could_be_either(write, mark, kind, value, asked) -> None:
     options = {} if kind is None else {"kind": kind}
     column, values = read_column(write, ["1,234", "2,500", "1,800"], mark, **options)
     assert values[0] == pytest.approx(value)
-    assert column.why.endswith(f"if '1,234' is meant otherwise, {asked}") is (asked is not None)
+    assert column.why.endswith(f"to read '1,234' otherwise, pass {asked}") is (asked is not None)
 
 
 def test_points_are_asked_about_only_where_commas_are_free(write) -> None:
@@ -167,7 +167,7 @@ def test_dates_in_tables(write) -> None:
     cells = ["3/4/2024", "1/2/2024", "12/12/2024"]
     column, _ = read_column(write, cells)
     assert column.why == (
-        "dates in all cells that are known; month/day/year; if '3/4/2024' is meant otherwise, "
+        "dates in all cells that are known; month/day/year; to read '3/4/2024' otherwise, pass "
         "--kind x=day/month/year"
     )
     column, _ = read_column(write, cells, kind="day/month/year")

@@ -52,7 +52,7 @@ def test_words_come_from_the_cells_and_links(tmp_path: Path) -> None:
     }
     far = phrases.sentence(2, 4).split("; ")
     assert {"journal MNRAS and ApJ", "year 5 apart", "printed 5 years apart"} < set(far)
-    assert {"title shares no word that is rare", "both linked to p4 in cites"} < set(far)
+    assert {"no rare word in common in title", "both linked to p4 in cites"} < set(far)
     assert not any("pages" in phrase for phrase in far)  # unknown of one
 
 

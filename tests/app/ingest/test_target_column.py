@@ -59,5 +59,5 @@ def test_a_stated_number(write) -> None:
     assert found is not None
     assert found.why == "as stated"
     for labels in (["a", "b", "1"], ["2", "2", "2"]):
-        with pytest.raises(TableFileError, match="expected three numbers at least, not all equal"):
+        with pytest.raises(TableFileError, match="expected at least three numbers, not all equal"):
             target_column(table(write, labels), "number")

@@ -172,5 +172,5 @@ def test_odd_names_come_back(tmp_path) -> None:
 
 def test_a_file_that_is_no_text(tmp_path) -> None:
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="expected text in UTF-8"):
+    with pytest.raises(InputError, match="expected UTF-8 text"):
         read_config(tmp_path / "c.toml")

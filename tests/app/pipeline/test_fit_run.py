@@ -190,7 +190,7 @@ def test_tuning_and_stated_sources(shop, tmp_path) -> None:
 def test_one_class_is_nothing_to_learn(tmp_path) -> None:
     file = tmp_path / "items.csv"
     file.write_text("id,kind,x\na,p,1\nb,p,2\nc,,3\n")
-    with pytest.raises(TableFileError, match="two classes at least, found 'p' only"):
+    with pytest.raises(TableFileError, match="at least two classes, found 'p' only"):
         plan_files(FitSettings(str(file), "kind"))
 
 
@@ -249,7 +249,7 @@ def test_what_is_no_run(fitted, tmp_path) -> None:
     shutil.copy(folder / "model.mm", tmp_path / "alone.mm")
     alone = open_run(tmp_path / "alone.mm")
     assert alone.page is None
-    with pytest.raises(ModelFileError, match="found a model alone"):
+    with pytest.raises(ModelFileError, match="found a model file alone"):
         alone.inputs()
     (tmp_path / "alone.mm").write_bytes(b"something else")
     with pytest.raises(ModelFileError):
@@ -303,13 +303,13 @@ def test_folders_that_cannot_be_written(fitted, tmp_path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, message in (
         ("file", "expected a folder to write, found a file"),
-        ("link", "a link that leads nowhere"),
-        ("nowhere/new", "no such folder to write new to"),
+        ("link", "a broken link"),
+        ("nowhere/new", "the folder does not exist"),
     ):
         with pytest.raises(InputError, match=message):
             check_output_folder(tmp_path / name)
     (tmp_path / "model.mm").write_text("mine")
-    with pytest.raises(InputError, match=r"holds model\.mm, and no run\.json"):
+    with pytest.raises(InputError, match=r"contains model\.mm, but no run\.json"):
         check_output_folder(tmp_path)
 
 

@@ -110,7 +110,7 @@ def test_commands(town: Path, fitted: Any) -> None:
     houses, street = str(town / "houses.csv"), str(town / "street.csv")
     told = run("fit", houses, "--label", "price", "--edges", street, "--dry-run")
     assert "40 with a known target" in told
-    assert "'price' is a number to predict: 40 different numbers in 40 cells" in told
+    assert "'price' is a numeric target: 40 different numbers in 40 cells" in told
     out = str(town / "quick")
     options = ("--bootstrap", "0", "--folds", "3", "--no-report", "-o", out)
     told = run("fit", houses, "--label", "price", "--kind", "price=number", *options)

@@ -1,4 +1,4 @@
-"""Whole matrices, computed rows or sparse edges: the choice, and what follows from it."""
+"""Full matrices, computed rows or sparse edges: the choice, and what follows from it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_matrices_where_they_fit(shop, monkeypatch, costs) -> None:
     found = chosen(shop, monkeypatch, 100 * GIB)
     assert (found.kind, found.edges_per_item) == ("matrices", None)
     assert str(found) == (
-        "whole matrices: they take about 60.0 GiB of memory (100.0 GiB are available)"
+        "full matrices: they need about 60.0 GiB of memory (100.0 GiB are available)"
     )
     assert chosen(shop, monkeypatch, None).kind == "matrices"
 
@@ -87,7 +87,7 @@ def test_matrices_where_they_fit(shop, monkeypatch, costs) -> None:
 def test_rows_where_matrices_do_not_fit(shop, monkeypatch, costs) -> None:
     found = chosen(shop, monkeypatch, 10 * GIB)
     assert found.kind == "rows"
-    assert "whole matrices need about 60.0 GiB (10.0 GiB are available)" in found.why
+    assert "full matrices need about 60.0 GiB (10.0 GiB are available)" in found.why
     assert found.remarks == ("model.mm takes up to 1 MiB on disk",)
 
 
@@ -121,7 +121,7 @@ def test_costs_include_what_is_held_already(shop) -> None:
 def test_a_stated_time_forces_edges(shop, monkeypatch, costs) -> None:
     found = chosen(shop, monkeypatch, 100 * GIB, whole=7300.0, within=30)
     assert found.kind == "edges"
-    assert "whole matrices would take 2.0 hours, more than the 30 minutes of --within" in found.why
+    assert "full matrices would take 2.0 hours, more than the 30 minutes of --within" in found.why
 
 
 def test_nothing_fits(shop, monkeypatch, costs) -> None:
@@ -130,7 +130,7 @@ def test_nothing_fits(shop, monkeypatch, costs) -> None:
 
 def test_wishes_are_met(shop, monkeypatch, costs) -> None:
     dense = chosen(shop, monkeypatch, GIB, dense=True)
-    assert dense.why == "--dense asks for them, about 60.0 GiB of memory"
+    assert dense.why == "requested by --dense, about 60.0 GiB of memory"
     found = chosen(shop, monkeypatch, 100 * GIB, edges_per_item=3)
     assert (found.kind, found.edges_per_item) == ("edges", 3)
 
@@ -149,7 +149,7 @@ def test_both_wishes_are_refused_in_one_sentence(shop) -> None:
     result = told(shop, "--dense", "--edges-per-item", 5, "--dry-run")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: --dense takes the values of all pairs of items, --edges-per-item those of some; "
+        "Error: --dense stores the values of all pairs of items, --edges-per-item those of some; "
         "pass one of the two\n"
     )
 
@@ -175,7 +175,7 @@ def test_memory_forces_edges_in_a_whole_run(shop, tmp_path, monkeypatch) -> None
 def test_dry_run_of_matrices(shop) -> None:
     *lines, last = told(shop, "--dry-run").output.splitlines()
     assert "add --write-config items.toml to edit this choice" in last
-    assert lines[-2].startswith("values are held as whole matrices: they take about 1 MiB of")
+    assert lines[-2].startswith("values are stored as full matrices: they need about 1 MiB of")
     assert re.fullmatch(r"estimated time: \d+ seconds?", lines[-1])
 
 
@@ -183,11 +183,11 @@ def test_dry_run_of_edges(shop) -> None:
     result = told(shop, "--dry-run", "--edges-per-item", 5)
     lines = result.output.splitlines()[:-1]
     assert lines[-4] == (
-        "values are held as sparse edges to the 5 nearest items by each table and along the given "
-        "links: --edges-per-item asks for them"
+        "values are stored as sparse edges to the 5 nearest items by each table and along the "
+        "given links: requested by --edges-per-item"
     )
     kinds = [line.split(" about ")[0].strip() for line in lines[-3:]]
-    assert kinds == ["whole matrices", "computed rows", "sparse edges"]
+    assert kinds == ["full matrices", "computed rows", "sparse edges"]
     record = json.loads(told(shop, "--dry-run", "--edges-per-item", 5, "--json").output)
     assert record["storage"]["kind"] == "edges"
     assert set(record["storage"]["expected"]) == {"matrices", "rows", "edges"}

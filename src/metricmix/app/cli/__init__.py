@@ -28,7 +28,7 @@ ENABLE = {
 
 
 @click.command(
-    short_help="Completion for bash, zsh and fish.",
+    short_help="Print a completion script for bash, zsh or fish.",
     epilog="\b\n" + "\n".join(["Put", *(f"  {line}" for line in ENABLE.values())]),
 )
 @click.argument("shell", type=click.Choice(list(ENABLE)))

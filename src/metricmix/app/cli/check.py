@@ -35,7 +35,7 @@ SMALL = 1e-4
 
 
 @click.command(
-    short_help="Is the matrix in a file a metric?",
+    short_help="Check whether a matrix is a metric.",
     epilog="""\b
 Examples:
   metricmix check distances.csv
@@ -55,7 +55,7 @@ Examples:
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="Items to blame and worst triangles to show, at most.",
+    help="Number of responsible items and worst triangles to show, at most.",
 )
 @symmetrise_option
 @click.option("--directed", is_flag=True, help="d(a, b) may differ from d(b, a).")
@@ -72,14 +72,14 @@ def check(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Tell whether FILE holds a metric, how far it is from one, and which items are to blame.
+    """Check whether FILE is a metric, how far it is from one, and which items are responsible.
 
     FILE is npy, npz, csv, tsv (with or without names), a PHYLIP or NEXUS distance file, or a Newick
     tree, whose path distances are a metric unless branches are negative.
 
     Exit code 0: a metric; 1: not a metric; 2: FILE could not be read; 130: interrupted.
     """
-    with interruptible("nothing was found out"):
+    with interruptible("no result"):
         from metricmix.app.matrix_check import check_matrix
 
         matrix = read_matrix_file(file, symmetrise)
@@ -104,10 +104,10 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
     verdict = "a metric" if checked.is_metric else "NOT a metric"
     click.echo(f"{checked.file}: {n} item{'s' * (n != 1)}, {verdict}")
     if checked.n_missing:
-        rest = "; the known ones fit a metric" if found.is_metric() else ""
+        rest = "; the known ones are consistent with a metric" if found.is_metric() else ""
         click.echo(f"  unknown pairs: {checked.n_missing:,} of {pairs:,}{rest}")
     if checked.n_one_sided:
-        click.echo(f"  pairs known in one direction only, taken for both: {checked.n_one_sided:,}")
+        click.echo(f"  pairs known in one direction only, used for both: {checked.n_one_sided:,}")
     if found.worst_negative is not None and found.negativity > limit:
         i, j = map(matrix.name, found.worst_negative)
         click.echo(f"  negative entries, the worst {-found.negativity:.6g} for {i} – {j}")
@@ -134,7 +134,7 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
         if relative < SMALL:
             tol = 10.0 ** math.ceil(math.log10(relative))
             click.echo(
-                f"  so little may come from rounding; with --tol {tol:.0e} it does not count"
+                f"  violations this small may be rounding errors; --tol {tol:.0e} ignores them"
             )
     if checked.triangles:
         click.echo("  worst triangles:")

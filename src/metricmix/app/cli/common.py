@@ -132,7 +132,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=FILE,
         metavar="FOLDER",
         help="With --cluster: a folder that all workers see, for inputs and finished blocks. "
-        "Removed when the command succeeds; else the same command goes on from it.",
+        "Removed when the command succeeds; otherwise the same command resumes from it.",
     )
     address = click.option(
         "--cluster",
@@ -154,7 +154,7 @@ def on_cluster(
     """
     if address is None:
         if blocks is not None:
-            raise CommandError("--blocks: goes with --cluster")
+            raise CommandError("--blocks: requires --cluster")
         yield show
         return
     import shutil
@@ -213,7 +213,7 @@ def report_errors(file: Path | None = None, *, exit_code: int = 2) -> Iterator[N
     except OSError as error:
         message = f"{error.filename or file or 'file'}: {error.strerror or error}"
     except MemoryError:
-        message = "not enough memory; take fewer items or sources"
+        message = "not enough memory; use fewer items or sources"
     raise CommandError(message) if exit_code == 2 else click.ClickException(message)
 
 

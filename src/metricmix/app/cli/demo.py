@@ -26,7 +26,7 @@ __all__ = ["demo", "example"]
 WIDTH = 88
 
 
-@click.command(short_help="The main job on embedded data, in half a minute.")
+@click.command(short_help="Compare learned with equal weights on digits.")
 @click.option(
     *("-o", "--out"),
     type=click.Path(file_okay=False, path_type=Path),
@@ -40,9 +40,9 @@ WIDTH = 88
 def demo(out: Path, draws: int, items: int, seed: int) -> None:
     """Learn a metric of handwritten digits from six views of them.
 
-    Prints how many of the unlabelled images get the right label with learned weights, with equal
-    weights and with each view alone, says whether the result is a metric, and draws accuracies
-    beside weights.
+    Prints the accuracy on unlabelled images with learned weights, with equal weights and with each
+    view alone, checks whether the result is a metric, and plots accuracies and weights. Takes half
+    a minute.
     """
     from metricmix.app.demo import draw_demo, run_demo
 
@@ -108,7 +108,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, text: str)
 
 
 @click.command(
-    short_help="Files to try the commands with.",
+    short_help="Write example files for the other commands.",
     epilog="Try: metricmix example citations (600 papers that cite each other)",
 )
 @click.argument("name", required=False, shell_complete=complete_name)
@@ -119,14 +119,14 @@ def complete_name(context: click.Context, parameter: click.Parameter, text: str)
     help="Where to write the files.  [default: NAME]",
 )
 @click.option("--list", "listed", is_flag=True, help="List the examples, as without NAME.")
-@click.option("--force", is_flag=True, help="Overwrite files of the example that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files of the example.")
 @quiet_option
 def example(name: str | None, out: Path | None, listed: bool, force: bool, quiet: bool) -> None:
     """Write the files of the example NAME, and print what to do with them.
 
-    The files are the same every time. What else is in the folder is left alone.
+    The files are the same every time. Other files in the folder are not touched.
 
-    Exit code 0: written; 2: nothing was written, one sentence says why.
+    Exit code 0: written; 2: error, nothing was written.
     """
     with interruptible("not all files were written"):
         from metricmix.datasets.example_files import EXAMPLES
@@ -143,7 +143,7 @@ def example(name: str | None, out: Path | None, listed: bool, force: bool, quiet
         chosen, folder = EXAMPLES[name], Path(name) if out is None else out
         before = chosen.existing_files(folder)
         if before and not force:
-            raise CommandError(f"{before[0]}: there already; pass --force to overwrite it")
+            raise CommandError(f"{before[0]}: exists; pass --force to overwrite it")
         with report_errors(folder):
             chosen.write(folder, overwrite=force)
     if quiet:

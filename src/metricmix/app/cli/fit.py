@@ -56,7 +56,7 @@ STEPS = {
 
 
 @click.command(
-    short_help="Labels, a metric and a page from your files.",
+    short_help="Learn a metric from your files: labels, weights and a page.",
     epilog="""\b
 Examples:
   metricmix fit papers.csv --label topic --edges cites.csv -o papers
@@ -69,25 +69,25 @@ Examples:
       --source around=smoothed:cites.csv --source shared=jaccard:cites.csv
 
 \b
-What can be a source (--source NAME=KIND:WHAT):
+Kinds of sources (--source NAME=KIND:WHAT):
   euclidean, cosine, cityblock, ...   distance of columns: size=euclidean:height,weight
   knn                                 paths over nearest neighbours: near=knn:p*:k=10
   paths                               path lengths in a graph: roads=paths:roads.csv:directed
   smoothed                            attributes, averaged along a graph: said=smoothed:cites.csv
-  pagerank, jaccard                   what a graph alone says of two items
+  pagerank, jaccard                   dissimilarities from the graph alone
   membership                          groups that items belong to: met=membership:events.csv
   gower, learned, forest              all kinds of columns; classifiers: said=learned:title,year
   learned_graph, spread               classifiers along a graph: topic=spread:cites.csv
-  matrix                              a ready matrix: heard=matrix:distances.npy
+  matrix                              a precomputed matrix: heard=matrix:distances.npy
 
-No data at hand? metricmix example citations""",
+Without data of your own: metricmix example citations""",
 )
 @click.argument("table", type=FILE, required=False)
 @click.option("--label", help="The column of labels; empty cells are unlabelled.")
 @click.option(
     "--target",
     type=click.Choice(["classes", "number"]),
-    help="What the labels are; left out, many different numbers are a number to predict.",
+    help="Type of the labels; by default, a column with many different numbers is numeric.",
 )
 @click.option(
     "--id",
@@ -99,15 +99,15 @@ No data at hand? metricmix example citations""",
     type=click.Choice(["auto", "drop", "keep"]),
     default="auto",
     show_default=True,
-    help="Whether a label that only one item has counts as unlabelled, or as a class. auto drops "
-    "it where the other classes have five labels or more on average.",
+    help="Treat a label with a single item as unlabelled (drop) or as a class (keep). auto drops "
+    "it if the other classes have at least five labels on average.",
 )
 @click.option(
     "--edges",
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:OPTION...]",
-    help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, perhaps "
+    help="A graph over the items: CSV, TSV, JSON, Excel (columns source and target, optionally "
     "length or similarity), GraphML, GEXF, npz; or items and the groups they belong to. Options: "
     "directed, undirected, length, similarity, ignore, membership, graph.",
 )
@@ -116,8 +116,8 @@ No data at hand? metricmix example citations""",
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE[:directed]",
-    help="A ready dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP, NEXUS; or a Newick tree, "
-    "which gives the path distances between its leaves.",
+    help="A precomputed dissimilarity matrix: npy, CSV or TSV with ids, PHYLIP, NEXUS; or a Newick "
+    "tree, for the path distances between its leaves.",
 )
 @click.option(
     "--source",
@@ -135,27 +135,31 @@ No data at hand? metricmix example citations""",
     "--kind",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="What a column is: number, plain, date, count, category, text or ignore; or how it is "
-    "written: decimal-comma, decimal-point, day/month/year, month/day/year.",
+    help="Type of a column: number, plain, date, count, category, text or ignore; or its format: "
+    "decimal-comma, decimal-point, day/month/year, month/day/year.",
 )
 @click.option(
     *("-o", "--out"),
     type=FILE,
     help="The folder to write.  [default: the table's name and -metric]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be joined, and what it would take.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print what would be joined, with estimates of memory and time, and stop.",
+)
 @click.option(
     "--write-config",
     type=FILE,
     metavar="FILE",
-    help="Write what would be fitted, sources and settings with their reasons, as TOML to edit; "
-    "then fit, unless --dry-run is given.",
+    help="Write sources and settings, with reasons, to a TOML file for editing; then fit, unless "
+    "--dry-run is given.",
 )
 @click.option(
     "--config",
     type=FILE,
     metavar="FILE",
-    help="Read table, columns, sources and settings from such a file; options on the command line "
+    help="Read table, columns, sources and settings from a TOML file; options on the command line "
     "take precedence.",
 )
 @click.option(
@@ -178,7 +182,7 @@ No data at hand? metricmix example citations""",
 @click.option(
     "--rho",
     type=click.FloatRange(0),
-    help="How strongly weights are shrunk towards equal ones.  [default: chosen]",
+    help="Ridge that shrinks weights towards equal weights.  [default: chosen]",
 )
 @click.option(
     "--constraint",
@@ -193,12 +197,12 @@ No data at hand? metricmix example citations""",
     help="Paths through items: only each item's K nearest items and the given links are edges. "
     "Without K: along 10 nearest items if that is clearly better on held-out labels.",
 )
-@click.option("--tune", is_flag=True, help="Choose rule and rho in a wider grid, by accuracy.")
+@click.option("--tune", is_flag=True, help="Choose rule and rho from a larger grid, by accuracy.")
 @click.option(
     "--folds",
     type=click.IntRange(0),
-    help="For accuracies on held-out labels; 0 for none.  [default: 5; of at most 20 labels that "
-    "are fewer than 5 a class, each is held out by itself]",
+    help="Number of folds for accuracies on held-out labels; 0 for none.  [default: 5; of at most "
+    "20 labels with fewer than 5 per class, each is held out by itself]",
 )
 @click.option(
     "--bootstrap",
@@ -209,7 +213,7 @@ No data at hand? metricmix example citations""",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--metric", "keep_metric", is_flag=True, help="Write all distances: metric.npy.")
-@click.option("--report/--no-report", default=True, help="Whether to draw report.html.")
+@click.option("--report/--no-report", default=True, help="Whether to write report.html.")
 @click.option("--title", help="The title of the page.")
 @click.option(
     "--name",
@@ -220,18 +224,18 @@ No data at hand? metricmix example citations""",
     type=click.IntRange(1),
     metavar="K",
     help="For many items: keep values only along the given links and from each item to its K "
-    "nearest by each table, not for all pairs. Distances become somewhat larger; fit says by how "
-    "much.",
+    "nearest by each table, not for all pairs. Distances become somewhat larger; fit reports by "
+    "how much.",
 )
-@click.option("--dense", is_flag=True, help="Keep values of all pairs, whatever time that takes.")
+@click.option("--dense", is_flag=True, help="Keep values of all pairs, regardless of time.")
 @click.option(
     "--within",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="MINUTES",
-    help="If all pairs would take longer, or more memory than is free, fit uses "
-    "--edges-per-item 10 by itself.",
+    help="If all pairs would take longer, or more memory than is available, fit uses "
+    "--edges-per-item 10 automatically.",
 )
 @cluster_options
 @click.option("--force", is_flag=True, help="Overwrite an earlier result in the folder.")
@@ -253,17 +257,17 @@ def fit(
     as_json: bool,
     **stated: Any,
 ) -> None:
-    """Learn one metric from a TABLE of items, graphs over them, and ready matrices.
+    """Learn one metric from a TABLE of items, graphs over them, and precomputed matrices.
 
-    TABLE is CSV, TSV, JSON, Excel or Parquet, perhaps compressed by gzip: a row per item, a column
-    of ids, one of labels, and attributes. Everything is joined by id. Groups of columns, what each
-    graph or list of memberships says, and classifiers fitted to the labels are the sources that are
-    mixed, 20 at most; --dry-run says which, and why.
+    TABLE is CSV, TSV, JSON, Excel or Parquet, optionally compressed with gzip: a row per item, a
+    column of ids, one of labels, and attributes. Everything is joined by id. Sources are groups of
+    columns, graphs, memberships, and classifiers fitted to the labels, at most 20; --dry-run lists
+    them with reasons.
 
-    The folder gets model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
+    The folder contains model.mm, predictions.csv, weights.csv, report.html (open it in a browser),
     run.json and inputs.json.gz, which predict needs. If the command fails, no file is written.
 
-    Exit code 0: written; 2: nothing was written, one sentence says why; 130: interrupted.
+    Exit code 0: written; 2: error, nothing was written; 130: interrupted.
     """
     began = time.perf_counter()
     with interruptible("nothing was written"):
@@ -282,7 +286,7 @@ def fit(
             settings = fit_settings(table, stated)
         out = out or Path(f"{stem_of(settings.table)}-metric")
         if write_config is not None and write_config.exists() and not force:
-            raise CommandError(f"{write_config}: there already; pass --force to overwrite it")
+            raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
         if not dry_run:
             confirm_folder(out, force)
         with report_errors():
@@ -353,7 +357,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     from metricmix.app.pipeline import FitSettings
 
     if stated["folds"] == 1:
-        raise CommandError("--folds: expected 0 for none, or 2 at least, got 1")
+        raise CommandError("--folds: expected 0 for none, or at least 2, got 1")
     kinds = {}
     for text in stated["kind"]:
         column, _, kind = text.rpartition("=")
@@ -424,27 +428,27 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             sizes.append(f"and {len(report.classes) - CLASSES} more")
         click.echo(f"{about}, {report.n_labelled:,} with a label ({', '.join(sizes)})")
         if all(name.isdigit() for name in report.classes):
-            click.echo("  labels are taken for classes; if they are numbers, pass --target number")
+            click.echo("  labels are treated as classes; for a numeric target pass --target number")
     else:
         target = report.target
         click.echo(f"{about}, {target.n_known:,} with a known target ({target.describe()})")
         if not target.why.startswith("as stated"):
             click.echo(
-                f"  {items.label_column!r} is a number to predict: {target.why}; if these are "
-                "classes, pass --target classes"
+                f"  {items.label_column!r} is a numeric target: {target.why}; for classes pass "
+                "--target classes"
             )
         if target.n_not_numbers:
             click.echo(
-                f"  {target.n_not_numbers:,} cells are no numbers, and count as unknown: "
+                f"  {target.n_not_numbers:,} cells are not numbers and count as unknown: "
                 f"{'; '.join(target.not_numbers)}"
             )
     if items.table.remark:
         click.echo(f"  {items.table.remark}")
     if storage is None:
         doubtful = [
-            f"column {column.name!r} is left out: {column.why}"
+            f"column {column.name!r} is not used: {column.why}"
             if column.kind == "ignore"
-            else f"column {column.name!r} is taken for a {column.kind}: {column.why}"
+            else f"column {column.name!r} is read as a {column.kind}: {column.why}"
             for column in report.columns
             if column.kind == "ignore"
             or (column.kind == "category" and ("," in column.why))
@@ -509,7 +513,7 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str =
     for name, text in list(outcome.storage_facts())[1:]:
         click.echo(f"{name.lower()}: {text}")
     if outcome.model.moved_share_ > 0:
-        click.echo(f"the projection moves {outcome.model.moved_share_:.1%} of the distances")
+        click.echo(f"the projection changes {outcome.model.moved_share_:.1%} of the distances")
         for source in outcome.gathered.sources:
             if source.spec.kind == "matrix":
                 file = shlex.quote(str(source.spec.file))

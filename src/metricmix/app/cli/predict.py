@@ -54,7 +54,7 @@ CELLS = 5
 
 
 @click.command(
-    short_help="Labels for new items.",
+    short_help="Predict labels of new items.",
     epilog="""\b
 Examples:
   metricmix predict papers new-papers.csv
@@ -93,12 +93,12 @@ def predict(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Label the new ITEMS by a MODEL, a folder that metricmix fit wrote.
+    """Predict labels of new ITEMS with MODEL, a folder that metricmix fit wrote.
 
-    ITEMS is a table with the columns of the fit. New items are attached to the metric as it is; to
-    let them take part in it, put them into the table with an empty label, and fit again. Writes id,
-    label, confidence, the nearest labelled item and its distance. Where ITEMS has the column of
-    labels, the accuracy is reported on standard error.
+    ITEMS is a table with the columns of the fit. The metric does not change; to include new
+    items in it, add them to the table with an empty label and fit again. Writes id, label,
+    confidence, the nearest labelled item and its distance. If ITEMS has the column of labels, the
+    accuracy is printed to standard error.
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
@@ -111,7 +111,7 @@ def predict(
         from metricmix.atomic import replacing
 
         if out is not None and out.exists() and not force:
-            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+            raise CommandError(f"{out}: exists; pass --force to overwrite it")
         graphs, rows = [parse_edges(text) for text in edges], [parse_matrix(t) for t in matrix]
         run = open_run(model)
         kept = run.inputs()
@@ -147,12 +147,12 @@ def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
         if lost := graph.n_left_out:
             unknown = f"; unknown ids such as {', '.join(graph.foreign)}" if graph.foreign else ""
             plural = "s" * (lost != 1)
-            click.echo(f"{graph.name}: {lost} edge{plural} left out{unknown}", err=True)
+            click.echo(f"{graph.name}: {lost} edge{plural} dropped{unknown}", err=True)
         if alone := graph.n_without:
             have, are = ("s have", "are") if alone != 1 else (" has", "is")
             why = "" if graph.n_edges else " (pass --edges)"
             click.echo(
-                f"{graph.name}: {alone} new item{have} no edge in it, and {are} far from all{why}",
+                f"{graph.name}: {alone} new item{have} no edge and {are} far from all others{why}",
                 err=True,
             )
 
@@ -167,7 +167,7 @@ def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
     if known:
         right = sum(predicted == given for predicted, given in known)
         click.echo(
-            f"{right} of {len(known)} labels in {items.source} are the ones predicted "
+            f"{right} of {len(known)} labels in {items.source} were predicted correctly "
             f"({right / len(known):.1%})",
             err=True,
         )
@@ -191,7 +191,7 @@ def print_errors(items: ItemTable, labels: list[NewLabel]) -> None:
 
 
 @click.command(
-    short_help="The path between two items; why an item has its label.",
+    short_help="Explain a distance between items, or a label.",
     epilog="""\b
 Examples:
   metricmix explain papers p17 p203
@@ -210,17 +210,17 @@ Examples:
     "--geodesic",
     type=click.IntRange(1),
     metavar="K",
-    help="The path along the K nearest items of each item, also if the model uses all pairs.",
+    help="The path along the K nearest items of each item, regardless of the model's edges.",
 )
 @json_option
 def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: Any) -> None:
-    """Show the shortest path between the items A and B, edge by edge, and what it is made of.
+    """Print the shortest path between the items A and B, and what each source contributes to it.
 
-    MODEL is a folder that metricmix fit wrote, or a saved classifier. The length of an edge comes
-    from the sources; a source may make it shorter, where its weight is negative. "link" is the
-    length that every edge has. Below, each edge in words, from the cells and links of the items:
-    what brings them nearest comes first. With A alone: why A has its label and not another, and
-    how much more or less a source would have to count for the label to change.
+    MODEL is a folder that metricmix fit wrote, or a saved classifier. The length of an edge is
+    a sum of contributions of the sources; a negative weight makes it shorter. "link" is a constant
+    length that every edge has. Each edge is also described in words, from the cells and links of
+    its items, the most important reasons first. With A alone: why A has its label and not another,
+    and how the weight of a source would have to change for another label.
 
     Exit code 0: explained; 2: MODEL cannot be opened, or has no such item.
     """
@@ -300,7 +300,7 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
         if named:
             click.echo(f"({'; '.join(f'{name}: {TERMS[name]}' for name in named)})")
         if (label := run.labels_left_out().get(item)) is not None:
-            click.echo(f"its given label {label!r} is left out of learning: no other item has it")
+            click.echo(f"its given label {label!r} was not used for learning: no other item has it")
         for remark in run.little_data(item):
             click.echo(remark)
 
@@ -448,7 +448,7 @@ STEPS = {
 
 
 @click.command(
-    short_help="The page of a model in the browser.",
+    short_help="Serve the page of a model to the browser.",
     epilog="""\b
 Examples:
   metricmix explore out
@@ -460,13 +460,13 @@ Examples:
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Where to listen; 0 for any port that is free.",
+    help="Port to listen on; 0 for any free port.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Which address to listen on; by default only this machine can connect.",
+    help="Address to listen on; by default only this machine can connect.",
 )
 @click.option("--open/--no-open", "browse", help="Open it in a browser.", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print the address and nothing else.")
@@ -474,11 +474,11 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
     """Serve the page of MODEL on this machine, until Ctrl-C.
 
     MODEL is a folder written by `metricmix fit`, or a file written by metricmix.save. The page is
-    the folder's report.html, or made if there is none; the path between any two items is computed
-    when it is asked for.
+    the folder's report.html, or created if it does not exist; paths between items are computed on
+    request.
 
-    Exit code 0: stopped by Ctrl-C or a request to end; 2: nothing could be served; 130: interrupted
-    before that.
+    Exit code 0: stopped by Ctrl-C or SIGTERM; 2: nothing could be served; 130: interrupted before
+    that.
     """
     if not host:
         raise CommandError(
@@ -494,7 +494,9 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             html = run.read_page()
             if html is None:
                 if run.page is not None and not quiet:
-                    click.echo(f"{run.page}: not the page of this model; making another", err=True)
+                    click.echo(
+                        f"{run.page}: belongs to another model; creating a new page", err=True
+                    )
                 with progress_bar(STEPS, quiet=quiet) as on_progress:
                     title = run.source.resolve().stem
                     # A loaded stack over edges would be refitted through paths, a hundred times.
@@ -509,7 +511,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
             with suppress(KeyboardInterrupt):  # which is how it ends
                 if not is_loopback(host):
                     click.echo(
-                        f"warning: on {host}, anybody on the network can read the items of this "
+                        f"warning: on {host}, anyone on the network can read the items of this "
                         "model",
                         err=True,
                     )
@@ -546,7 +548,7 @@ def open_server(
         pass
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            message = f"--port: {port} is taken; pass another, or 0 for any that is free"
+            message = f"--port: {port} is in use; pass another, or 0 for any free port"
         elif error.errno == errno.EACCES:
-            message = f"--port: {port} is not for everybody; pass one from 1024 on, or 0"
+            message = f"--port: {port} requires privileges; pass 1024 or higher, or 0"
     raise CommandError(message)

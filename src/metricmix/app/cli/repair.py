@@ -52,7 +52,7 @@ ROUNDS_OF_ALL_RUNS = 1_000_000
 
 
 @click.command(
-    short_help="The metric nearest to a matrix in a file.",
+    short_help="Write the metric nearest to a matrix.",
     epilog="""\b
 Examples:
   metricmix repair distances.csv -o metric.csv
@@ -69,16 +69,15 @@ Examples:
     type=click.Choice(NORMS, case_sensitive=False),
     default="l2",
     show_default=True,
-    help="What to keep small: squared changes, absolute ones, or the largest one (and of many such "
-    "metrics, one that changes little else); or squared ones where entries may only decrease, or "
-    "only increase.",
+    help="Norm of the changes: squared, absolute, or largest (of many such metrics, one that "
+    "changes little else); or squared, decreasing or increasing entries only.",
 )
 @click.option(
     "--tol",
     type=click.FloatRange(0),
     default=1e-6,
     show_default=True,
-    help="Stop when proven to be this close to the nearest metric, relative to the distance.",
+    help="Stop at this relative gap between the result and the certified bound.",
 )
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds.")
 @click.option(
@@ -108,7 +107,7 @@ def repair(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the metric nearest to the matrix in FILE, with a proof of how near it is.
+    """Write the metric nearest to the matrix in FILE, with a certified bound.
 
     The nearest metric satisfies the triangle inequality; it is not the true matrix. Entries that
     are wrong stay wrong where they violate nothing, and right ones may change.
@@ -117,9 +116,9 @@ def repair(
     (empty cells, NA) get a value near the middle of what the triangle inequality allows. Ctrl-C
     writes the best metric reached so far.
 
-    Exit code 0: as near as asked; 1: a metric was written, but not proven to be so near; 2: nothing
-    was written; 3: interrupted, the best metric so far was written; 130: interrupted before there
-    was one.
+    Exit code 0: the gap was reached; 1: a metric was written, but the gap was not reached; 2:
+    nothing was written; 3: interrupted, the best metric so far was written; 130: interrupted before
+    there was one.
     """
     with interruptible("nothing was written"):
         from metricmix.app.ingest.matrices import check_target, write_matrix
@@ -129,7 +128,7 @@ def repair(
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:
-            raise CommandError(f"{out}: there already; pass --force to overwrite it")
+            raise CommandError(f"{out}: exists; pass --force to overwrite it")
         with report_errors(file):
             check_target(out)  # before reading, which may take long
         matrix = fill_one_sided(read_matrix_file(file, symmetrise))
@@ -163,7 +162,7 @@ def repair(
     elif not quiet:
         print_repair(done)
     if done.interrupted and (quiet or as_json):
-        click.echo(f"interrupted; {out} holds the best metric so far", err=True)
+        click.echo(f"interrupted; {out} contains the best metric so far", err=True)
     raise SystemExit(0 if result.converged else STOPPED if done.interrupted else NOT_REACHED)
 
 
@@ -183,7 +182,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
         i, j = divmod(int(np.nanargmax(np.abs(values))), len(values))
         raise CommandError(
             f"{file}: expected numbers up to {LARGEST:g}, found {values[i, j]:.6g} for "
-            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or take another unit"
+            f"{matrix.name(i)}, {matrix.name(j)}; correct it, or use another unit"
         )
     unknown = np.isnan(values)
     apart = np.where(unknown, 0.0, np.abs(values - values.T))
@@ -299,15 +298,15 @@ class Repair:
     def advice(self) -> str:
         """Why the run ended before --tol, and what to do."""
         again = (
-            f"with --start {self.out} another run will do no worse"
+            f"pass --start {self.out} to continue from it"
             if self.checkpoint is None
-            else "the same command with --force goes on"
+            else "run the same command with --force to resume"
         )
         return {
             "INTERRUPTED": f"interrupted: this is the best metric so far; {again}",
-            "TIME_LIMIT": f"the time limit came before --tol: give more time; {again}",
-            "MAX_ITER": f"many rounds did not reach --tol: take a larger one; {again}",
-            "STALLED": "--tol asks for more digits than the arithmetic has; take a larger one",
+            "TIME_LIMIT": f"the time limit was reached before --tol: allow more time; {again}",
+            "MAX_ITER": f"--tol was not reached in many rounds: use a larger one; {again}",
+            "STALLED": "--tol is below floating-point accuracy; use a larger one",
         }.get(self.result.status.name, self.result.message)
 
 
@@ -331,7 +330,7 @@ def print_repair(done: Repair) -> None:
         striking = [(k, share) for k, share in changes["by_item"] if share >= 6 / n]
         if striking:
             listed = ", ".join(f"{name(k)} ({percent(share)})" for k, share in striking)
-            click.echo(f"  items with a large part in all changes: {listed}")
+            click.echo(f"  items with a large share of all changes: {listed}")
             other = "" if done.norm == "l1" else "; --norm l1 changes fewer other entries"
             click.echo(
                 "  the nearest metric is consistent, but need not be right: if the rows of these "
@@ -360,9 +359,9 @@ def print_repair(done: Repair) -> None:
         f"{result.lower_bound:.6g} (gap {result.gap:.1g})"
     )
     if done.resumed:
-        click.echo(f"  went on from {done.checkpoint}")
+        click.echo(f"  resumed from {done.checkpoint}")
     if matrix.items is not None and done.out.suffix.lower() == ".npy":
-        click.echo("  names are left out: npy has no place for them, npz has")
+        click.echo("  names are not stored in npy; use npz to keep them")
     if not result.converged:
         click.echo(f"  {done.advice}")
 

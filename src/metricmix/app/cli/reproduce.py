@@ -19,8 +19,8 @@ __all__ = ["reproduce"]
 
 
 @click.command(
-    short_help="The paper's experiments again.",
-    epilog="Examples: metricmix reproduce 2 -- metricmix reproduce all --data real --jobs 2",
+    short_help="Repeat the paper's experiments.",
+    epilog="Examples: metricmix reproduce 2, or metricmix reproduce all --data real --jobs 2",
 )
 @click.argument(
     "what", type=click.Choice(["all", "1", "2", "3", "figures"]), default="all", required=False
@@ -35,7 +35,7 @@ __all__ = ["reproduce"]
 @click.option(
     "--data-home",
     type=click.Path(exists=True, file_okay=False),
-    help="Where real data lies; else METRICMIX_DATA, else the cache, else it is downloaded.",
+    help="Folder with real data; by default METRICMIX_DATA, then the cache, then a download.",
 )
 @click.option(
     *("-o", "--out"),
@@ -46,9 +46,9 @@ __all__ = ["reproduce"]
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
-    "--sizes", help="Sizes D in place of the paper's, for one experiment: 40,90 (from 11 on)."
+    "--sizes", help="Sizes D instead of the paper's, for one experiment: 40,90 (at least 11)."
 )
-@click.option("--repetitions", type=click.IntRange(1), help="In place of the default ones.")
+@click.option("--repetitions", type=click.IntRange(1), help="Number of repetitions.")
 @click.option(
     *("-j", "--jobs"),
     type=click.IntRange(1),
@@ -56,7 +56,7 @@ __all__ = ["reproduce"]
     help="Processes; default one per core. Experiment 1 measures time and uses one.",
 )
 @cluster_options
-@click.option("--fresh", is_flag=True, help="Forget earlier results in the folder.")
+@click.option("--fresh", is_flag=True, help="Discard earlier results in the folder.")
 def reproduce(
     what: str,
     data: str,
@@ -70,10 +70,10 @@ def reproduce(
     blocks: Path | None,
     fresh: bool,
 ) -> None:
-    """Run the paper's experiments and lay its claims beside what comes out.
+    """Run the paper's experiments and compare its claims with the results.
 
-    WHAT is an experiment (1, 2, 3), what only the figures need (figures), or all. Finished parts
-    are kept: after an interruption, the same command resumes.
+    The argument is an experiment (1, 2, 3), figures for the data of the figures only, or all.
+    Finished parts are kept: after an interruption, the same command resumes.
     """
     from metricmix.kernels.threads import effective_threads
     from metricmix.paper import reproduce as run
@@ -87,7 +87,7 @@ def reproduce(
         ) from None
     started = time.perf_counter()
     with (
-        interruptible("what is finished is kept, the same command goes on"),
+        interruptible("finished parts are kept; run the same command to resume"),
         report_errors(out, exit_code=1),
         progress_bar() as bar,
         on_cluster(cluster, blocks, bar, quiet=False) as show,
@@ -104,5 +104,7 @@ def reproduce(
             on_progress=lambda done, total, name: show(name, done / (total or 1.0)),
         )
     seconds = time.perf_counter() - started
-    click.echo(f"{outcome.n_cells} cells run in {seconds:.0f} s, kept in {outcome.results.path}")
+    click.echo(
+        f"{outcome.n_cells} cells computed in {seconds:.0f} s, stored in {outcome.results.path}"
+    )
     click.echo(f"read {outcome.page} or {outcome.html}")

@@ -102,7 +102,7 @@ class Column:
         yield from self.unreadable
         if self.n_unreadable > len(self.unreadable):
             more = self.n_unreadable - len(self.unreadable)
-            yield f"column {self.name!r}: {more:,} more cells of this sort"
+            yield f"column {self.name!r}: {more:,} more cells of this kind"
         if self.tail:
             yield f"column {self.name!r}: {self.tail}"
 
@@ -191,7 +191,7 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
             notes = [why, *found.notes]
             if found.question is not None:
                 other, example = found.question
-                notes.append(f"if {example!r} is meant otherwise, --kind {name}={other}")
+                notes.append(f"to read {example!r} otherwise, pass --kind {name}={other}")
             column = Column(name, kind, "; ".join(notes), 0, found.format)
         columns.append(replace(column, n_missing=n_missing))
     numbers = {c.name: numbers_of(items, c) for c in columns if c.kind in NUMERIC}

@@ -182,7 +182,7 @@ def open_text(source: Path) -> Iterator[TextIO]:
                 )
                 where += f", line {next(damaged, 1)}"
         raise TableFileError(
-            f"{where}: expected text in UTF-8, found bytes that are none; save the file as UTF-8"
+            f"{where}: expected UTF-8 text, found invalid bytes; save the file as UTF-8"
         ) from None
     except csv.Error as error:
         raise TableFileError(f"{source}: expected a table, but {error}") from None

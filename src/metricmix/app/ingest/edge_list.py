@@ -94,7 +94,7 @@ def read_edge_file(
     ends: tuple[str, str] | None = None,
     items: Collection[str] = (),
 ) -> EdgeFile:
-    r"""Read the edges of a graph; any file may be compressed by gzip.
+    r"""Read the edges of a graph; any file may be compressed with gzip.
 
     ====================  ======================================================================
     ``.graphml``,         networkx reads them; an edge's attribute ``length``, ``similarity`` or

@@ -128,7 +128,7 @@ class FileSource(ABC):
         not support new items.
         """
         raise InputError(
-            f"nothing tells how far new items are by {self.spec.kind!r}",
+            f"sources of kind {self.spec.kind!r} do not support new items",
             argument=f"source {self.spec.name!r}",
             remedy="put them into the table with an empty label, and fit again",
         )
@@ -318,14 +318,14 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
     """Yield a remark on the items of which less than half of the data is known.
 
     >>> next(little_data("abc", np.array([1.0, 0.2, 0.9]), numbers=False))
-    'less than half of the cells and links that the sources need are known of b: confidence lowered'
+    'less than half of the cells and links that the sources need are known for b: lower confidence'
     """
     few = [ids[k] for k in np.flatnonzero(shares < LITTLE).tolist()]
     if few:
         more = f" and {len(few) - SHOWN:,} more items" if len(few) > SHOWN else ""
-        so = "its number is a guess" if numbers else "confidence lowered"
+        so = "the prediction is unreliable" if numbers else "lower confidence"
         yield (
-            "less than half of the cells and links that the sources need are known of "
+            "less than half of the cells and links that the sources need are known for "
             f"{', '.join(few[:SHOWN])}{more}: {so}"
         )
 

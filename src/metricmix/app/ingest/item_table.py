@@ -140,12 +140,12 @@ def items_from_table(
         if not name and k > 0:  # the first may be an index without a name
             raise TableFileError(
                 f"{table.where(0)}: expected a name for every column, found none for column "
-                f"{k + 1}; if this is an item already, put a line of names above it"
+                f"{k + 1}; if this line is an item, add a header line above it"
             )
         if name in seen:
             raise TableFileError(
                 f"{table.where(0)}: expected every column once, found {name!r} twice; rename one, "
-                "or if this is an item already, put a line of names above it"
+                "or if this line is an item, add a header line above it"
             )
         seen.add(name)
     columns = dict(zip(header, zip(*table.rows[1:], strict=True), strict=False))

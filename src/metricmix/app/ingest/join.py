@@ -176,14 +176,14 @@ class SourceReport:
         """Yield how a file was read, what does not match, and what may be a mistake."""
         yield from self.how_read
         if self.header:
-            yield f"its first line is taken for a header: {shorten(self.header)}"
+            yield f"the first line is read as a header: {shorten(self.header)}"
         name = Path(self.file).name
         if self.n_things:
             yield from self._about_memberships(name)
             return
         if self.n_edges_left_out or self.n_foreign:
             edges, ids = self.n_edges_left_out, self.n_foreign
-            dropped = f"{edges:,} edge{'s' * (edges != 1)} left out: " if edges else ""
+            dropped = f"{edges:,} edge{'s' * (edges != 1)} dropped: " if edges else ""
             yield (
                 f"{dropped}{ids:,} id{'s are' if ids != 1 else ' is'} not in the table"
                 + (f", such as {shorten(self.foreign)}" if self.foreign else "")
@@ -191,41 +191,41 @@ class SourceReport:
         if 10 * self.n_across > self.n_edges:
             yield f"{name}:membership would compare items by the other ids, too"
         for theirs, ours in self.lookalikes[:1]:
-            yield f"{theirs!r} there looks like {ours!r} in the table; write ids alike"
+            yield f"unknown id {theirs!r}; did you mean {ours!r}?"
         if self.n_missing:
             yield (
-                f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no edge in "
-                f"it, such as {shorten(self.missing)}"
+                f"{self.n_missing:,} item{'s have' if self.n_missing != 1 else ' has'} no edge, "
+                f"such as {shorten(self.missing)}"
             )
         if self.n_both_ways:
             both = self.n_both_ways
             hint = "" if self.direction_stated else "; add :directed if direction matters"
             yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
         if self.n_zero:
-            yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 left out"
+            yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 dropped"
         if self.n_repeated or self.n_loops:
             yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
         if self.unused:
             yield (
-                f"not used: {shorten(self.unused)}; if one is how far, say "
-                f"{name}:length={self.unused[0]}, if it is how close, :similarity="
+                f"columns not used: {shorten(self.unused)}; if one contains lengths, pass "
+                f"{name}:length={self.unused[0]}; if similarities, :similarity={self.unused[0]}"
             )
 
     def _about_memberships(self, name: str) -> Iterator[str]:
         """Yield how edges between items and things were read."""
         yield (
             f"read as memberships: {self.n_across:,} edges join an item with a group that is not "
-            f"in the table, such as {shorten(self.things)}; {name}:graph would leave them out"
+            f"in the table, such as {shorten(self.things)}; {name}:graph would drop them"
         )
         if self.n_repeated:
-            yield f"{self.n_repeated:,} of them repeat others"
+            yield f"{self.n_repeated:,} of them are duplicates"
         if self.n_between:
             yield f"{self.n_between:,} edges join two items: each is a group of the other"
         if self.n_edges_left_out:
-            yield f"{self.n_edges_left_out:,} edges left out: neither end is in the table"
+            yield f"{self.n_edges_left_out:,} edges dropped: neither end is in the table"
         if self.n_missing:
             have = "items belong" if self.n_missing != 1 else "item belongs"
-            yield f"{self.n_missing:,} {have} to no group in it, such as {shorten(self.missing)}"
+            yield f"{self.n_missing:,} {have} to no group, such as {shorten(self.missing)}"
 
 
 def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
@@ -297,7 +297,7 @@ class Plan:
             lambda items: _memory_bytes(items, R),
             n,
             what=f"joining {R} source{'s' * (R > 1)}",
-            instead="take fewer items or sources",
+            instead="use fewer items or sources",
             argument=str(self.items.source),
         )
         given = [source for source in self.sources if source.spec.kind not in SUPERVISED_KINDS]
@@ -322,7 +322,7 @@ class Plan:
 
 
 def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> DissimilarityStack:
-    """Return a stack that knows the links of all graphs over items that its sources are made of."""
+    """Return a stack with the links of all graphs over items that its sources use."""
     graphs = {
         source.spec.file: source.links.edges.ends
         for source in sources
@@ -390,7 +390,7 @@ def plan(
     """
     n, numbers = len(items.ids), items.targets is not None
     if n < 2:
-        raise TableFileError(f"{items.source}: expected two items at least, found one")
+        raise TableFileError(f"{items.source}: expected at least two items, found one")
     columns = infer_columns(items, kinds)
     graphs = {
         spec.file: read_graph(spec.file or "", specs, items.ids)
@@ -487,7 +487,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) 
         names = ", ".join(repr(spec.name) for spec in users)
         raise InputError(
             argument=f"sources {names}",
-            expected=f"{file} to be read in one way",
+            expected=f"{file} with the same options everywhere",
             found="different options",
         )
     del stated["membership"]
@@ -543,7 +543,7 @@ def check_specs(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
             expected="different names",
             found=f"{name!r} twice",
             remedy=(
-                "name a file otherwise, as in NAME=FILE, or state the column by "
+                "rename a file with NAME=FILE, or define the column's source with "
                 "--source NAME=cosine:COLUMN"
             ),
         )
@@ -580,7 +580,7 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
-        remedy = "is another column that of the ids?"
+        remedy = "are the ids in another column?"
         if items.id_column is None:
             remedy = f"with --id {BY_ROW}, edges name row numbers, 1 to {len(items.ids)}"
         raise TableFileError(

@@ -182,7 +182,7 @@ def check_target(path: str | os.PathLike[str], items: Sequence[str] | None = Non
     if not target.parent.is_dir():
         raise MatrixFileError(f"{target}: expected a folder {target.parent}, found none")
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise MatrixFileError(f"{target}: nothing may be written in the folder {target.parent}")
+        raise MatrixFileError(f"{target}: no permission to write to the folder {target.parent}")
 
 
 def read_cross_matrix(

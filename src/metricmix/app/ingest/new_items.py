@@ -133,7 +133,7 @@ def restored_edges(name: str, stored: dict[str, Any], n: int) -> EdgeFile | Memb
 
         things = tuple(str(thing) for thing in stored["things"])
         if ends[:, 1].max() >= len(things):
-            raise ValueError("memberships in unknown things")
+            raise ValueError("memberships in unknown groups")
         strengths = np.ones(len(ends)) if weights is None else weights
         table = csr_array((strengths, (ends[:, 0], ends[:, 1])), shape=(n, len(things)))
         return Memberships(Path(name), things, table)
@@ -163,7 +163,7 @@ def load_inputs(path: str | os.PathLike[str]) -> FitInputs:
         raise ModelFileError(f"{file}: {error.strerror or error}") from None
     except DAMAGED as error:
         raise ModelFileError(
-            f"{file}: expected the inputs of a fit, found it damaged ({error}); fit again"
+            f"{file}: expected the inputs of a fit, found a damaged file ({error}); fit again"
         ) from None
 
 
@@ -194,7 +194,7 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         raise ValueError("no sources")
     near = content.get("edges_per_item")
     if near is not None and not (type(near) is int and near >= 1):
-        raise ValueError("edges_per_item is no number of items")
+        raise ValueError("edges_per_item is not a number of items")
     return FitInputs(items, columns, tuple(sources), items.id_column, items.label_column, near)
 
 

@@ -223,7 +223,7 @@ def number_hint(cells: Mapping[str, int], *, commas: bool = False) -> str:
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
-    return f"; most are numbers, but not {odd!r} (--kind COLUMN=number takes that for missing)"
+    return f"; most are numbers, but not {odd!r} (--kind COLUMN=number treats that as missing)"
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:

@@ -325,7 +325,7 @@ class Words:
         one, other = self.rows[i], self.rows[j]
         order = sorted((-one[word] * other[word], word) for word in one.keys() & other.keys())
         if not order:
-            return [f"{self.column} shares no word that is rare"]
+            return [f"no rare word in common in {self.column}"]
         return [f"{self.column} shares {', '.join(repr(word) for _, word in order[:SHOWN])}"]
 
 

@@ -116,7 +116,7 @@ VARIANTS = tuple(
 
 @dataclass(frozen=True)
 class PhylipReading:
-    """What a variant makes of a file; `numbers_in_names`: a name swallows what looks like one."""
+    """A file read as one PHYLIP variant; `numbers_in_names`: some names contain numbers."""
 
     variant: PhylipVariant
     names: tuple[str, ...]

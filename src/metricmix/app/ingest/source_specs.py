@@ -226,7 +226,7 @@ def parse_edges(text: str) -> SourceSpec:
 
 
 def parse_matrix(text: str) -> SourceSpec:
-    """Read ``[NAME=]FILE[:directed]``: a ready matrix, named after its file."""
+    """Read ``[NAME=]FILE[:directed]``: a precomputed matrix, named after its file."""
     return _parse_file(text, "matrix")
 
 

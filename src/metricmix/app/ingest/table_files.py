@@ -161,7 +161,7 @@ def _records_in(source: Path, content: Mapping[str, Any]) -> list[Any]:
     if len(tables) > 1:
         raise TableFileError(
             f"{source}: expected one list of records, found {len(tables)}: {', '.join(tables)}; "
-            "save one of them by itself"
+            "save one of them as a separate file"
         )
     if {"columns", "data"} <= set(lists):  # as pandas writes it with orient="split"
         return [lists["columns"], *lists["data"]]

@@ -111,7 +111,7 @@ def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn |
     if len(known) < 3 or known.min() == known.max():
         found = f"{len(known)}" if len(known) < 3 else f"only {known[0]:g}"
         raise TableFileError(
-            f"{where}: expected three numbers at least, not all equal, found {found}; fill in a "
+            f"{where}: expected at least three numbers, not all equal, found {found}; fill in a "
             "few more, or name another column"
         )
     odd = [k for k, cell in enumerate(items.labels or ()) if cell and np.isnan(y[k])]

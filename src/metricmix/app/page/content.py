@@ -74,7 +74,7 @@ the items of a sample however many there are."""
 def shown_items(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Indices | None:
     """Return the items on the page, in their order; None for all.
 
-    All are shown up to 65535 items with whole matrices, 1000 with computed rows, and 3000 along
+    All are shown up to 65535 items with full matrices, 1000 with computed rows, and 3000 along
     sparse edges. Beyond, a sample of 3000 (1000 of computed rows, and fewer than 3000 from 170 000
     items on, along sparse edges): as many labelled items as fit, the classes in turn, and then
     others, the classes that were found for them in turn.
@@ -162,7 +162,7 @@ class Precomputed:
 
 @dataclass(frozen=True)
 class Annotations:
-    """Texts that the model does not know.
+    """Texts that the model file does not contain.
 
     Attributes
     ----------

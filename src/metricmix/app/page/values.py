@@ -287,7 +287,7 @@ class PageContent:
     def __post_init__(self) -> None:
         n = len(self.items.ids)
         if not self.views:
-            raise InputError(argument="views", expected="one map at least", found="none")
+            raise InputError(argument="views", expected="at least one map", found="none")
         for view in self.views:
             if np.shape(view.coordinates) != (n, 2):
                 raise InputError(

@@ -54,7 +54,7 @@ def write_config(path: str | os.PathLike[str], plan: Plan, settings: FitSettings
         content = text.encode()
     except UnicodeEncodeError:
         raise InputError(
-            "a name is no valid text, and cannot be written as TOML", argument=path
+            "a name is not valid Unicode and cannot be written as TOML", argument=path
         ) from None
     with replacing(path) as file:
         file.write(content)
@@ -157,7 +157,7 @@ def read_config(
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
-        raise InputError("expected text in UTF-8", argument=file) from None
+        raise InputError("expected UTF-8 text", argument=file) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"expected TOML, but: {error}", argument=file) from None
     check_keys(file, content, TOP)

@@ -252,7 +252,7 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     free = shutil.disk_usage(path.parent).free
     if 8 * n * n > free:
         raise InputError(
-            f"all distances take {in_words(8 * n * n)}, and {in_words(free)} are free on the disk",
+            f"all distances need {in_words(8 * n * n)}, and {in_words(free)} are free on the disk",
             argument="--metric",
             remedy="leave it out",
         )

@@ -52,7 +52,7 @@ REMARKS = 10
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """What came out of a fit.
+    """The result of a fit.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class FitOutcome:
     storage : ValueStorage
         How the values of the sources were held.
     metric : (n, n) array, optional
-        All distances; None unless the values were held as whole matrices.
+        All distances; None unless the values were held as full matrices.
     nearest : pair of (n,) arrays
         The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
@@ -108,16 +108,16 @@ class FitOutcome:
 
     @property
     def headline(self) -> str:
-        """How the learned metric does beside simpler methods, or why that is not known."""
+        """The learned metric compared with simpler methods, or why this was not done."""
         if self.comparison is not None:
             return str(self.comparison.verdict)
         labelled = self.gathered.report.n_labelled
         why = (
-            "--folds 0 asks for no accuracies"
+            "--folds 0 was passed"
             if self.settings.n_splits == 0
-            else f"{labelled} labels are too few to hold some out, {FEWEST_LABELS} at least"
+            else f"{labelled} labels are too few to hold some out (at least {FEWEST_LABELS})"
         )
-        return f"nothing was compared, so it is not known what learning is worth: {why}"
+        return f"no comparison with simpler methods: {why}"
 
     @property
     def kept_near(self) -> str | None:
@@ -137,7 +137,7 @@ class FitOutcome:
         return f"weights, which rho {best.rho:.2g} keeps near {best.centre} (few labels)"
 
     def storage_record(self) -> dict[str, Any]:
-        """Return how values were held, for JSON: of sparse edges, how many and how good they are.
+        """Return how values were stored, for JSON: of sparse edges, how many and how good they are.
 
         `stretch` are ratios of distances along the edges to those over all pairs, or upper bounds.
         """
@@ -169,7 +169,7 @@ class FitOutcome:
         return record
 
     def storage_facts(self) -> Iterator[tuple[str, str]]:
-        """Yield names and texts about computed rows or sparse edges; none of whole matrices."""
+        """Yield names and texts about computed rows or sparse edges; none of full matrices."""
         record = self.storage_record()
         if self.storage.kind != "matrices":
             yield "Values", str(self.storage)
@@ -186,7 +186,7 @@ class FitOutcome:
             yield "Stretch", str(self.stretch)
 
     def to_record(self) -> dict[str, Any]:
-        """Return what came out, for JSON."""
+        """Return the results, for JSON."""
         report, comparison, mixture = self.gathered.report, self.comparison, self.model.mixture_
         rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
         record = {
@@ -286,11 +286,12 @@ def run_page(
         facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run lists all"))
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
-    facts += [("Not compared", why) for why in model.selection_.skipped]
+    skipped = (line.removeprefix("not compared: ") for line in model.selection_.skipped)
+    facts += [("Not compared", line) for line in skipped]
     facts += [("Note", note) for note in outcome.notes]
     facts += [(FOUND[finding.kind], finding.sentence) for finding in outcome.findings]
     facts += outcome.storage_facts()
-    facts.append(("Moved by the projection", f"{model.moved_share_:.1%} of the distances"))
+    facts.append(("Changed by the projection", f"{model.moved_share_:.1%} of the distances"))
     return page_content(
         model,
         title=settings.title or f"{stem_of(settings.table)}: one metric for {settings.label}",

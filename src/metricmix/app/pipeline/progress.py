@@ -28,7 +28,7 @@ def expected_seconds(
 ) -> dict[str, float]:
     """Return an estimate of how long each step takes, to an order of magnitude, on two cores.
 
-    Without `storage`, of whole matrices.
+    Without `storage`, of full matrices.
     """
     if storage is not None and storage.kind != "matrices":
         steps = {"sources": 2, "learning": 4, "intervals": 1, "accuracy": 3, "nearest": 1}

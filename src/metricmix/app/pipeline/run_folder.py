@@ -83,8 +83,8 @@ class RunFolder:
         """Return what new items are compared with; ModelFileError if it was not stored."""
         if self.folder is None:
             raise ModelFileError(
-                f"{self.source}: expected a folder that metricmix fit wrote, found a model alone, "
-                "which does not know how its sources were made"
+                f"{self.source}: expected a folder that metricmix fit wrote, found a model file "
+                "alone, which does not contain the inputs of its sources"
             )
         kept = load_inputs(self.folder / INPUTS)
         names = tuple(source.spec.name for source in kept.sources)
@@ -121,7 +121,7 @@ class RunFolder:
         raise InputError(f"no item is called {text!r}; there are {', '.join(similar)} and others")
 
     def labels_left_out(self) -> dict[str, str]:
-        """Return given labels that were left out of learning, by item; none of a model alone."""
+        """Return given labels not used for learning, by item; none for a model file alone."""
         if self.folder is None:
             return {}
         try:
@@ -131,7 +131,7 @@ class RunFolder:
             return {}
 
     def little_data(self, item: Any) -> Iterator[str]:
-        """Yield a remark if little is known of an item; nothing of a model alone."""
+        """Yield a remark if little is known about an item; nothing for a model file alone."""
         with suppress(ModelFileError):
             k = self.item_ids.index(str(item))
             share = known_shares(self.inputs().sources)[k : k + 1]
@@ -151,11 +151,11 @@ class RunFolder:
         return EdgeLengths(geodesic_stack(whole, model.mixture_, geodesic), model.mixture_)
 
     def contributions(self, a: str, b: str, lengths: EdgeLengths) -> Contributions:
-        """Return what the path between two items is made of."""
+        """Return the contributions to the path between two items."""
         return contributions(lengths.stack, lengths.mixture, self.find_item(a), self.find_item(b))
 
     def phrases(self, lengths: EdgeLengths) -> EdgePhrases:
-        """Return what says edges in words; without the inputs of the fit, dissimilarities only."""
+        """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
         sources: tuple[Any, ...] = ()
         if self.folder is not None:
             with suppress(ModelFileError):
@@ -315,18 +315,16 @@ def check_output_folder(folder: Path) -> None:
             remedy="name another with -o",
         )
     if folder.is_symlink() and not folder.exists():
-        raise InputError(
-            "expected a folder to write, found a link that leads nowhere", argument=folder
-        )
+        raise InputError("expected a folder to write, found a broken link", argument=folder)
     parent = folder if folder.exists() else folder.absolute().parent
     if not parent.is_dir():
-        raise InputError(f"no such folder to write {folder.name} to", argument=parent)
+        raise InputError("the folder does not exist", argument=parent)
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError("no permission to write there", argument=parent, remedy=other)
     foreign = [name for name in FILES if (folder / name).exists()]
     if foreign and not is_run(folder):
         raise InputError(
-            f"holds {foreign[0]}, and no {RUN} that says it is of an earlier run",
+            f"contains {foreign[0]}, but no {RUN} of an earlier run",
             argument=folder,
             remedy=other,
         )
@@ -433,7 +431,7 @@ def run_record(
     seconds: Mapping[str, float],
     found: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the content of run.json: what was asked, which files were read, what came out."""
+    """Return the content of run.json: settings, input files and results."""
     inputs = []
     for file in dict.fromkeys(files):
         with open(file, "rb") as opened:

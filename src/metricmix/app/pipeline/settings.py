@@ -68,7 +68,7 @@ class FitSettings:
         If given, values are held on sparse edges: the links of the graphs, and from each item to so
         many nearest ones by each table.
     dense : bool
-        Whether values must be held as whole matrices. With neither,
+        Whether values must be held as full matrices. With neither,
         :func:`~metricmix.app.pipeline.storage.choose_storage` chooses.
     within : float
         Minutes beyond which sparse edges are chosen.
@@ -109,7 +109,7 @@ class FitSettings:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
         if self.dense and self.edges_per_item is not None:
             raise InputError(
-                "--dense takes the values of all pairs of items, --edges-per-item those of some",
+                "--dense stores the values of all pairs of items, --edges-per-item those of some",
                 remedy="pass one of the two",
             )
         if self.geodesic is not None and self.edges_per_item is not None:
@@ -153,7 +153,7 @@ def plan_files(settings: FitSettings) -> Plan:
         raise InputError(
             "chooses among rules for classes",
             argument="--tune",
-            remedy="leave it out: for numbers rule and rho are chosen by themselves",
+            remedy="omit it: for a numeric target, rule and rho are chosen automatically",
         )
     if target is not None:
         items = replace(items, targets=target_values(items))
@@ -186,11 +186,11 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
     where = f"{settings.table}, column {settings.label!r}"
     if len(sizes) < 2:
         raise TableFileError(
-            f"{where}: expected labels of two classes at least, found {next(iter(sizes))!r} only"
+            f"{where}: expected labels of at least two classes, found {next(iter(sizes))!r} only"
         )
     if max(sizes.values()) < 2 and 2 * len(sizes) > len(items.ids):
         raise TableFileError(
-            f"{where}: expected a class with two labelled items at least, to compare them, found "
+            f"{where}: expected a class with at least two labelled items, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
     if settings.single_labels == "drop" or (
@@ -200,7 +200,7 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
         if len(set(items.labels or ()) - {""}) < 2:
             single = shorten([repr(label) for label, _ in items.labels_left_out], " or ")
             raise TableFileError(
-                f"{where}: expected two classes with two labelled items at least, found one item "
+                f"{where}: expected two classes with at least two labelled items, found one item "
                 f"labelled {single}; label a few more, or pass --single-labels keep"
             )
     return items

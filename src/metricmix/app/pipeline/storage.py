@@ -1,4 +1,4 @@
-"""How a fit holds the values of its sources: whole matrices, computed rows, or sparse edges.
+"""How a fit holds the values of its sources: full matrices, computed rows, or sparse edges.
 
 ============  ==========================  ==========================================================
 kind          memory                      the learned distance
@@ -8,7 +8,7 @@ kind          memory                      the learned distance
 ``edges``     O(tables + R E + L n)       along E edges only: a metric, never below the exact one
 ============  ==========================  ==========================================================
 
-for n items, L of them labelled, and R sources. Whole matrices are taken where they fit into memory
+for n items, L of them labelled, and R sources. Full matrices are taken where they fit into memory
 and within the time that was stated, else rows, else sparse edges. Costs are estimates of the right
 order of magnitude; those of rows and edges are measured on a sample of items.
 """
@@ -41,8 +41,8 @@ DEFAULT_K = 10
 """Nearest items by each table, where sparse edges are forced."""
 MEASURED_FROM = 2000
 """Items from which on a dry run measures what rows and edges cost."""
-NAMES = {"matrices": "whole matrices", "rows": "computed rows", "edges": "sparse edges"}
-NEEDS_ALL = "its values take those of all items"
+NAMES = {"matrices": "full matrices", "rows": "computed rows", "edges": "sparse edges"}
+NEEDS_ALL = "one value needs those of all items"
 PASSES, ROWS_A_PASS = 30, 3
 """Times that paths from the labelled items are searched in a fit beside those of each fold and
 source, and how often a search over computed rows asks for each row: measured, roughly."""
@@ -70,7 +70,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ValueStorage:
-    """How values are held, why, and at what cost.
+    """How values are stored, why, and at what cost.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class ValueStorage:
 
     def lines(self) -> Iterator[str]:
         """Yield the choice and what each kind would cost, for the terminal."""
-        yield f"values are held as {self}"
+        yield f"values are stored as {self}"
         yield from (f"  {remark}" for remark in self.remarks)
         if len(self.costs) > 1:
             for kind, cost in self.costs.items():
@@ -136,7 +136,7 @@ def choose_storage(
         `dense` and `edges_per_item` are wishes that are met; beyond `within` minutes, sparse edges
         are taken.
     whole : float
-        Expected seconds of a fit to whole matrices.
+        Expected seconds of a fit to full matrices.
     measure : bool
         Whether to measure what the other kinds cost, for 2000 items and more, even if whole
         matrices are taken.
@@ -157,26 +157,26 @@ def choose_storage(
         costs |= measured_costs(plan, settings, k or DEFAULT_K, held)
     size = in_words(costs["matrices"].memory_bytes)
     if dense:
-        return ValueStorage("matrices", f"--dense asks for them, about {size} of memory", costs)
+        return ValueStorage("matrices", f"requested by --dense, about {size} of memory", costs)
     if k is not None:
         remarks = tuple(
             f"matrix {name!r} is in memory as a whole; its values on the edges are used"
             for name in matrices
         )
-        return ValueStorage("edges", "--edges-per-item asks for them", costs, k, remarks)
+        return ValueStorage("edges", "requested by --edges-per-item", costs, k, remarks)
     if not forced:
-        return ValueStorage("matrices", f"they take about {size} of memory{room}", costs)
+        return ValueStorage("matrices", f"they need about {size} of memory{room}", costs)
     why = (
-        f"whole matrices would take {duration(whole)}, more than the {settings.within:g} minutes "
+        f"full matrices would take {duration(whole)}, more than the {settings.within:g} minutes "
         "of --within"
         if fits("matrices")
-        else f"whole matrices need about {size}{room}"
+        else f"full matrices need about {size}{room}"
     )
     if fits("rows") and (costs["rows"].seconds <= limit or (matrices and not fits("matrices"))):
         size = in_words(8.0 * len(plan.sources) * len(plan.items.ids) ** 2)
         return ValueStorage("rows", why, costs, remarks=(f"model.mm takes up to {size} on disk",))
     if matrices or not fits("edges") or len(evaluable(plan)[0]) == 0:
-        return ValueStorage("matrices", f"nothing else will do, though {why}", costs)
+        return ValueStorage("matrices", f"the only option, although {why}", costs)
     why += (
         f", and computed rows would take {duration(costs['rows'].seconds)}"
         if fits("rows")
@@ -274,7 +274,7 @@ def build(plan: Plan, storage: ValueStorage, on_source: Callable[[int, int], Non
     Raises
     ------
     TooLargeError
-        If whole matrices do not fit into memory.
+        If full matrices do not fit into memory.
     InputError
         If no source is left.
     """
