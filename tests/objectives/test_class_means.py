@@ -368,7 +368,7 @@ def offset_loss(b, scores, codes):
         logs = z[:, c] - np.log(np.exp(z).sum(axis=1))
         total -= logs.mean() / len(classes)
     few = np.bincount(codes).mean()
-    return total + OFFSET_RIDGE * max(1.0, (10.0 / few) ** 3) * b @ b
+    return total + OFFSET_RIDGE * max(1.0, 20.0 / few) * b @ b
 
 
 def test_offsets_minimise_the_balanced_log_loss():
@@ -411,12 +411,12 @@ def test_offsets_undo_a_shift_of_one_class():
 
 
 def test_offsets_of_few_labels_are_small():
-    """The same scores say more if there are more of them, up to ten labels per class."""
+    """The same scores say more if there are more of them, up to twenty labels per class."""
     codes, scores = np.array([0, 1]), np.array([[0.0, 0.0], [0.0, 1.0]])
     sizes = [
-        np.ptp(class_offsets(np.tile(scores, (n, 1)), np.tile(codes, n))) for n in (2, 5, 10, 30)
+        np.ptp(class_offsets(np.tile(scores, (n, 1)), np.tile(codes, n))) for n in (2, 5, 20, 30)
     ]
-    assert sizes[0] < 0.5 * sizes[1] < 0.5 * sizes[2]
+    assert sizes[0] < 0.9 * sizes[1] < 0.9 * sizes[2]
     assert sizes[2] == pytest.approx(sizes[3])
 
 

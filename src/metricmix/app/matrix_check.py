@@ -23,6 +23,10 @@ from metricmix.validation import symmetrized
 __all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
 
 
+FEWEST_ENTRIES = 5
+"""Entries of two rows that are compared at least."""
+
+
 def fill_one_sided(matrix: MatrixFile) -> MatrixFile:
     """Return the matrix where an entry that is known in one direction only counts for both."""
     values = matrix.values
@@ -87,6 +91,26 @@ class MatrixCheck:
             self.responsible[0].triangles + self.responsible[0].remaining if self.responsible else 0
         )
 
+    def row_beside(self, one: ViolationCount) -> tuple[int, float] | None:
+        """Return the item nearest to that of a count, and the median ratio of their rows.
+
+        Items that are near each other have similar rows: a ratio far from 1 suggests a row that is
+        scaled as a whole. The other responsible items do not count. None where fewer than five
+        entries can be compared.
+        """
+        values = self.matrix.values
+        i, suspects = one.item, [other.item for other in self.responsible]
+        rest = np.setdiff1d(np.arange(len(values)), suspects)
+        known = rest[values[i, rest] > 0]
+        if len(known) < FEWEST_ENTRIES:
+            return None
+        near = int(known[values[i, known].argmin()])
+        both = known[(known != near) & (values[near, known] > 0)]
+        if len(both) < FEWEST_ENTRIES:
+            return None
+        with np.errstate(over="ignore"):  # of absurd numbers, inf
+            return near, float(np.median(values[i, both] / values[near, both]))
+
     def to_record(self) -> dict[str, Any]:
         """Return the result for JSON; items by their names."""
         found, name = self.violations, self.matrix.key
@@ -122,8 +146,11 @@ class MatrixCheck:
                     "triangles": one.triangles,
                     "left": one.remaining,
                     "partner": None if one.partner is None else name(one.partner),
+                    "row_beside": None if beside is None else name(beside[0]),
+                    "row_ratio": None if beside is None else beside[1],
                 }
                 for one in self.responsible
+                for beside in [self.row_beside(one)]
             ],
         }
 

@@ -280,6 +280,7 @@ class MixtureLearner(MixtureEstimator):
     _input: Input = field(init=False)
     _objective: Objective | None = field(init=False)
     _single: str | None = field(init=False, default=None)  # the source with the whole weight
+    _centred_on: tuple[str, ...] | None = field(init=False, default=None)  # sources; None for all
     _edges: EdgeSet | None = field(init=False, default=None)  # those of a geodesic metric
     _near: Mixture | None = field(init=False, default=None)  # by whose lengths items are near
 
@@ -493,8 +494,14 @@ class MixtureLearner(MixtureEstimator):
         return copied
 
     def _equal_weights(self, stack: DissimilarityStack) -> Floats:
-        """Return the initial weights, and the centre of the ridge: the same for all sources."""
-        return np.full(stack.n_sources, total_weight(self.constraint) / stack.n_sources)
+        """Return the initial weights, and the centre of the ridge: the same for all sources.
+
+        Where sources were chosen, the same for these, and 0 for the others.
+        """
+        chosen = np.ones(stack.n_sources)
+        if self._centred_on is not None:
+            chosen = np.isin(stack.names, self._centred_on).astype(np.float64)
+        return np.asarray(chosen * (total_weight(self.constraint) / chosen.sum()))
 
     def _lengths(self) -> EdgeLengths:
         return EdgeLengths(self.stack_, self.mixture_)
@@ -565,6 +572,7 @@ class MixturePredictor(MixtureLearner):
         settled = copy(self)
         settled.rule, settled.rho = candidate.rule, candidate.rho
         settled.constraint, settled.geodesic = candidate.constraint, candidate.geodesic
+        settled._centred_on = candidate.sources
         if candidate.weights != "learned":
             settled.objective = None
             settled.constraint = "nonnegative" if self.constraint == "auto" else self.constraint

@@ -20,6 +20,7 @@ from metricmix.estimators.base import (
     make_objective,
     seed_of,
 )
+from metricmix.estimators.chosen_sources import select_sources
 from metricmix.estimators.inputs import Input, encode_labels
 from metricmix.estimators.network import as_network, fit_network
 from metricmix.estimators.rules import ClassMean, FittedRule, as_rule, softmax
@@ -95,7 +96,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         weights >= 0, the default rho and class means, unless others (signed ones, equal ones,
         a single source, local ones), another rho or another rule are clearly better, or, with
         ``geodesic="auto"``, paths along the nearest items. With fewer than five labels per class
-        nothing is compared.
+        only the sources are chosen: all of them, or those that held-out labels are predicted
+        better with (:mod:`metricmix.estimators.chosen_sources`).
     rule_ : Rule
         The rule that was chosen.
     local_weights_ : DataFrame
@@ -173,7 +175,8 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
             self._learn(opened, objective, loaded["result"], loaded["moved_share"])
             labels = loaded["labels"]
         else:
-            self._settle(select(self._as_linear(), opened.stack, self._codes, len(classes)))
+            fit = self._as_linear(), opened.stack, self._codes, len(classes)
+            self._settle(select_sources(*fit) or select(*fit))
             settled = self._settled(self.selection_.best)
             self._learn_as(settled, opened, make_objective(settled, self._codes, classes))
         self._rule = self._fitted_rule(self._lengths(), self._codes)
@@ -388,7 +391,7 @@ class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
         *,
         features: Any = None,
         graph: Any = None,
-        n_splits: int = 5,
+        n_splits: int | None = None,
         n_repeats: int = 1,
         random_state: Any = 0,
         on_fold: Callable[[int, int], None] | None = None,

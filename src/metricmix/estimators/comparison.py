@@ -44,11 +44,12 @@ from metricmix.estimators.base import (
     total_weight,
 )
 from metricmix.estimators.baselines import baselines_of, item_data
+from metricmix.estimators.chosen_sources import select_sources
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import FEWEST_LABELS
 from metricmix.estimators.inputs import FeatureInput
 from metricmix.estimators.rules import KNearest, Nearest, Rule
-from metricmix.estimators.selection import FoldPredictor, LabelledKFold
+from metricmix.estimators.selection import FEW_LABELS, FOLDS, FoldPredictor, LabelledKFold
 from metricmix.exceptions import (
     ConvergenceWarning,
     InputError,
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Comparison", "Method", "PairedDifference", "compare"]
 
 
+FEW_IN_ALL = 20
+"""Labels up to which each is held out by itself, if they are few a class as well."""
 Fold = tuple[Indices, Indices]
 """Positions of the training items and of those held out, among the labelled ones."""
 KINDS = {
@@ -113,7 +116,7 @@ def compare(
     *,
     features: Any = None,
     graph: Any = None,
-    n_splits: int = 5,
+    n_splits: int | None = None,
     n_repeats: int = 1,
     random_state: Any = 0,
     on_fold: Callable[[int, int], None] | None = None,
@@ -122,7 +125,8 @@ def compare(
 
     :mod:`metricmix.estimators.comparison` says what is compared. The sources stay those of the fit,
     but for supervised ones, which each fold computes from its own labels. All parameters stay, too,
-    and what the fit chose (`selection_`); that choice is not tested.
+    and what the fit chose (`selection_`); that choice is not tested, but for the sources that few
+    labels choose: each fold chooses them by its own labels.
 
     Parameters
     ----------
@@ -133,8 +137,9 @@ def compare(
         was fitted to, or what :func:`~metricmix.sources_for` made the stack of.
     graph : optional
         The links between them, as :func:`~metricmix.dissimilarity.as_graph` takes them.
-    n_splits : int
-        Folds, at most as many as there are labelled items.
+    n_splits : int, optional
+        Folds, at most as many as there are labelled items. Default: 5; of at most 20 labels that
+        are fewer than five a class, each is held out by itself.
     n_repeats : int
         Number of repetitions, each with new folds.
     random_state : int, RandomState, Generator or None
@@ -185,8 +190,11 @@ def compare(
         )
     check_is_fitted(model)
     check_refittable(model.objective)
-    n_splits = check_integer(n_splits, name="n_splits", low=2)
     labelled = np.flatnonzero(model._codes >= 0)
+    if n_splits is None:
+        few = np.bincount(model._codes[labelled]).mean() < FEW_LABELS
+        n_splits = max(2, len(labelled)) if few and len(labelled) <= FEW_IN_ALL else FOLDS
+    n_splits = check_integer(n_splits, name="n_splits", low=2)
     if len(labelled) < FEWEST_LABELS:
         raise InputError(
             argument="model",
@@ -215,7 +223,7 @@ class Trials:
         data: ItemData,
         on_fold: Callable[[int, int], None] | None,
     ) -> None:
-        self.model = model._settled(model.selection_.best)
+        self.model, self.given = model._settled(model.selection_.best), model
         self.stack, self.labelled = model._input.stack, labelled
         self.codes, self.splitter = model._codes[labelled], splitter
         self.by_source = data.table is None or not data.complete
@@ -240,7 +248,7 @@ class Trials:
         """Compare all methods."""
         R, names, classes = self.stack.n_sources, self.stack.names, self.model.classes_
         total = R + 1 + len(self.folds)
-        equal = self.model._equal_weights(self.stack)
+        equal = np.full(R, total_weight(self.model.constraint) / R)
         found = {"equal": self.predictions(self.metrics(equal))}
         self.on_fold(1, total)
         # The training items of each fold are split again, to choose the best single source.
@@ -307,7 +315,7 @@ class Trials:
             weights=np.array([result.weights for result in results]),
             n_splits=self.splitter.n_splits,
             n_repeats=self.splitter.n_repeats,
-            nothing_learned=not_learned == len(results),
+            nothing_learned=not_learned == len(results) and self.model._single is None,
         )
 
     def metrics(self, weights: Floats) -> list[FoldPredictor]:
@@ -360,15 +368,19 @@ class Trials:
         """Learn the weights from the labels of the training items, as the model does from all.
 
         Returned with the stack that they are used on, of a geodesic metric that on its edges.
-        Weights stay equal where these are too few for a named objective.
+        Sources are chosen anew where labels are few. Weights stay equal where labels are too few
+        for a named objective.
         """
         trial = copy(self.model)
         trial.random_state = deepcopy(self.model.random_state)
+        known, n_classes = self.known(train), len(self.model.classes_)
+        sources = select_sources(self.given._as_linear(), stack, known, n_classes)
+        trial._centred_on = None if sources is None else sources.best.sources
         sizes = np.bincount(self.codes[train])
         if isinstance(trial.objective, str) and (sizes.max() < 2 or (sizes > 0).sum() < 2):
             return trial._solve(None, stack), stack
         try:
-            objective = make_objective(trial, self.known(train), self.model.classes_)
+            objective = make_objective(trial, known, self.model.classes_)
         except InputError as error:
             raise InputError(
                 "a training set cannot be used", argument="model", remedy=error
@@ -412,7 +424,11 @@ class Trials:
         ]
         if alone:
             classes = "1 class has" if alone == 1 else f"{alone} classes have"
-            parts.append(f"{classes} a single labelled item, which no method can get right")
+            most = 100 * (1 - alone / len(self.codes))
+            parts.append(
+                f"{classes} a single labelled item, which no method can get right, so that "
+                f"{most:.1f} % is the most that is possible"
+            )
         if not_learned:
             parts.append(
                 f"in {not_learned} of {len(self.folds)} folds there were too few labels to "

@@ -93,6 +93,8 @@ class LabelEvidence:
         if sizes[SHOWN:]:
             words.append(f"others {sum(value for _, value in sizes[SHOWN:]):+.2g}")
         lines.append(f"{what} {self.total:+.2g}: {', '.join(words)}")
+        if len(self.flips) == 1:  # its weight is the unit of all distances
+            return "\n".join(lines)
         least, most = FACTORS
         flips = {name: by for name, by in self.flips.items() if by and least <= by <= most}
         near = sorted(flips.items(), key=lambda flip: abs(np.log(flip[1])))[:SHOWN]
@@ -209,7 +211,6 @@ def explain_label(model: MetricMixtureClassifier, item: Any, other: Any = None) 
     nearest 'low': 1 ('low') at ...
     nearest 'high': 2 ('high') at ...
     difference of the two path lengths +...: line +..., link +0
-    no single weight, multiplied by 0.05 to 20, would change the label
     """
     model = fitted_model(model)
     position, classes = item_position(model.stack_, item, "item"), model.classes_.tolist()

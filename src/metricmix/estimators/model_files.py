@@ -975,7 +975,10 @@ def check_selection(
     known = ("learned", "equal", *names)
     kinds = (None, "nonnegative", "simplex")
     sound = all(
-        c.weights in known and c.constraint in kinds and isinstance(c.rule, rules)
+        c.weights in known
+        and c.constraint in kinds
+        and isinstance(c.rule, rules)
+        and (c.sources is None or (len(c.sources) > 0 and set(c.sources) <= set(names)))
         for c in selection.candidates
     )
     require(sound, "expected candidates in 'selection_' that its sources allow")

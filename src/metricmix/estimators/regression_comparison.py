@@ -75,7 +75,7 @@ FEWEST_TARGETS = 5
 def compare_targets(
     model: MetricMixtureRegressor,
     *,
-    n_splits: int = 5,
+    n_splits: int | None = None,
     n_repeats: int = 1,
     random_state: Any = 0,
     table: Any = None,
@@ -88,8 +88,8 @@ def compare_targets(
     Parameters
     ----------
     model : fitted MetricMixtureRegressor
-    n_splits : int
-        Folds, at most half as many as there are known targets.
+    n_splits : int, optional
+        Folds, 5 by default, at most half as many as there are known targets.
     n_repeats : int
         Number of repetitions, each with new folds.
     random_state : int, RandomState, Generator or None
@@ -119,7 +119,7 @@ def compare_targets(
     """
     check_is_fitted(model)
     check_refittable(model.objective)
-    n_splits = check_integer(n_splits, name="n_splits", low=2)
+    n_splits = check_integer(5 if n_splits is None else n_splits, name="n_splits", low=2)
     n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
     known = np.flatnonzero(~np.isnan(model._targets))
     if len(known) < FEWEST_TARGETS:

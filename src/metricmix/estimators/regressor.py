@@ -234,7 +234,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     def compare(
         self,
         *,
-        n_splits: int = 5,
+        n_splits: int | None = None,
         n_repeats: int = 1,
         random_state: Any = 0,
         table: Any = None,

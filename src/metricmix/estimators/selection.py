@@ -10,7 +10,7 @@ The first candidate, non-negative weights with a ridge that fades as labels grow
 with offsets, is kept unless another one is better by more than three standard errors of the paired
 difference: with few labels, the best of many candidates is mostly the luckiest. For the geodesic
 metric, which is compared only if ``geodesic="auto"`` asks for it, two are enough. With fewer than
-five labels per class nothing is compared.
+five labels per class only the sources are chosen, by :mod:`metricmix.estimators.chosen_sources`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ CANDIDATE_RULES: tuple[Rule, ...] = (
 )
 """Rules to choose from, the default one first."""
 FEW_LABELS = 5
-"""Labels per class, on average, below which nothing is compared."""
+"""Labels per class, on average, below which only sources are compared."""
+LISTED = 4
+"""Sources that the name of a candidate lists."""
 CLEAR, CLEAR_IF_ASKED = 3.0, 2.0
 """Standard errors by which another candidate must be better than the default one; and the geodesic
 metric with ``geodesic="auto"``, a single candidate that was asked for."""
@@ -110,6 +112,8 @@ class Candidate:
         Whether each class or region has learned weights of its own.
     geodesic : int or None
         Nearest items of each item that paths lead along; None for all pairs.
+    sources : tuple of str or None
+        Sources whose equal weights are the centre of the ridge; None for all.
     """
 
     weights: str
@@ -118,11 +122,13 @@ class Candidate:
     rule: DistanceRule
     local: bool = False
     geodesic: int | None = None
+    sources: tuple[str, ...] | None = None
 
     @property
-    def way(self) -> tuple[str, str | None, float | None, bool, int | None]:
+    def way(self) -> tuple[Any, ...]:
         """All but the rule: candidates with the same have the same metric."""
-        return self.weights, self.constraint, self.rho, self.local, self.geodesic
+        edges = self.local, self.geodesic
+        return self.weights, self.constraint, self.rho, *edges, self.sources
 
     @property
     def is_signed(self) -> bool:
@@ -136,9 +142,24 @@ class Candidate:
         name = "equal weights"
         if self.weights == "learned":
             name = "local " * self.local + words.get(self.constraint or "", "signed weights")
+            if self.sources is not None:
+                name += f" near {self.centre}"
         elif self.weights != "equal":
             name = f"{self.weights} alone"
+        elif self.sources is not None:
+            name = self.centre
         return name if self.geodesic is None else f"{name} along {self.geodesic} nearest items"
+
+    @property
+    def centre(self) -> str:
+        """The weights that the ridge draws to, in words."""
+        if self.sources is None:
+            return "equal weights"
+        if len(self.sources) == 1:
+            return f"{self.sources[0]} alone"
+        if len(self.sources) > LISTED:
+            return f"equal weights of {len(self.sources)} sources"
+        return f"equal weights of {', '.join(self.sources[:-1])} and {self.sources[-1]}"
 
     def __str__(self) -> str:
         ridge = "" if self.rho is None else f", rho {self.rho:.2g}"

@@ -310,7 +310,7 @@ def held_out_scores(d_labelled: ArrayLike, codes: ArrayLike, n_classes: int) -> 
 
 REACH = 0.75
 """How far the mean distance of all items to a class stands in for its unknown scatter."""
-OFFSET_RIDGE, MANY_LABELS = 0.01, 10.0
+OFFSET_RIDGE, MANY_LABELS = 0.01, 20.0
 """Weight of the ridge on offsets with so many labels per class or more: small beside a log loss."""
 LOG_SHARPNESS = (-2.0, 4.0)
 """Bounds of the logarithm of what scores are multiplied by to be those of probabilities."""
@@ -327,7 +327,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     A class mean is as far from the items of a scattered class as the mean distance within it, less
     half of that; what is left of the scatter, offsets make up for. Every class counts the same,
     however many labels it has; those of a single label, which cannot be held out, take no part.
-    With m labels per class on average, :math:`\lambda = 0.01 \max(1, (10 / m)^3)`: the scatter of
+    With m labels per class on average, :math:`\lambda = 0.01 \max(1, 20 / m)`: the scatter of
     three items says little.
 
     Parameters
@@ -360,7 +360,7 @@ def class_offsets(held_out: Floats, codes: Indices) -> Floats:
     scores = scores - scores.min(axis=1, keepdims=True)
     share = 1.0 / (sizes[own] * (sizes > 1).sum())
     rows = np.arange(len(own))
-    ridge = OFFSET_RIDGE * max(1.0, (MANY_LABELS / sizes[sizes > 1].mean()) ** 3)
+    ridge = OFFSET_RIDGE * max(1.0, MANY_LABELS / float(sizes[sizes > 1].mean()))
 
     def loss(b: Floats) -> tuple[float, Floats]:
         z = b - scores

@@ -184,7 +184,29 @@ def test_check_names_the_item_to_blame(bad: Path) -> None:
     assert "1 item is in all of the" in result.output
     last = result.output.splitlines()[-1].split()
     assert last[0] == "item7"
-    assert last[1:] == ["in", last[2], "of", last[2], "violated", "triangles"]
+    assert last[1:6] == ["in", last[2], "of", last[2], "violated"]
+
+
+@pytest.mark.parametrize("factor", [0.4, 2.0])
+def test_check_names_the_row_that_is_scaled(tmp_path: Path, factor: float) -> None:
+    """Not one of its entries, though one of them may be in most of the violated triangles."""
+    d = points(40, seed=3)
+    d[7] *= factor
+    d[:, 7] *= factor
+    write_matrix(tmp_path / "row.tsv", d, [f"item{k}" for k in range(40)])
+    output = call("check", tmp_path / "row.tsv").output
+    told = next(line for line in output.splitlines() if line.startswith("    item7  in"))
+    assert "its whole row: its distances are" in told or "look at its row" in told
+    blame = json.loads(call("check", tmp_path / "row.tsv", "--json").output)["blame"]
+    assert blame[0]["item"] == "item7"
+    assert blame[0]["row_ratio"] == pytest.approx(factor, rel=0.25)
+
+
+def test_repair_says_that_a_metric_need_not_be_right(bad: Path, tmp_path: Path) -> None:
+    output = call("repair", bad, "-o", tmp_path / "out.csv").output
+    assert "items with a large share of all changes: item7" in output
+    assert "need not be right" in output
+    assert "leave the items out" in output
 
 
 def test_check_names_the_entry_to_blame(tmp_path: Path) -> None:
@@ -229,7 +251,10 @@ def test_check_json(bad: Path, good: Path) -> None:
         "triangles": found["broken_triangles"],
         "left": 0,
         "partner": None,
+        "row_beside": "item11",
+        "row_ratio": blamed[0]["row_ratio"],
     }
+    assert blamed[0]["row_ratio"] > 2
     assert len(found["worst_triangles"]) == 2
     worst = found["worst_triangles"][0]
     assert set(worst) == {"from", "to", "over", "direct", "detour"}

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -408,3 +409,106 @@ def test_wide_paths_are_lists() -> None:
         "link",
         "length",
     ]
+
+
+# -- one good matrix, poor columns, few labels -----------------------------------------------------
+
+
+def write_species() -> None:
+    """Write 30 species of six orders, two labels each, poor columns, and a good matrix."""
+    order = [k % 6 for k in range(30)]
+    rows = [
+        [f"s{k}", f"o{order[k]}" if k < 12 else "", (7 * k * k) % 11, "abc"[(k * k + k) % 3]]
+        for k in range(30)
+    ]
+    Path("species.csv").write_text(as_csv(rows, ("species", "order", "size", "place")))
+    lines = ["30"]
+    for a in range(30):
+        far = [0 if a == b else 1 + (a + b) % 3 + 9 * (order[a] != order[b]) for b in range(30)]
+        lines.append(f"s{a:<9}" + " ".join(f"{value:.3f}" for value in far))
+    Path("dna.phy").write_text("\n".join(lines) + "\n")
+
+
+def test_a_good_matrix_beside_poor_columns() -> None:
+    write_species()
+    fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--bootstrap", "5")
+    result = run(*fit, "--no-report", "-o", "all")
+    assert result.exit_code == 0, result.output
+    assert "weights >= 0 near dna alone" in result.output
+    assert "keeps near dna alone (few labels)" in result.output
+    assert "learned weights" not in result.output
+    assert "95 %" not in result.output
+    assert "12 folds over 12 labelled items" in result.output
+    assert "simpler is better" not in result.output
+    expected = {f"s{k}": f"o{k % 6}" for k in range(30)}
+    assert labels("all") == expected
+    alone = run(*fit, "--no-report", "--only", "dna", "-o", "one")
+    assert alone.exit_code == 0, alone.output
+    assert "1 source\n" in alone.output
+    assert labels("one") == expected
+    wrong = run(*fit, "--only", "dnaa")
+    assert wrong.exit_code == 2
+    assert "--only" in wrong.output
+    assert "dna" in wrong.output
+
+
+def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
+    """Where sources cannot be chosen, a source alone is better, and its command is printed."""
+    write_species()
+    fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--no-report")
+    result = run(*fit, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
+    assert result.exit_code == 0, result.output
+    assert "keeps near equal weights" in result.output
+    assert result.output.count("simpler is better here") == 1
+    lines = result.output.splitlines()
+    command = next(line for line in lines if line.startswith("  metricmix fit"))
+    assert "--only dna" in command
+    again = run(*shlex.split(command)[1:])
+    assert again.exit_code == 0, again.output
+    assert labels("mixed-simpler") == {f"s{k}": f"o{k % 6}" for k in range(30)}
+
+
+def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> None:
+    rows = [
+        [f"Mus {name}", kind, k]
+        for k, (name, kind) in enumerate(zip("abcdef", "xxy yz", strict=True))
+    ]
+    rows = [[name, kind.strip(), size] for name, kind, size in rows]
+    Path("mus.csv").write_text(as_csv(rows, ("species", "order", "size")))
+    result = run("fit", "mus.csv", "--label", "order", *QUICK, "-o", "mus")
+    assert result.exit_code == 0, result.output
+    told = run("explain", "mus", "Mus_d").output
+    assert told == run("explain", "mus", "Mus d").output
+    assert "offset: what the rule adds for a class" in told
+    assert "link: what every edge has" in told
+    with Path("mus/predictions.csv").open(newline="", encoding="utf-8") as file:
+        by_id = {row["id"]: row for row in csv.DictReader(file)}
+    assert (by_id["Mus f"]["confidence"], by_id["Mus f"]["prefers"]) == ("", "")
+    assert by_id["Mus a"]["confidence"] != ""
+    alone = run("fit", "mus.csv", "--label", "order", *QUICK, "-o", "one", "--only", "numbers")
+    assert alone.exit_code == 0, alone.output
+    assert "weight (a single source has nothing to be weighed against)" in alone.output
+    assert "were multiplied by" not in run("explain", "one", "Mus d").output
+
+
+def test_the_example_of_the_guide() -> None:
+    """Its files give its output, and every species gets its order."""
+    guide = Path(__file__).parents[3] / "docs" / "guide.md"
+    text = guide.read_text(encoding="utf-8").split("## A tree, traits and a few labels")[1]
+    species, tree, shown = (part.strip() for part in text.split("```")[1:6:2])
+    Path("species.csv").write_text(species + "\n")
+    Path("mammals.nwk").write_text(tree + "\n")
+    command, *lines = shown.removeprefix("console\n").splitlines()
+    result = run(*shlex.split(command)[2:], "--no-report", "--bootstrap", "0")
+    assert result.exit_code == 0, result.output
+    assert set(lines) <= set(result.output.splitlines())
+    found = labels("mammals")
+    orders = {
+        "Rodentia": ("Cavia porcellus", "Sciurus vulgaris"),
+        "Primates": ("Pan troglodytes", "Lemur catta"),
+        "Carnivora": ("Canis lupus",),
+        "Artiodactyla": ("Sus scrofa",),
+    }
+    for order, names in orders.items():
+        assert {found[name] for name in names} == {order}
+    assert run("explain", "mammals", "Sus_scrofa").exit_code == 0

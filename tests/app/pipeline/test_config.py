@@ -76,7 +76,8 @@ def test_what_is_in_the_file(here, tmp_path) -> None:
     graph = os.path.relpath("together.csv", tmp_path)
     assert content["sources"]["together smoothed"] == f"smoothed:{graph}:restart=0.1"
     assert content["sources"]["numbers"] == "euclidean:price"
-    assert content["settings"]["folds"] == 5
+    assert content["settings"]["bootstrap"] == 100
+    assert "# folds =" in text
     (line,) = [line for line in text.splitlines() if line.startswith("gower")]
     assert line.endswith("# columns of different kinds, each counting the same")
 

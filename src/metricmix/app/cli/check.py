@@ -23,10 +23,13 @@ from metricmix.app.cli.common import (
 
 if TYPE_CHECKING:
     from metricmix.app.matrix_check import MatrixCheck
+    from metricmix.nearness import ViolationCount
 
 __all__ = ["check", "print_check"]
 
 
+SCALED = 1.25
+"""Ratio of the rows of near items, or its inverse, from which on a row looks scaled."""
 SMALL = 1e-4
 """Violations below this fraction of the largest entry may come from rounding in the file."""
 
@@ -71,7 +74,8 @@ def check(
 ) -> None:
     """Check whether FILE is a metric, how far it is from one, and which items are responsible.
 
-    FILE is npy, npz, csv, tsv (with or without names) or a PHYLIP distance file.
+    FILE is npy, npz, csv, tsv (with or without names), a PHYLIP or NEXUS distance file, or a Newick
+    tree, whose path distances are a metric unless branches are negative.
 
     Exit code 0: a metric; 1: not a metric; 2: FILE could not be read; 130: interrupted.
     """
@@ -166,13 +170,24 @@ def print_responsible_items(checked: MatrixCheck, *, tol_stated: bool) -> None:
     for k, one in enumerate(responsible):
         left = one.triangles + one.remaining
         count_of = f"the remaining {left:,}" if k else f"{left:,} violated triangles"
-        entry = (
-            ""
-            if one.partner is None
-            else f"; look at its entry with {matrix.name(one.partner)}, which is in most of them"
-        )
         click.echo(
-            f"    {matrix.name(one.item):<{width}}  in {one.triangles:,} of {count_of}{entry}"
+            f"    {matrix.name(one.item):<{width}}  in {one.triangles:,} of {count_of}"
+            f"{where_to_look(checked, one)}"
         )
     if len(responsible) > 1:
         click.echo("  (each count is after removing the items above it)")
+
+
+def where_to_look(checked: MatrixCheck, one: ViolationCount) -> str:
+    """Return what of an item is suspicious: one entry, or its whole row."""
+    name, beside = checked.matrix.name, checked.row_beside(one)
+    entry = (
+        ""
+        if one.partner is None
+        else f"; look at its entry with {name(one.partner)}, which is in most of them"
+    )
+    if checked.explained_by is None or beside is None or 1 / SCALED < beside[1] < SCALED:
+        return entry
+    near, ratio = beside
+    said = f"its distances are {ratio:.2g} times those of {name(near)}, the nearest item (median)"
+    return f"{entry}, or at its whole row: {said}" if entry else f"; look at its row: {said}"

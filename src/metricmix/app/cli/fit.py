@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections import Counter
@@ -39,6 +40,8 @@ SHOWN = 4
 """Columns that are left out or doubtful, listed at most."""
 CLASSES = 8
 """Classes that are listed with their sizes."""
+EQUAL_BY_RHO = 1000.0
+"""A ridge that keeps weights equal."""
 STEPS = {
     "sources": "computing the sources",
     "learning": "learning the weights",
@@ -124,6 +127,12 @@ Without data of your own: metricmix example citations""",
     help="Define a source yourself; the table's columns are then not used as sources by default.",
 )
 @click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Use this source and leave out the others; may be given several times.",
+)
+@click.option(
     "--kind",
     multiple=True,
     metavar="COLUMN=KIND",
@@ -200,9 +209,8 @@ Without data of your own: metricmix example citations""",
 @click.option(
     "--folds",
     type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    help="Number of folds for accuracies on held-out labels; 0 for none.",
+    help="Number of folds for accuracies on held-out labels; 0 for none.  [default: 5; of at most "
+    "20 labels with fewer than 5 per class, each is held out by itself]",
 )
 @click.option(
     "--bootstrap",
@@ -315,10 +323,8 @@ def fit(
             progress_bar(STEPS, quiet=quiet) as show,
             on_cluster(cluster, blocks, show, quiet=quiet or as_json) as on_progress,
         ):
-            command = command_line(
-                context,
-                leave_out=("quiet", "as_json", "force", "write_config", "cluster", "blocks"),
-            )
+            own = ("quiet", "as_json", "force", "write_config", "cluster", "blocks")
+            command = command_line(context, leave_out=own)
             outcome = fit_files(
                 plan, settings, out, storage=storage, command=command, on_progress=on_progress
             )
@@ -326,7 +332,8 @@ def fit(
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
-        print_outcome(outcome, out, time.perf_counter() - began)
+        again = command_line(context, leave_out=(*own, "out"))
+        print_outcome(outcome, out, time.perf_counter() - began, again)
 
 
 def settings_of_file(
@@ -395,6 +402,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             n_bootstrap=stated["bootstrap"],
             n_splits=stated["folds"],
             geodesic=geodesic,
+            only=tuple(stated["only"]),
             **{name: stated[name] for name in names},
         )
 
@@ -502,11 +510,18 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"estimated time: {duration(storage.cost.seconds)}")
 
 
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
-    """Print the verdict, the weights, the accuracies, and which files were written."""
+def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str = "") -> None:
+    """Print the verdict, the weights, the accuracies, and which files were written.
+
+    Where a simpler choice is better, `command` is printed as it would be for that one.
+    """
     from metricmix.estimators.regression_comparison import TargetComparison
 
     click.echo(outcome.headline)
+    if command and (more := simpler_options(outcome)):
+        folder = shlex.quote(f"{out}-simpler")
+        click.echo("  predictions.csv is from the learned metric; for the simpler choice:")
+        click.echo(f"  {command} {more} -o {folder}")
     for finding in outcome.findings:
         click.echo(f"warning: {finding}")
     chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
@@ -515,13 +530,19 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
         click.echo(f"{name.lower()}: {text}")
     if outcome.model.moved_share_ > 0:
         click.echo(f"the projection changes {outcome.model.moved_share_:.1%} of the distances")
+        for source in outcome.gathered.sources:
+            if source.spec.kind == "matrix":
+                file = shlex.quote(str(source.spec.file))
+                click.echo(f"  whether {source.spec.name} is a metric: metricmix check {file}")
     table = outcome.weights
     rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
     width = max(len(str(name)) for name, *_ in rows)
-    learned = outcome.model.result_.objective_kind != "none"
-    click.echo("learned weights" if learned else "equal weights (nothing was learned)")
+    kept = outcome.kept_near
+    click.echo("learned weights" if kept is None else kept)
     for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = "" if lower != lower else f"  (95 %: {lower:.3g} to {upper:.3g})"
+        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
+        if kept is not None or lower != lower:
+            interval = ""
         click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
     for region, weights in (outcome.to_record()["local_weights"] or {}).items():
         largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
@@ -544,6 +565,26 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float) -> None:
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
     if "report.html" in outcome.files:
         click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+
+
+def simpler_options(outcome: FitOutcome) -> str:
+    """Return the options of `fit` for the simpler choice that was better on held-out labels.
+
+    Empty if there was none, or no option gives it.
+    """
+    from metricmix.estimators.comparison import Comparison
+
+    comparison = outcome.comparison
+    if not isinstance(comparison, Comparison) or comparison.verdict.status != "behind":
+        return ""
+    only = f"--only {shlex.quote(comparison.best_source)}"
+    rho = f"--rho {EQUAL_BY_RHO:g}"
+    return {
+        "equal": rho,
+        "best-single": only,
+        "source-1-nn": f"{only} --rule nearest",
+        "source-5-nn": f"{only} --rule k-nearest",
+    }.get(comparison.verdict.rival.kind, "")
 
 
 def print_target_comparison(comparison: TargetComparison) -> None:

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "explore", "predict"]
 
+TERMS = {
+    "offset": "what the rule adds for a class, by its spread and its share of the labels",
+    "link": "what every edge has, whatever the sources say",
+}
+"""Parts of an explanation that are no sources, in words."""
 WIDTH = 80
 """Characters of a line, for tables."""
 CELLS = 5
@@ -293,6 +298,9 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
     else:
         about = str(why).splitlines()[: 2 if why.nearest else 1]  # the odds are told below
         click.echo("\n".join([*about, str(rather)]))
+        named = [name for name in TERMS if name in rather.margin and name not in rather.flips]
+        if named:
+            click.echo(f"({'; '.join(f'{name}: {TERMS[name]}' for name in named)})")
         if (label := run.labels_left_out().get(item)) is not None:
             click.echo(f"its given label {label!r} was not used for learning: no other item has it")
         for remark in run.little_data(item):

@@ -109,6 +109,9 @@ def repair(
 ) -> None:
     """Write the metric nearest to the matrix in FILE, with a certified bound.
 
+    The nearest metric satisfies the triangle inequality; it is not the true matrix. Entries that
+    are wrong stay wrong where they violate nothing, and right ones may change.
+
     FILE is npy, npz, csv, tsv (with or without names) or a PHYLIP distance file. Unknown entries
     (empty cells, NA) get a value near the middle of what the triangle inequality allows. Ctrl-C
     writes the best metric reached so far.
@@ -328,6 +331,11 @@ def print_repair(done: Repair) -> None:
         if striking:
             listed = ", ".join(f"{name(k)} ({percent(share)})" for k, share in striking)
             click.echo(f"  items with a large share of all changes: {listed}")
+            other = "" if done.norm == "l1" else "; --norm l1 changes fewer other entries"
+            click.echo(
+                "  the nearest metric is consistent, but need not be right: if the rows of these "
+                f"items\n  are wrong, correct them or leave the items out{other}"
+            )
     else:
         click.echo(f"  none of {changes['known']:,} entries changed")
     if changes["filled"]:

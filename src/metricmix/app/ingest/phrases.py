@@ -49,6 +49,8 @@ from metricmix.typing import Floats
 
 __all__ = ["EdgePhrases", "Reason"]
 
+FAR = 2.0
+"""Times the mean distance from which on a distance is told as such, and not in per cent."""
 SHOWN = 3
 """Words, columns and neighbours that a phrase names."""
 NEARLY = 0.1
@@ -154,7 +156,10 @@ class EdgePhrases:
             if first == second:
                 return [f"both predicted {first} ({what})"]
             return [f"predicted {first} and {second} ({what})"]
-        share = f"at {value / float(self._means[r]):.0%} of the mean distance"
+        ratio = value / float(self._means[r])
+        share = f"at {ratio:.0%} of the mean distance"
+        if ratio >= FAR:
+            share = f"at {ratio:.2g} times the mean distance"
         if isinstance(file, GraphFileSource):
             graph = self._graphs[file.spec.file or ""]
             found = self._writer(file.spec.file, lambda: LinkWords(file, graph))(i, j)

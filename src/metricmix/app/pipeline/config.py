@@ -31,7 +31,7 @@ from metricmix.exceptions import InputError
 
 __all__ = ["config_text", "read_config", "write_config"]
 
-FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds")
+FILES_AND_COLUMNS = ("table", "label", "id", "sources", "defaults", "kinds", "only")
 ON_THE_COMMAND_LINE = {"n_splits": "folds", "n_bootstrap": "bootstrap", "keep_metric": "metric"}
 """What settings are called there, if not as in :class:`FitSettings`."""
 TOP = ("table", "label", "id", "kinds", "sources", "settings")

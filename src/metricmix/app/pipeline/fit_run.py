@@ -145,7 +145,7 @@ def fit_plan(
             weights = weight_columns(model, 0)
         given = np.asarray(model._rule.codes >= 0)
         numbers = isinstance(model, MetricMixtureRegressor)
-        if settings.n_splits and given.sum() >= (FEWEST_TARGETS if numbers else FEWEST_LABELS):
+        if settings.n_splits != 0 and given.sum() >= (FEWEST_TARGETS if numbers else FEWEST_LABELS):
             with progress.step("accuracy") as report:
                 comparison = model.compare(
                     n_splits=settings.n_splits, random_state=settings.seed, on_fold=report

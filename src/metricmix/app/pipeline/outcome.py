@@ -44,6 +44,8 @@ FOUND = {
     "majority": "One class dominates",
 }
 """What findings are called on the page."""
+LITTLE = 0.05
+"""Share of the weights that the ridge draws to, by which learned ones differ at least."""
 REMARKS = 10
 """Remarks on columns that the page shows."""
 
@@ -112,10 +114,27 @@ class FitOutcome:
         labelled = self.gathered.report.n_labelled
         why = (
             "--folds 0 was passed"
-            if not self.settings.n_splits
+            if self.settings.n_splits == 0
             else f"{labelled} labels are too few to hold some out (at least {FEWEST_LABELS})"
         )
         return f"no comparison with simpler methods: {why}"
+
+    @property
+    def kept_near(self) -> str | None:
+        """What weights are where the labels hardly changed them; None where they were learned."""
+        model, best = self.model, self.model.selection_.best
+        if best.weights not in ("learned", "equal"):
+            return "weights: one source has all of it"
+        if model.result_.objective_kind == "none":
+            return "equal weights (nothing was learned)"
+        if best.rho is None or isinstance(model.mixture_, LocalMixture):
+            return None
+        centre = model._settled(best)._equal_weights(model.stack_)
+        if len(centre) == 1:
+            return "weight (a single source has nothing to be weighed against)"
+        if np.abs(model.weights_ - centre).max() > LITTLE * centre.max():
+            return None
+        return f"weights, which rho {best.rho:.2g} keeps near {best.centre} (few labels)"
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.

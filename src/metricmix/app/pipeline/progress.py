@@ -11,6 +11,7 @@ from metricmix.app.ingest.source_specs import SUPERVISED_KINDS
 from metricmix.app.pipeline.settings import FitSettings
 from metricmix.app.pipeline.storage import ValueStorage, choose_storage
 from metricmix.estimators.bootstrap import REFIT_FOLDS
+from metricmix.estimators.selection import FOLDS
 
 __all__ = ["OnProgress", "StepProgress", "expected_seconds", "storage_of"]
 
@@ -61,10 +62,11 @@ def expected_seconds(
     if settings.n_bootstrap:
         refit = 0.008 + 2e-7 * R * min(labelled, 1000) ** 2 + REFIT_FOLDS * fits
         costs["intervals"] = 0.5 + settings.n_bootstrap * refit
-    if settings.n_splits:
-        searches = (settings.n_splits + R + 1) * 2e-8 * n * (n + 20 * labelled)
+    if settings.n_splits != 0:
+        folds = settings.n_splits or FOLDS
+        searches = (folds + R + 1) * 2e-8 * n * (n + 20 * labelled)
         of_fold = PREDICTING * R + FITS_A_FOLD * fits
-        costs["accuracy"] = 0.5 + searches + settings.n_splits * of_fold
+        costs["accuracy"] = 0.5 + searches + folds * of_fold
     costs["metric"] = 0.2 + 2e-11 * n**3
     if settings.report:
         costs["page"] = 0.6 + (R + 1) * 5e-4 * n

@@ -101,10 +101,16 @@ class RunFolder:
         return [str(item) for item in self.model.stack_.items.tolist()]
 
     def find_item(self, text: str) -> Any:
-        """Return the id written as `text`; InputError with similar ids if there is none."""
+        """Return the id written as `text`; InputError with similar ids if there is none.
+
+        Trees have underscores where other files have blanks: either will do, if one id fits.
+        """
         ids = dict(zip(self.item_ids, self.model.stack_.items.tolist(), strict=True))
         if text in ids:
             return ids[text]
+        blanks = [one for one in ids if one.replace("_", " ") == text.replace("_", " ")]
+        if len(blanks) == 1:
+            return ids[blanks[0]]
         folded = text.casefold()
         alike = [one for one in ids if one.casefold() == folded]
         alike = alike or [one for one in ids if folded and folded in one.casefold()]
@@ -336,7 +342,8 @@ def prediction_rows(
     probability of the label by `probabilities`, (n, C), which leave out an item's own label
     (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
     predicted class where it is not the given one. `left_out` are given labels that are not among
-    the classes, each with the id of its item: given as well, with confidence 0. For a numeric
+    the classes, each with the id of its item: given as well, with confidence 0. The only label of a
+    class that is kept cannot be judged without itself: ``confidence`` is empty. For a numeric
     target, `probabilities` are the predictions, (n,), without an item's own target.
     """
     if isinstance(model, MetricMixtureRegressor):
@@ -348,14 +355,16 @@ def prediction_rows(
     predicted = probabilities.argmax(axis=1)
     others, distances = nearest
     single = {item: label for label, item in left_out}
+    alone = given & (np.bincount(labels[given], minlength=len(model.classes_))[labels] == 1)
     for i, item in enumerate(model.stack_.items.tolist()):
         is_left_out = item in single
-        misfit = is_left_out or (given[i] and predicted[i] != labels[i])
+        misfit = is_left_out or (given[i] and predicted[i] != labels[i] and not alone[i])
+        confidence = 0.0 if is_left_out else probabilities[i, labels[i]]
         yield (
             item,
             single[item] if is_left_out else model.classes_[labels[i]],
             "yes" if given[i] or is_left_out else "no",
-            f"{0.0 if is_left_out else probabilities[i, labels[i]]:.4f}",
+            "" if alone[i] else f"{confidence:.4f}",
             model.stack_.items[others[i]],
             f"{distances[i]:.6g}",
             model.classes_[predicted[i]] if misfit else "",

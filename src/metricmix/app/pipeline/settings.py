@@ -51,7 +51,8 @@ class FitSettings:
     tune : bool
         Whether rule and rho are chosen by cross-validation.
     n_bootstrap, n_splits : int
-        Resamples for the intervals of the weights, folds for accuracies; 0 for none.
+        Resamples for the intervals of the weights, folds for accuracies; 0 for none. Folds of
+        None: as `compare` of the estimators has it.
     seed : int
     keep_metric, report : bool
         Whether to write all distances, and the page.
@@ -62,6 +63,8 @@ class FitSettings:
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
+    only : tuple of str
+        Names of sources, if the others are to be left out.
     edges_per_item : int, optional
         If given, values are held on sparse edges: the links of the graphs, and from each item to so
         many nearest ones by each table.
@@ -91,7 +94,7 @@ class FitSettings:
     constraint: str | None = None
     tune: bool = False
     n_bootstrap: int = 100
-    n_splits: int = 5
+    n_splits: int | None = None
     seed: int = 0
     keep_metric: bool = False
     report: bool = True
@@ -104,6 +107,7 @@ class FitSettings:
     geodesic: int | str | None = None
     single_labels: str = "auto"
     missing: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice(self.single_labels, ("auto", "drop", "keep"), name="single_labels")
@@ -164,7 +168,25 @@ def plan_files(settings: FitSettings) -> Plan:
     if target is not None:
         items = replace(items, targets=target_values(items))
     found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
+    if settings.only:
+        found = with_only(found, settings.only)
     return replace(found, report=replace(found.report, target=target))
+
+
+def with_only(plan: Plan, names: Sequence[str]) -> Plan:
+    """Return a plan with some of its sources; InputError if it has no source of a name."""
+    known = [source.spec.name for source in plan.sources]
+    for name in names:
+        if name not in known:
+            raise InputError(argument="--only", expected=did_you_mean(known, name, len(known)))
+    report = plan.report
+    return replace(
+        plan,
+        sources=tuple(source for source in plan.sources if source.spec.name in names),
+        report=replace(
+            report, sources=tuple(source for source in report.sources if source.name in names)
+        ),
+    )
 
 
 def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
@@ -212,6 +234,7 @@ def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
         id=plan.items.id_option,
         sources=tuple(source.spec for source in plan.sources),
         defaults=False,
+        only=(),
         kinds=kinds,
         target="classes" if plan.report.target is None else "number",
     )

@@ -31,6 +31,7 @@ from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.nearest_items import COMPARISONS, nearest_items
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.estimators.selection import FOLDS
 from metricmix.exceptions import InputError
 from metricmix.memory import in_words
 
@@ -217,7 +218,8 @@ def measured_costs(plan: Plan, settings: Any, k: int, held: int = 0) -> dict[str
         if source.table is not None or source.spec.kind == "matrix":
             n_edges += n * min(k, n - 1)
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
-    passes = PASSES * (8 if settings.tune else 1) + settings.n_splits + R + 1
+    folds = FOLDS if settings.n_splits is None else settings.n_splits
+    passes = PASSES * (8 if settings.tune else 1) + folds + R + 1
     common = held + table_bytes + 3 * 8 * L * n + COMPILED
     sample = min(n, MAX_SAMPLE) if settings.report else 0
     common += BYTES_PER_PAIR_SHOWN * sample**2
