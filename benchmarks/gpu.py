@@ -218,12 +218,40 @@ def nearest(add: Callable[..., None], limit: float = LIMIT) -> None:
         )
 
 
+def clustering(add: Callable[..., None]) -> None:
+    """Correlation clustering of signed complete graphs with planted clusters, a quarter flipped."""
+    for n in (500, 1000, 1500):
+        rng = np.random.default_rng(n)
+        planted = rng.integers(8, size=n)
+        signs = np.where(planted[:, None] == planted, 1.0, -1.0)
+        signs = np.triu(np.where(rng.random((n, n)) < 0.25, -signs, signs), 1)
+        signs += signs.T
+        for device in ("cpu", "cuda"):
+            for _ in range(2 if n == 500 else 1):  # the first compiles
+                start = time.perf_counter()
+                found = mm.nearness.correlation_clustering(
+                    signs, random_state=0, device=device, time_limit=90
+                )
+                taken = time.perf_counter() - start
+            add(
+                n=n,
+                device=device,
+                seconds=taken,
+                gap=found.gap,
+                rounds=found.n_iter,
+                lower_bound=found.lower_bound,
+                objective=found.objective,
+                status=str(found.status),
+            )
+
+
 JOBS = {
     "closures": closures,
     "gradients": gradients,
     "real_lengths": real_lengths,
     "peers": peers,
     "nearest": nearest,
+    "clustering": clustering,
 }
 
 

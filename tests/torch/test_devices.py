@@ -11,6 +11,8 @@ from sklearn.datasets import load_iris
 
 import metricmix as mm
 from metricmix.devices import resolve_device
+from metricmix.relaxations import primal_dual
+from metricmix.torch import linear_programs
 from metricmix.torch import nearest_metric as device_ascent
 from metricmix.torch.nearest_metric import Constraints
 
@@ -18,6 +20,7 @@ PLACES = (
     "metricmix.metric",
     "metricmix.paths.all_pairs",
     "metricmix.nearness.nearest_metric",
+    "metricmix.relaxations.solve",
 )
 
 
@@ -150,6 +153,51 @@ def test_the_end_of_a_run_that_goes_on_has_its_metric(where, tmp_path):
             )
     np.testing.assert_array_equal(runs[0].metric, runs[1].metric)
     assert runs[0].objective == runs[1].objective
+
+
+def test_correlation_clustering(where, monkeypatch):
+    monkeypatch.setattr(primal_dual, "DEVICE_ENTRIES", 0)
+    rng = np.random.default_rng(0)
+    signs = np.triu(np.where(rng.random((40, 40)) < 0.5, 1.0, -1.0), 1)
+    signs += signs.T
+    want = mm.nearness.correlation_clustering(signs, tol=1e-4, random_state=0)
+    found = mm.nearness.correlation_clustering(signs, tol=1e-4, random_state=0, device=where)
+    assert found.converged
+    assert found.lower_bound <= want.lp_objective * (1 + 1e-9)
+    assert found.lp_objective >= want.lower_bound * (1 - 1e-9)
+    cut = np.abs(rng.normal(size=(20, 20)))
+    cut += cut.T
+    np.fill_diagonal(cut, 0)
+    assert mm.nearness.max_cut(cut, device=where).upper_bound == pytest.approx(
+        mm.nearness.max_cut(cut).upper_bound, rel=1e-3
+    )
+
+
+def test_steps_of_a_linear_program(where):
+    """The same iterates as those of the compiled loops, up to rounding."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 12, 120)
+    lengths[7] = 45  # more than a program adds up at once
+    terms = np.concatenate([rng.choice(50, size, replace=False) for size in lengths])
+    terms = np.where(rng.random(len(terms)) < 0.3, ~terms, terms).astype(np.int32)
+    program = primal_dual.LinearProgram(rng.random(50))
+    starts = np.append(0, np.cumsum(lengths))
+    program.add(np.empty(0), starts, terms, np.arange(120, dtype=np.uint64))
+    runs = []
+    for take in (primal_dual.halpern_steps, linear_programs.halpern_steps):
+        v = primal_dual.PrimalIterate.anchored(np.full(50, 0.3))
+        z = primal_dual.DualIterate.anchored(np.full(120, 0.1))
+        last = (
+            primal_dual.PART
+            if take is primal_dual.halpern_steps
+            else "cuda"
+            if torch.cuda.is_available()
+            else "cpu"
+        )
+        sums = take(program.columns, program.rows, v, z, 0.7, 3, 9, last)
+        runs.append([*v, *z, np.array(sums)])
+    for want, found in zip(*runs, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-14)
 
 
 def test_classes_share_no_pair():

@@ -114,6 +114,7 @@ def correlation_clustering(
     moves: bool = True,
     random_state: Any = None,
     n_jobs: int | None = None,
+    device: str = "cpu",
     **options: Unpack[RunOptions],
 ) -> CorrelationClustering:
     r"""Cluster the items of a signed graph, and bound the cost of all clusterings from below.
@@ -165,6 +166,9 @@ def correlation_clustering(
         For the rounding, and the choice between paths of similar length.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" takes the steps of large linear programs on a GPU, with the same bounds up to
+        rounding; "auto" does so if there is one.
     **options
         `max_iter` (default 10 000 rounds; each searches for violated paths and takes some steps),
         `time_limit`, `check_every`, `callback` and `verbose`, as
@@ -210,6 +214,7 @@ def correlation_clustering(
         random_state=random_state,
         n_jobs=n_jobs,
         options=options,
+        device=device,
     )
 
 
@@ -240,8 +245,10 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
     state_type = ClusteringState
     result_type = CorrelationClustering
 
-    def __init__(self, graph: SignedGraph, pool: ThreadPool, tol: float) -> None:
-        super().__init__(graph, pool, tol)
+    def __init__(
+        self, graph: SignedGraph, pool: ThreadPool, tol: float, device: str = "cpu"
+    ) -> None:
+        super().__init__(graph, pool, tol, device)
         self.m = len(graph.attraction)
         self.size = float(graph.attraction.sum())
         self.repeats = paths_per_pair(graph)
@@ -300,7 +307,7 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
             state.new_rows, y = program.add_paths(found, iterates.v.image[: self.m])
             iterates.extend(y, state.new_rows)
             state.searched(state.new_rows)
-        iterates.advance(program, STEPS, self.pool)
+        iterates.advance(program, STEPS, self.pool, self.device)
         if state.new_rows <= FEW * program.n_rows or iteration % OFTEN == 0:
             self.offer(state)
         return state

@@ -91,6 +91,7 @@ def max_cut(
     moves: bool = True,
     random_state: Any = None,
     n_jobs: int | None = None,
+    device: str = "cpu",
     **options: Unpack[RunOptions],
 ) -> MaxCut:
     r"""Find a cut of large weight, and bound the weight of all cuts from above.
@@ -128,6 +129,9 @@ def max_cut(
         For the rounding.
     n_jobs : int, optional
         Threads; None means all cores. No result depends on it.
+    device : {"cpu", "cuda", "auto"}
+        "cuda" takes the steps of large linear programs on a GPU, with the same bounds up to
+        rounding; "auto" does so if there is one.
     **options
         `max_iter` (default 10 000 rounds; each takes some steps and searches for violated cycles),
         `time_limit`, `check_every`, `callback` and `verbose`, as
@@ -165,6 +169,7 @@ def max_cut(
         random_state=random_state,
         n_jobs=n_jobs,
         options=options,
+        device=device,
     )
 
 
@@ -189,8 +194,10 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     state_type = RowGenerationState
     result_type = MaxCut
 
-    def __init__(self, graph: WeightedGraph, pool: ThreadPool, tol: float) -> None:
-        super().__init__(graph, pool, tol)
+    def __init__(
+        self, graph: WeightedGraph, pool: ThreadPool, tol: float, device: str = "cpu"
+    ) -> None:
+        super().__init__(graph, pool, tol, device)
         self.m, self.size = len(graph.weights), float(np.abs(graph.weights).sum())
         check_room(
             BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
@@ -219,7 +226,7 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
         """Take some steps, and search for violated cycles, unless these are rare."""
         iterates = state.iterates
         assert iterates is not None
-        iterates.advance(state.program, STEPS, self.pool)
+        iterates.advance(state.program, STEPS, self.pool, self.device)
         if state.search_is_due():
             new = self.separate(state, iterates.v.image, rng)
             iterates.extend(np.empty(0), new)

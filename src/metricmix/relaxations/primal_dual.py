@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metricmix.devices import torch_module
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import ThreadPool, check_time
 from metricmix.typing import Floats, Indices, Ints, Keys
@@ -55,6 +56,9 @@ PART = 1 << 14
 
 MIN_ENTRIES = 1 << 17
 """Entries of K from which several threads share a step."""
+
+DEVICE_ENTRIES = 1 << 17
+"""Entries of K from which a device takes the steps, if one was asked for."""
 
 ENTRIES_AT_ONCE = 1 << 24
 """Entries of K times steps of one kernel call, about: a tenth of a second."""
@@ -391,8 +395,10 @@ class PrimalDual:
             self.v = PrimalIterate(*(np.concatenate([old, v]) for old in self.v))
             self.z = DualIterate(*(np.concatenate([old, z]) for old in self.z))
 
-    def advance(self, program: LinearProgram, steps: int, pool: ThreadPool) -> None:
-        """Take some steps, and restart if that is due."""
+    def advance(
+        self, program: LinearProgram, steps: int, pool: ThreadPool, device: str = "cpu"
+    ) -> None:
+        """Take some steps, on a device if they are large, and restart if that is due."""
         columns, rows, v, z = program.columns, program.rows, self.v, self.z
         omega, first, last = self.restarts.omega, self.restarts.since, self.restarts.since + steps
 
@@ -407,7 +413,12 @@ class PrimalDual:
             )
             return sum(primal, 0.0), sum(dual, 0.0)
 
-        if pool.threads == 1 or len(rows.terms) < MIN_ENTRIES:
+        if device != "cpu" and len(rows.terms) >= DEVICE_ENTRIES:
+            check_time()
+            primal, dual = torch_module("linear_programs").halpern_steps(
+                columns, rows, v, z, omega, first, last, device
+            )
+        elif pool.threads == 1 or len(rows.terms) < MIN_ENTRIES:
             at_once = max(1, ENTRIES_AT_ONCE // (1 + len(rows.terms)))
             for k in range(first, last, at_once):
                 check_time()

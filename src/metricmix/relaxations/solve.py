@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from metricmix.devices import resolve_device
 from metricmix.kernels.threads import ThreadPool, stop_after, threads_for
 from metricmix.relaxations.primal_dual import LinearProgram, PrimalDual
 from metricmix.relaxations.weighted_graphs import separation
@@ -261,6 +262,8 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
         Threads.
     tol : float
         Gap at which to stop.
+    device : str
+        Where steps are taken: "cpu", or a GPU.
 
     Attributes
     ----------
@@ -275,8 +278,8 @@ class LinearRelaxation(Solver[State], Generic[State, Graph, Result]):
     min_trials: ClassVar[int] = 1
     result_type: type[Result]
 
-    def __init__(self, graph: Graph, pool: ThreadPool, tol: float) -> None:
-        self.graph, self.pool, self.tol = graph, pool, tol
+    def __init__(self, graph: Graph, pool: ThreadPool, tol: float, device: str = "cpu") -> None:
+        self.graph, self.pool, self.tol, self.device = graph, pool, tol, device
 
     # What a relaxation defines
 
@@ -366,6 +369,7 @@ def solve(
     random_state: Any,
     n_jobs: int | None,
     options: RunOptions,
+    device: str = "cpu",
 ) -> Result:
     """Solve the linear program of a relaxation and round its solution; `read` returns the graph.
 
@@ -376,10 +380,11 @@ def solve(
     trials = check_integer(trials, name="trials", low=relaxation.min_trials)
     check_run_options(options, allowed=[n for n in RunOptions.__annotations__ if n != "checkpoint"])
     rng, _ = check_random_state(random_state)
+    where = resolve_device(device)
     with stop_after(options.get("time_limit")):
         graph = read()
         with ThreadPool(threads_for(graph.n, n_jobs)) as pool:
-            problem = relaxation(graph, pool, tol)
+            problem = relaxation(graph, pool, tol, where)
             outcome = run(problem, rng, **options)
             state, best = outcome.state, outcome.state.best
             if outcome.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and state.is_whole():

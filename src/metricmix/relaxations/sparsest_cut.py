@@ -276,8 +276,10 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
     state_type = SparsestCutState
     result_type = SparsestCut
 
-    def __init__(self, graph: DemandNetwork, pool: ThreadPool, tol: float) -> None:
-        super().__init__(graph, pool, tol)
+    def __init__(
+        self, graph: DemandNetwork, pool: ThreadPool, tol: float, device: str = "cpu"
+    ) -> None:
+        super().__init__(graph, pool, tol, device)
         edges = graph.mean_path_edges() if graph.is_connected else 0.0
         check_room(
             0.5 * graph.n**2 * PATHS * (BYTES + 8.0 * edges) if graph.is_connected else 0.0,

@@ -205,7 +205,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         """Return the state after a round: separate, merge, sweep, evaluate."""
         with out_of_memory_explained(self.problem.n, what="the dual ascent", argument="D"):
             constraints, x = self.on_device(state)
-            self._held, known = None, len(constraints.keys)
+            self._held, known = None, int(torch.count_nonzero(constraints.dual))
             constraints = self.merged(constraints, self.violated(x))
             few = len(constraints.keys) - known < FEW * len(constraints.keys)
             if self.device.type == "cpu":  # where a sweep costs more than sorting constraints

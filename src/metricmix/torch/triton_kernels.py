@@ -32,6 +32,7 @@ import torch
 import triton
 import triton.language as tl
 
+from metricmix.torch.triton_steps import take_steps
 from metricmix.torch.triton_sweeps import Sweeps as sweeps  # noqa: N813
 from metricmix.torch.triton_sweeps import detours
 from metricmix.torch.triton_trees import predecessors, tree_gradient
@@ -43,6 +44,7 @@ __all__ = [
     "min_plus",
     "predecessors",
     "sweeps",
+    "take_steps",
     "tree_gradient",
     "violations",
 ]
