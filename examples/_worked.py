@@ -17,7 +17,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from metricmix.app.cli import main
+from metricmix.app.cli import common, main
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 START = "citations"
@@ -43,6 +43,7 @@ def run(command: str) -> str:
     name, *words = shlex.split(command)
     if name != "metricmix":
         raise SystemExit(f"{command}: expected a command of metricmix")
+    common.SECONDS_A_LINE = 3600.0  # lines on progress are no part of a page
     done = CliRunner().invoke(main, words)
     if done.exit_code not in (0, 1):  # 1: check found that it is no metric
         raise SystemExit(f"{command}: exit code {done.exit_code}\n{done.output}")

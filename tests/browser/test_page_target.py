@@ -25,7 +25,7 @@ def target_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     )
     known = np.where(np.arange(40) % 4 > 0, y, np.nan)
     model = mm.MetricMixtureRegressor(constraint="nonnegative", rule="kernel-ridge")
-    with pytest.warns(UserWarning, match="count as"):
+    with pytest.warns(UserWarning, match="are clipped to"):
         model.fit(stack, known)
     content = page_content(model, n_bootstrap=0, accuracies=[Accuracy("learned", 0.75, 0.1)])
     file = tmp_path_factory.mktemp("page") / "report.html"

@@ -151,7 +151,7 @@ def test_errors(labelled):
     with pytest.raises(NotFittedError):
         mm.MetricMixture().weights_table()
     own = mm.MetricMixture(objective=mm.objectives.ClassMeans(y)).fit(stack)
-    with pytest.raises(InputError, match=r"^objective: .* takes one of 'class-means'"):
+    with pytest.raises(InputError, match=r"^objective: .* needs one of 'class-means'"):
         own.weights_table()
     made = mm.MetricMixture(objective=lambda codes: mm.objectives.ClassMeans(codes)).fit(stack, y)
     with pytest.raises(InputError, match=r"^objective: "):

@@ -464,6 +464,38 @@ def test_ties_are_called_ties() -> None:
     assert (same.status, same.gain) == ("tie", 0.0)
 
 
+def test_a_tie_says_which_way_and_what_to_do() -> None:
+    learned = [0.8, 0.6, 0.9, 0.7]
+    found = comparison_of(learned=learned, equal=[0.9, 0.7, 0.8, 0.7]).verdict
+    assert str(found).endswith(
+        "(2.5 ± 4.8 points lower over 4 folds); equal weights are simpler: label more items if the "
+        "weights matter"
+    )
+    found = comparison_of(learned=learned, logistic=[0.9, 0.5, 0.8, 0.7]).verdict
+    assert str(found).endswith(
+        "points higher over 4 folds); logistic is simpler: label more items to be sure of the gain"
+    )
+    found = comparison_of(learned=learned, **{"best-single": learned}).verdict
+    assert "(0.0 ± 0.0 points over 4 folds); one source is simpler: if only labels" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"), [(0, "tie"), (1, "tie"), (2, "behind"), (9, "behind")]
+)
+def test_a_gap_in_one_fold_counts_by_its_items(wrong: int, status: str) -> None:
+    labels = np.zeros(40, int)
+    answers = {"learned": labels.copy(), "logistic": labels}
+    answers["learned"][:wrong] = 1  # all in the first of four folds
+    methods = []
+    for kind, predicted in answers.items():
+        by_fold = (predicted == labels).reshape(4, 10).mean(axis=1)
+        methods.append(Method(kind, kind, by_fold, by_fold.mean(), 0.0, predicted[None]))
+    some: Any = np.empty(0)
+    found = Comparison(tuple(methods), "", some, some, some, labels, {}, some, 4, 1)
+    assert found.verdict.gain == pytest.approx(-found.verdict.standard_error)
+    assert found.verdict.status == status
+
+
 def test_a_gain_within_two_standard_errors_is_not_claimed() -> None:
     found = comparison_of(learned=[0.9, 0.8, 0.8, 0.8], equal=[0.7, 0.7, 0.8, 0.9]).verdict
     assert 0 < found.gain < 2 * found.standard_error

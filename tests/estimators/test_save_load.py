@@ -407,7 +407,7 @@ def test_values_come_back(value: Any) -> None:
         ({"random_state": np.random.RandomState(0)}, r"random_state: .*RandomState.*set_params"),
         ({"solver_options": {"callback": print}}, r"solver_options\['callback'\]: .*cannot be"),
         ({"scaling": pd.Series([1.0, 2.0])}, r"scaling: .*Series, which cannot be stored"),
-        ({"sources": ["cosine", lambda x, y: 1.0]}, r"metric: .*lambda.*no name"),
+        ({"sources": ["cosine", lambda x, y: 1.0]}, r"metric: .*lambda.*anonymous"),
     ],
 )
 def test_what_cannot_be_stored(options: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ from metricmix.dissimilarity.matrix import (
     plain_list,
     table_items,
 )
-from metricmix.dissimilarity.nearest_items import joined, one_blas_thread
+from metricmix.dissimilarity.nearest_items import joined
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
 from metricmix.dissimilarity.regressors import PredictionSource, for_targets
 from metricmix.dissimilarity.sources import ComputedSource, GraphSource
@@ -103,6 +103,7 @@ from metricmix.dissimilarity.table_sources import (
 )
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import fold, mirror
+from metricmix.kernels.threads import blas_threads
 from metricmix.typing import Floats
 from metricmix.validation import (
     check_choice,
@@ -437,7 +438,7 @@ def narrow(table: Any) -> Floats:
     if is_wide(table):
         from sklearn.decomposition import TruncatedSVD
 
-        with one_blas_thread():
+        with blas_threads(1):
             svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0)
             return np.asarray(svd.fit_transform(table), dtype=table.dtype)
     return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())

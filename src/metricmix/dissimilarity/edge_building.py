@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.nearest_items import half_squares, one_blas_thread
+from metricmix.dissimilarity.nearest_items import half_squares
 from metricmix.kernels.blocks import BlockJob, Found, run_blocks
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.threads import blas_threads, check_time
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = ["EdgeReport", "EdgeValues", "bridged", "edge_union", "evaluated"]
@@ -153,7 +153,7 @@ def nearest_pairs(
     targets = table[near]
     halves = half_squares(targets)
     u, v = np.empty(len(others), np.int64), np.empty(len(others), np.int64)
-    with one_blas_thread():
+    with blas_threads(1):
         for start in range(0, len(others), 256):
             check_time()
             some = chosen[start : start + 256]

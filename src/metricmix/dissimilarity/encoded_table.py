@@ -21,8 +21,8 @@ share (names, ids), are dropped with a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -116,6 +116,8 @@ class ItemData:
         The attributes of the items.
     links : (n, n) CSR array, optional
         Strengths >= 0 of the links between items, symmetric.
+    graphs : mapping of names to (n, n) CSR arrays
+        The same of each graph, if there are several.
     complete : bool
         Whether all sources were computed from these; False if some came from elsewhere, such as
         precomputed matrices.
@@ -124,6 +126,7 @@ class ItemData:
     table: Any = None
     links: Any = None
     complete: bool = True
+    graphs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def encode_table(X: Any) -> EncodedTable:

@@ -43,7 +43,7 @@ from metricmix.dissimilarity.nearest_blocks import (
 from metricmix.dissimilarity.row_pairs import squared_distances
 from metricmix.exceptions import MissingPackageError
 from metricmix.kernels.blocks import Found, run_blocks
-from metricmix.kernels.threads import effective_threads
+from metricmix.kernels.threads import blas_threads, effective_threads
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_integer, check_table
 
@@ -56,7 +56,6 @@ __all__ = [
     "half_squares",
     "joined",
     "nearest_items",
-    "one_blas_thread",
 ]
 
 METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
@@ -154,7 +153,7 @@ def nearest_items(
     if metric == "cosine":
         Z = unit_table(Z)
     threads = effective_threads(n_jobs)
-    with one_blas_thread():
+    with blas_threads(1):
         chosen = chosen_method(Z, metric) if method == "auto" else method
         # In a column of their own, rows of zeros are as far from unit rows as unlike ones are.
         table = with_zeros_apart(Z) if metric == "cosine" else Z
@@ -367,16 +366,6 @@ def with_zeros_apart(Z: Any) -> Any:
     from scipy.sparse import csr_array, hstack
 
     return hstack([Z, csr_array(column)], format="csr")
-
-
-def one_blas_thread() -> Any:
-    """Return a context in which matrix products use one thread.
-
-    Our threads are Python's; on a busy machine those of BLAS wait for each other: ten times slower.
-    """
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="blas")
 
 
 def joined(found: NearestItems, k: int | None = None) -> csr_array[Any, Any]:

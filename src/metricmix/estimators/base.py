@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_set import EdgeSet
@@ -36,7 +35,7 @@ from metricmix.exceptions import (
     ProjectionWarning,
     warn_caller,
 )
-from metricmix.kernels.threads import effective_threads
+from metricmix.kernels.threads import blas_threads, effective_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
@@ -474,7 +473,7 @@ class MixtureLearner(MixtureEstimator):
         max_iter = self.max_iter
         if max_iter is None and isinstance(method, METHODS["full"]) and not projected:
             max_iter = STEPS_ON_LENGTHS
-        with threadpool_limits(None if projected else 1, user_api="blas"):
+        with nullcontext() if projected else blas_threads(1):
             return minimize(
                 objective,
                 stack,

@@ -8,7 +8,9 @@ kind                   learns from the labels of the training items
 ``svc``                support vectors on the table, with the kernel :math:`e^{-\lVert x - y
                        \rVert^2}`
 ``propagation``        :math:`\arg\max_c\, \mathrm{mean}_{s \in c} P_{is}`, with P the PageRank of
-                       the links between items; without links, of the ten nearest rows
+                       the links between items; without links, of the ten nearest rows. Of
+                       several graphs, or all of them together, the one that is right most often
+                       on parts of the training labels
 =====================  ===========================================================================
 
 The table is the attributes as numbers, divided by the root mean square distance of a row from the
@@ -20,7 +22,8 @@ nearest neighbour learn from 1000 of them, drawn at random.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,11 +65,14 @@ class Baseline:
     predict : function of (train, y, test)
         Positions of the training items among the labelled ones, their class numbers, and the
         positions of the held-out ones; returns the class numbers of these.
+    choice : function, optional
+        After predictions: what was chosen in most of them, to be said behind the name.
     """
 
     kind: str
     name: str
     predict: Callable[[Indices, Indices, Indices], Indices]
+    choice: Callable[[], str] | None = None
 
 
 def item_data(stack: DissimilarityStack, features: Any, graph: Any) -> ItemData:
@@ -78,7 +84,7 @@ def item_data(stack: DissimilarityStack, features: Any, graph: Any) -> ItemData:
         If the table does not have a row per item.
     """
     own = stack.item_data or ItemData()
-    table, links = own.table, own.links
+    table, links, graphs = own.table, own.links, own.graphs
     n = stack.n_items
     if features is not None:
         table = encode_table(features)
@@ -96,8 +102,8 @@ def item_data(stack: DissimilarityStack, features: Any, graph: Any) -> ItemData:
             table = table[rows]
     if graph is not None:
         nodes = stack.items.tolist() if stack.has_items else n
-        links = strengths_of(as_graph(graph, nodes=nodes))
-    return ItemData(table, links, own.complete and features is None)
+        links, graphs = strengths_of(as_graph(graph, nodes=nodes)), {}
+    return ItemData(table, links, own.complete and features is None, graphs)
 
 
 def baselines_of(
@@ -134,7 +140,11 @@ def baselines_of(
             sparse = not isinstance(data.table, np.ndarray)
             near = nearest_items(data.table, k, "cosine" if sparse else "euclidean")
             links = joined(near, k)
-    if links is not None:
+    if links is not None and len(data.graphs) > 1:
+        several = {**data.graphs, "all links": links}
+        best = BestGraph(several, labelled, n_classes)
+        found.append(Baseline("propagation", "label propagation over", best.predict, best.chosen))
+    elif links is not None:
         spread = Propagation(links, labelled, n_classes)
         found.append(Baseline("propagation", f"label propagation {where}", spread.predict))
     return found, remarks
@@ -216,15 +226,10 @@ class TableRows:
                 fitted = model(C).fit(rows(known, known), classes)
             return np.asarray(fitted.predict(rows(asked, known)))
 
-        folds = deal_folds(y, INNER)
-        once = len(train) > SPLIT_ONCE_FROM
         right = np.zeros(len(PENALTIES))
-        for fold in range(1 if once else int(folds.max()) + 1):
-            out = folds == fold
-            if out.all() or not out.any():
-                continue
+        for known, out in inner_folds(y):
             for k, C in enumerate(PENALTIES):
-                answer = predicted(C, train[~out], y[~out], train[out])
+                answer = predicted(C, train[known], y[known], train[out])
                 right[k] += (answer == y[out]).sum()
         return predicted(PENALTIES[int(right.argmax())], train, y, test)
 
@@ -244,3 +249,40 @@ class Propagation:
         reached = pagerank_smoothed(self.operator, start, RESTART, 1e-6)[self.labelled[test]]
         share = np.where(reached > 1e-9, reached, 0.0) / np.maximum(sizes, 1)
         return np.where(share.any(axis=1), share.argmax(axis=1), sizes.argmax())
+
+
+class BestGraph:
+    """Labels spread over one of several graphs, the best on parts of the training labels."""
+
+    def __init__(self, graphs: Mapping[str, Any], labelled: Indices, n_classes: int) -> None:
+        self.graphs = {
+            name: Propagation(links, labelled, n_classes) for name, links in graphs.items()
+        }
+        self.times: Counter[str] = Counter()
+
+    def predict(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what the graph says that is right most often; among equal ones, the first."""
+        right = dict.fromkeys(self.graphs, 0)
+        for known, out in inner_folds(y):
+            for name, graph in self.graphs.items():
+                answer = graph.predict(train[known], y[known], train[out])
+                right[name] += int((answer == y[out]).sum())
+        best = max(right, key=lambda name: right[name])
+        self.times[best] += 1
+        return self.graphs[best].predict(train, y, test)
+
+    def chosen(self) -> str:
+        """Return the graph that was taken most often."""
+        return self.times.most_common(1)[0][0]
+
+
+def inner_folds(y: Indices) -> Iterator[tuple[Any, Any]]:
+    """Yield masks of the training labels to learn from and to judge by: one pair if there are many.
+
+    Folds without a label on one side are left out.
+    """
+    folds = deal_folds(y, INNER)
+    for fold in range(1 if len(y) > SPLIT_ONCE_FROM else int(folds.max()) + 1):
+        out = folds == fold
+        if out.any() and not out.all():
+            yield ~out, out

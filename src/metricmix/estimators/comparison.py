@@ -19,7 +19,8 @@ fitted model know the labels that are held out. Beside it stand
   than chance where classes have equal sizes: the one that is held out is the rarest there.)
 
 Two methods are compared on the same folds: one *is better* if the mean difference of their
-accuracies is more than one standard error of that difference over folds, else they *tie*.
+accuracies is more than one standard error of that difference, over folds or over items, else they
+*tie*. (Over folds alone, a difference in one fold only would never be more than its error.)
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ KINDS = {
     "most-frequent": "most frequent class",
 }
 """What may be compared besides the sources, and its name. Without links, label propagation is over
-near rows of the table."""
+near rows of the table; of several graphs, over the one that was best by the training labels of most
+folds."""
 ORDER = (*list(KINDS)[:-1], "single", "most-frequent")
 ADVICE = {
     "equal": "label more items, or learn less: a larger rho",
@@ -98,6 +100,15 @@ ADVICE = {
 }
 """What to do where a simpler method is better."""
 OTHER_ADVICE = "predict with it, and use the metric for what needs distances; or label more items"
+TIE_ADVICE = {
+    "equal": ("equal weights are simpler", "label more items if the weights matter"),
+    "best-single": ("one source is simpler", "if only labels matter, leave out the others"),
+}
+OTHER_TIE_ADVICE = (
+    "{name} is simpler",
+    "predict with it if only labels matter, and use the metric for what needs distances",
+)
+"""Where a method does as well: that it is simpler, and what to do if it is not behind at all."""
 
 
 def compare(
@@ -266,10 +277,11 @@ class Trials:
                 found[kind] = [by_source[r][f] for f, r in enumerate(best)]
         titles = dict(KINDS)
         for baseline in self.baselines:
-            titles[baseline.kind] = baseline.name
             found[baseline.kind] = [
                 baseline.predict(train, self.codes[train], test) for train, test in self.folds
             ]
+            chosen = "" if baseline.choice is None else f" {baseline.choice()}"
+            titles[baseline.kind] = baseline.name + chosen
         most_frequent = np.bincount(self.codes).argmax()
         found["most-frequent"] = [np.full(len(test), most_frequent) for _, test in self.folds]
         found["learned"], results = [], []
@@ -531,12 +543,15 @@ class Comparison:
         learned = self["learned"]
         gains = learned.accuracy - rival.accuracy
         error = float(np.std(gains, ddof=1) / np.sqrt(self.n_splits))
+        of_items = [(method.predictions == self.labels).mean(axis=0) for method in (learned, rival)]
+        apart = np.subtract(*of_items)
         return PairedDifference(
             learned,
             rival,
             learned.mean - rival.mean,
             error,
             self.n_splits,
+            float(np.sqrt(np.square(apart).sum()) / len(apart)) if len(apart) else np.inf,
             mine="equal weights" if self.nothing_learned else "the learned metric",
             source=self.best_source,
         )
@@ -566,6 +581,9 @@ class PairedDifference:
     standard_error : float
         Of the differences by fold.
     n_splits : int
+    item_error : float
+        The standard error by item: the root of the number of items that one of the two gets right
+        and the other does not, divided by the number of items.
     mine : str
         What the metric is: "equal weights" where there were too few labels to learn from.
     source : str
@@ -577,6 +595,7 @@ class PairedDifference:
     gain: float
     standard_error: float
     n_splits: int
+    item_error: float = np.inf
     mine: str = "the learned metric"
     source: str = ""
 
@@ -584,12 +603,13 @@ class PairedDifference:
     def status(self) -> str:
         """One of "ahead", "tie" and "behind".
 
-        Ahead by more than two standard errors, behind by more than one: what may be a loss is said
-        sooner than what may be a gain.
+        Ahead by more than two standard errors, behind by more than one, over folds or over items:
+        what may be a loss is said sooner than what may be a gain.
         """
         if self.gain > 2.0 * self.standard_error + 1e-9:  # rounding
             return "ahead"
-        return "behind" if self.gain < -self.standard_error - 1e-9 else "tie"
+        error = min(self.standard_error, self.item_error)
+        return "behind" if self.gain < -error - 1e-9 else "tie"
 
     def to_record(self) -> dict[str, Any]:
         """Return the verdict for JSON."""
@@ -602,7 +622,7 @@ class PairedDifference:
         }
 
     def __str__(self) -> str:
-        """One sentence, with what to do where the other method is better."""
+        """One sentence, with what to do where the other method is better, or as good."""
         mine, other = f"{100 * self.learned.mean:.1f} %", f"{100 * self.rival.mean:.1f} %"
         apart = (
             f"{100 * abs(self.gain):.1f} ± {100 * self.standard_error:.1f} points over "
@@ -619,10 +639,19 @@ class PairedDifference:
                 f"simpler is better here: accuracy on held-out labels is {other} with {name}, "
                 f"{mine} with {self.mine} ({apart}); {advice}"
             )
-        words = "no clear difference" if status == "tie" else f"{self.mine} is best"
-        if status == "ahead" and self.mine == "equal weights":
+        words, advice = f"{self.mine} is best", ""
+        if self.mine == "equal weights":
             words = "equal weights are best"
+        if status == "tie":
+            words = "no clear difference"
+            way = "higher" if self.gain > 1e-9 else "lower" if self.gain < -1e-9 else ""
+            apart = apart.replace("points", f"points {way}".strip(), 1)
+            simpler, do = TIE_ADVICE.get(self.rival.kind, OTHER_TIE_ADVICE)
+            do = "label more items to be sure of the gain" if way == "higher" else do
+            advice = f"{simpler.format(name=self.rival.name)}: {do}"
+            if self.rival.kind == "most-frequent":
+                advice = ADVICE[self.rival.kind]
         return (
             f"{words}: accuracy on held-out labels is {mine} with {self.mine}, {other} with {name} "
-            f"({apart})"
+            f"({apart})" + f"; {advice}" * bool(advice)
         )

@@ -448,7 +448,10 @@ class TargetComparison:
             return f"{found}; {other} does better: use that, or other sources"
         if learned.r2 > best.r2 + learned.standard_error:
             return f"{found}; the best of the simpler methods, {other}, is clearly worse"
-        return f"{found}; {other} is within one standard error ({learned.standard_error:.3f})"
+        return (
+            f"{found}; {other} is within one standard error ({learned.standard_error:.3f}), and "
+            "simpler: predict with it if only targets matter"
+        )
 
     @property
     def sources(self) -> tuple[TargetMethod, ...]:

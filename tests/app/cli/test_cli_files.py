@@ -118,9 +118,96 @@ def test_row_numbers() -> None:
     assert result.exit_code == 0, result.output
     found = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [(row["id"], row["label"]) for row in found] == [("9", "x"), ("10", "y")]
+    Path("new-edges.csv").write_text("from,to\n8,0\n9,4\n")
+    result = run("predict", "out", "new.csv", "--edges", "new-edges.csv")
+    assert result.exit_code == 2
+    assert "expected row numbers as in the fit, 1 to 8, got numbers from 0" in result.stderr
+
+
+def test_edges_that_count_rows_from_0() -> None:
+    Path("t.csv").write_text(as_csv([row[1:] for row in ROWS], HEADER[1:]), encoding="utf-8")
+    Path("web.csv").write_text(as_csv([(str(u), str(v)) for u, v in PAIRS], ("from", "to")))
+    members = [(u, "odd" if u % 2 else "even") for u in range(8)]
+    Path("clubs.csv").write_text(as_csv(members, ("row", "club")))
+    files = ("--edges", "web.csv", "--edges", "clubs.csv")
+    options = ("fit", "t.csv", "--label", "kind", *QUICK, *files)
+    result = run(*options, "--id", "row", "-o", "out")
+    assert result.exit_code == 0, result.output
+    why = "items are numbered 0 to 7, since web.csv has ids from 0: it has 0 and not 8"
+    assert result.output.startswith("t.csv: 8 items by row number, from 0, 6 with a label")
+    assert why in result.output
+    assert "path lengths in web.csv, 7 edges" in result.output
+    assert "not in the table, such as 0" not in result.output
+    assert labels("out") == dict(zip("01234567", "xxxxyyyy", strict=True))
+    assert json.loads(Path("out/run.json").read_text())["arguments"]["id"] == "row0"
+
+    Path("new.csv").write_text("kind,size,colour\n,1.1,red\n,9,green\n")
+    Path("new-edges.csv").write_text("from,to\n8,0\n9,4\n")
+    result = run("predict", "out", "new.csv", "--edges", "web=new-edges.csv")
+    found = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(row["id"], row["label"]) for row in found] == [("8", "x"), ("9", "y")]
+
+    result = run(*options, "--id", "row1", "--dry-run")
+    assert result.exit_code == 2
+    assert "expected ids of t.csv, 1 to 8, found ids from 0" in result.stderr
+    assert "pass --id row0" in result.stderr
+
+    one = as_csv([(str(u + 1), str(v + 1)) for u, v in PAIRS], ("from", "to"))
+    Path("one.csv").write_text(one)
+    result = run(*options, "--edges", "one.csv", "--id", "row", "--dry-run")
+    assert result.exit_code == 2
+    assert "web.csv: expected row numbers from 1, as in one.csv, which has 8" in result.stderr
+    result = run(*options[:4], "--edges", "one.csv", "--id", "row0", "--dry-run")
+    assert result.exit_code == 2
+    assert "found ids from 1: it has 8 and not 0" in result.stderr
+    assert "pass --id row1" in result.stderr
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ids_that_are_one_off(first: int) -> None:
+    rows = [(str(first + k), *row[1:]) for k, row in enumerate(ROWS)]
+    Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
+    shifted = [(str(1 - first + u), str(1 - first + v)) for u, v in PAIRS]
+    Path("web.csv").write_text(as_csv(shifted, ("from", "to")))
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "web.csv", "--dry-run")
+    assert result.exit_code == 2
+    assert "as if all were one off; renumber one of the two" in result.stderr
 
 
 # -- dirty cells ---------------------------------------------------------------------------------
+
+
+def test_codes_for_missing_values() -> None:
+    rows = [(*row[:2], "-999" if row[0] in ("a4", "b3") else row[2], row[3]) for row in ROWS]
+    Path("t.csv").write_text(as_csv(rows), encoding="utf-8")
+    arguments = ("fit", "t.csv", "--label", "kind")
+    told = "column 'size': -999 in 2 cells look like a code for missing values; if so, pass "
+    result = run(*arguments, *QUICK, "-o", "out")
+    assert told in result.output  # not in a dry run only
+    result = run(*arguments, "--missing", "-999", *QUICK, "-o", "stated")
+    assert result.exit_code == 0, result.output
+    assert "-999" not in result.output
+    assert json.loads(Path("stated/run.json").read_text())["arguments"]["missing"] == ["-999"]
+    Path("new.csv").write_text("id,size,colour\nnew,-999.0,red\nsame,,red\n")
+    answers = run("predict", "stated", "new.csv").stdout.splitlines()[1:]
+    assert answers[0].partition(",")[2] == answers[1].partition(",")[2]
+    run(*arguments, "--missing", "-999", *QUICK, "--dry-run", "--write-config", "t.toml")
+    assert 'missing = ["-999"]' in Path("t.toml").read_text()
+    assert run("fit", "--config", "t.toml", "-o", "again").exit_code == 0
+    weights = [Path(name, "weights.csv").read_text() for name in ("stated", "again")]
+    assert weights[0] == weights[1]
+
+
+def test_decimal_commas_between_commas_are_named() -> None:
+    Path("t.csv").write_text(as_csv(ROWS), encoding="utf-8")
+    Path("e.csv").write_text('from,to,length\na1,a2,"0,5"\n')
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
+    assert (
+        "found '0,5'; if that is a decimal comma, write 0.5, or separate cells by" in result.stderr
+    )
+    Path("e.csv").write_text("from,to,length\na1,a2,0,5\n")
+    result = run("fit", "t.csv", "--label", "kind", "--edges", "e.csv", "--dry-run")
+    assert "if commas are decimal signs, separate cells by semicolons" in result.stderr
 
 
 def test_dirty_cells_are_told_in_fit_and_predict() -> None:

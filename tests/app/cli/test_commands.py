@@ -15,7 +15,7 @@ import pooch
 import pytest
 from click.testing import CliRunner, Result
 
-from metricmix.app.cli import main
+from metricmix.app.cli import common, main
 from metricmix.datasets.mnist import MNIST
 from metricmix.paper.data import Data
 from metricmix.paper.experiment import Cell, CellResult
@@ -35,6 +35,27 @@ def test_the_module_is_called_as_the_command() -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Usage: metricmix fit ")
     assert "then fit, unless --dry-run is given" in " ".join(done.stdout.split())
+
+
+def test_progress_without_a_terminal_is_told_in_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(common, "SECONDS_A_LINE", 0.01)
+    text = ""
+    with common.progress_bar({"learning": "learning the weights"}) as show:
+        show("learning", 0.25)
+        for _ in range(1000):  # also while a step reports nothing
+            time.sleep(0.01)
+            text += capsys.readouterr().err
+            if "learning" in text:
+                break
+    assert re.search(r"^\d+ s: learning the weights \(25%\)$", text, re.MULTILINE)
+    capsys.readouterr()
+    monkeypatch.setattr(common, "SECONDS_A_LINE", 60.0)
+    for quiet in (False, True):  # nothing in the first seconds, nor with --quiet
+        with common.progress_bar(quiet=quiet) as show:
+            show("learning", 0.5)
+    assert capsys.readouterr().err == ""
 
 
 def test_version() -> None:

@@ -123,10 +123,51 @@ def test_too_many_dirty_cells_are_categories(write) -> None:
     (column,) = infer_columns(table)
     assert column.kind == "category"
     assert column.why.endswith(
-        "most are numbers, but not 'large' (--kind COLUMN=number treats that as missing)"
+        "most are numbers, but not 'large' (--kind x=number treats that as missing)"
     )
     (column,) = infer_columns(table, {"x": "number"})
     assert (column.kind, column.n_unreadable) == ("number", 9)
+
+
+def test_one_in_ten_dirty_cells_is_few(write) -> None:
+    cells = [*(f"{k}.5" for k in range(18)), "3,5", "4,1"]
+    text = "".join(f'i{k},"{cell}"\n' for k, cell in enumerate(cells))
+    (column,) = infer_columns(read_items(write("items.csv", f"id,x\n{text}")))
+    assert (column.kind, column.n_unreadable) == ("number", 2)
+    told = "line 20, column 'x': '3,5' has a decimal comma, the other cells a point (write 3.5)"
+    assert told in column.unreadable[0]
+
+
+def test_points_and_commas_in_one_column_are_told(write) -> None:
+    text = "".join(f'i{k},"{k}.5"\nj{k},"{k},25"\n' for k in range(9))
+    (column,) = infer_columns(read_items(write("items.csv", f"id,x\n{text}")))
+    assert column.why.endswith(
+        "numbers, '0.5' with a decimal point and '0,25' with a decimal comma: write one of the two"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "times", "told"),
+    [
+        ("-999", 1, "-999 in 1 cell looks like a code for missing values; if so, pass --missing "),
+        ("9999", 3, "9999 in 3 cells look like a code for missing values; if so, pass --missing "),
+        ("-99.0", 2, "-99 in 2 cells look like a code"),
+        ("-99", 1, ""),  # may be a value
+        ("-998", 3, ""),
+        ("99", 3, ""),  # among values up to 300
+    ],
+)
+def test_codes_for_missing_values_are_named(write, cell, times, told) -> None:
+    numbers = [f"{10 * k}" for k in range(30)] if cell == "99" else [f"{k % 7}" for k in range(30)]
+    text = "".join(f"i{k},{x}\n" for k, x in enumerate([*numbers, *[cell] * times]))
+    (column,) = infer_columns(read_items(write("items.csv", f"id,x\n{text}")))
+    assert column.code.startswith(told)
+    assert bool(column.code) == bool(told)
+    if told:
+        assert f"column 'x': {column.code}" in list(column.remarks())
+    table = read_items(write("items.csv", f"id,x\n{text}"), missing=[cell])
+    (column,) = infer_columns(table)
+    assert (column.code, column.n_missing) == ("", times + numbers.count(cell))
 
 
 def test_errors_of_spreadsheets_are_no_category(write) -> None:

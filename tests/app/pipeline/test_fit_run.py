@@ -154,7 +154,9 @@ def test_only_files_of_an_earlier_run_are_replaced(shop, tmp_path) -> None:
     fit_files(plan_files(again), again, out)
     assert (out / "notes.txt").read_text() == "mine"
     assert not (out / "metric.npy").exists()
-    assert {row["lower"] for row in table(out / "weights.csv")} == {"nan"}
+    header = ["source", "weight", "lower", "upper", "same_sign", "scale"]
+    assert list(table(out / "weights.csv")[0]) == header
+    assert {row[key] for row in table(out / "weights.csv") for key in header[2:5]} == {""}
     assert json.loads((out / "run.json").read_text())["found"]["accuracy"] is None
 
 
@@ -316,7 +318,7 @@ def test_folders_that_cannot_be_written(fitted, tmp_path) -> None:
 def test_labels_that_may_be_typing_errors() -> None:
     found = list(label_remarks({"fruit": 9, "Fruit": 4, "cloth": 8, "clothe": 1}))
     assert found == [
-        "labels 'fruit' and 'Fruit' look alike; are they two classes?",
+        "labels 'fruit' (9) and 'Fruit' (4) are probably one class: write them alike",
         "labels 'cloth' and 'clothe' look alike; are they two classes?",
         "a single item has the label 'clothe': others get it by their distance to that one "
         "(--single-labels drop leaves it out)",

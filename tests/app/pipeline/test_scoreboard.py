@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from click.testing import CliRunner
 
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source
-from metricmix.app.pipeline import FitSettings, fit_files, plan_files
+from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files
 from metricmix.app.pipeline.fit_run import item_data
 from metricmix.app.pipeline.outcome import run_page
+from metricmix.app.pipeline.progress import expected_seconds
 from metricmix.app.pipeline.storage import Cost, ValueStorage
 from metricmix.estimators import MetricFinding
+from metricmix.estimators.bootstrap import REFIT_FOLDS
 
 N = 80
 QUICK = ("--bootstrap", "0", "--folds", "4", "--no-report")
@@ -163,9 +166,67 @@ def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:
     )
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out")
     struck = replace(outcome, findings=(MetricFinding("hub", 0.5, "'i1' is a hub", "i1", "x"),))
+    skipped = ("not compared: signed weights, which takes time",)
+    outcome.model.selection_ = replace(outcome.model.selection_, skipped=skipped)
     page = run_page(struck, None, lambda done, total: None)
     assert page.headline == outcome.headline
     assert ("Hub", "'i1' is a hub") in page.facts
+    assert ("Not compared", "signed weights, which takes time") in page.facts
+
+
+def test_label_propagation_is_over_the_best_graph_and_named(tmp_path) -> None:
+    """One graph joins items of a kind, the others any; pooled, these hide it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    rows = [f"i{k},{'abc'[y[k]] if k < 45 else ''},{rng.random():.3f}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,kind,x", *rows]) + "\n")
+    pairs = [(i, j) for i in range(60) for j in range(i) if y[i] == y[j] and rng.random() < 0.2]
+    anything = [tuple(rng.choice(60, 2, replace=False)) for _ in range(900)]
+    for name, ends in (("e1", anything), ("e2", pairs)):
+        lines = [f"i{i},i{j}" for i, j in ends]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["source,target", *lines]) + "\n")
+    members = [f"i{k},g{rng.integers(0, 4)}" for k in range(60)]
+    (tmp_path / "e3.csv").write_text("\n".join(["item,group", *members]) + "\n")
+    options = [
+        f"--edges={name}={tmp_path / file}"
+        for name, file in (("met", "e1.csv"), ("married", "e2.csv"), ("clubs", "e3.csv"))
+    ]
+    _, record = fitted(tmp_path, *options, table="t.csv")
+    (found,) = [one for one in record["accuracy"]["methods"] if one["kind"] == "propagation"]
+    assert found["name"] == "label propagation over married"
+    assert found["mean"] > 0.9
+    run = open_run(tmp_path / "out")
+    assert "linked in married" in run.phrases(run.lengths()).sentence(*pairs[0])
+    assert not re.search(r"\be[123]\b", run.phrases(run.lengths()).sentence(*pairs[0]))
+
+    (tmp_path / "new.csv").write_text("id,kind,x\nnew,,0.5\n")
+    for file in ("new_married.csv", "e2-more.csv", "others.csv"):
+        (tmp_path / file).write_text(f"source,target\nnew,i{pairs[0][0]}\n")
+
+    def predicted(edges: str):
+        words = ["predict", str(tmp_path / "out"), str(tmp_path / "new.csv"), "--edges", edges]
+        return CliRunner().invoke(main, words)
+
+    stated = predicted(f"married={tmp_path / 'others.csv'}")
+    for file in ("new_married.csv", "e2-more.csv"):  # the name of the graph, or of its file
+        assert predicted(str(tmp_path / file)).stdout == stated.stdout
+    assert "met: 1 new item has no edge" in stated.stderr
+    refused = predicted(str(tmp_path / "others.csv"))
+    assert refused.exit_code == 2
+    assert "NAME being one of 'clubs', 'married', 'met', got 'others'" in refused.stderr
+
+
+def test_the_estimate_of_the_time_counts_refits(folder) -> None:
+    settings = FitSettings(str(folder / "numbers.csv"), "kind")
+    plain, forest = (parse_source(f"x={kind}:x*") for kind in ("euclidean", "forest"))
+    costs = [
+        expected_seconds(plan_files(stated), stated)
+        for one in (plain, forest)
+        for stated in [replace(settings, sources=(one,), defaults=False)]
+    ]
+    for step in ("learning", "intervals", "accuracy"):
+        assert costs[1][step] > 1.5 * costs[0][step]
+    assert costs[1]["intervals"] > 100 * REFIT_FOLDS * 0.05  # a forest in each fold of a resample
 
 
 def test_links_of_several_graphs_count_alike(folder, tmp_path) -> None:

@@ -8,8 +8,9 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +257,9 @@ def _signal_handler(number: int, handler: Any) -> Iterator[None]:
 
 # -- output --------------------------------------------------------------------------------------
 
+SECONDS_A_LINE = 10.0
+"""Time between lines on progress, where there is no terminal."""
+
 
 def percent(fraction: float) -> str:
     """Return a fraction in percent; 100 % only if exact."""
@@ -272,16 +276,48 @@ def print_json(record: Mapping[str, Any]) -> None:
 
 
 @contextmanager
+def progress_lines(steps: Mapping[str, str]) -> Iterator[Callable[[str, float], None]]:
+    """Print the step, the time since the start and the share of the work, for logs.
+
+    A line comes every ten seconds, also in a step that reports nothing, and none before that.
+    """
+    began, ended = time.monotonic(), threading.Event()
+    now: list[Any] = ["starting", 0.0]
+
+    def tell() -> None:
+        while not ended.wait(SECONDS_A_LINE):
+            step, fraction = now
+            taken = f"{time.monotonic() - began:.0f} s"
+            with suppress(OSError, ValueError):  # nobody reads
+                click.echo(f"{taken}: {steps.get(step, step)} ({percent(fraction)})", err=True)
+
+    def show(step: str, fraction: float) -> None:
+        now[:] = step, fraction
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield show
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
 def progress_bar(
     steps: Mapping[str, str] | None = None, *, quiet: bool = False, width: int = 50
 ) -> Iterator[Callable[[str, float], None]]:
-    """Show a bar with the time left on a terminal, and nothing in a pipe.
+    """Show a bar with the time left on a terminal, and a line every ten seconds elsewhere.
 
     Gives a function to call with the name of a step and the fraction of all work that is done.
     `steps` maps names to what is shown; other names are shown as they are, cut to `width`.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda step, fraction: None
+        return
+    if not sys.stderr.isatty():
+        with progress_lines(steps or {}) as show:
+            yield show
         return
     from rich.console import Console
     from rich.progress import (

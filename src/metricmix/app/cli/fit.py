@@ -92,7 +92,8 @@ Without data of your own: metricmix example citations""",
 @click.option(
     "--id",
     "id_column",
-    help="The column of ids, or row to number the items from 1.  [default: the first column]",
+    help="The column of ids, or row to number the items from 1 (from 0 if the edge files do; row0 "
+    "and row1 state which).  [default: the first column]",
 )
 @click.option(
     "--single-labels",
@@ -137,6 +138,13 @@ Without data of your own: metricmix example citations""",
     metavar="COLUMN=KIND",
     help="Type of a column: number, plain, date, count, category, text or ignore; or its format: "
     "decimal-comma, decimal-point, day/month/year, month/day/year.",
+)
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="A text or number that stands for missing values, such as -999, besides empty cells, NA, "
+    "null and the like.",
 )
 @click.option(
     *("-o", "--out"),
@@ -374,6 +382,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     names = (
         *("rule", "objective", "rho", "constraint", "tune", "seed", "keep_metric", "report"),
         *("title", "name", "target", "edges_per_item", "dense", "within", "single_labels"),
+        "missing",
     )
     geodesic = stated["geodesic"]
     if geodesic is not None and geodesic != "auto":
@@ -442,8 +451,10 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
                 f"  {target.n_not_numbers:,} cells are not numbers and count as unknown: "
                 f"{'; '.join(target.not_numbers)}"
             )
-    if items.table.remark:
-        click.echo(f"  {items.table.remark}")
+        if target.code:
+            click.echo(f"  column {items.label_column!r}: {target.code}")
+    for line in filter(None, (items.table.remark, items.numbering)):
+        click.echo(f"  {line}")
     if storage is None:
         doubtful = [
             f"column {column.name!r} is not used: {column.why}"
@@ -464,6 +475,11 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"  {line}")
         if n_dirty > SHOWN:
             click.echo(f"  and {n_dirty - SHOWN:,} more such cells")
+        codes = [f"column {c.name!r}: {c.code}" for c in report.columns if c.code]
+        for line in codes[:SHOWN]:
+            click.echo(f"  {line}")
+        if len(codes) > SHOWN:
+            click.echo(f"  and {len(codes) - SHOWN} more columns with such codes")
     else:
         for column in report.columns:
             missing = f", {column.n_missing:,} missing" if column.n_missing else ""

@@ -59,6 +59,7 @@ CELLS = 5
 Examples:
   metricmix predict papers new-papers.csv
   metricmix predict papers new-papers.csv --edges new-cites.csv -o labels.csv
+  metricmix predict wines new.csv --edges sold=new1.csv --edges grown=new2.csv
   metricmix predict songs new-songs.csv --matrix heard=rows.csv --json""",
 )
 @click.argument("model", type=FILE)
@@ -68,8 +69,9 @@ Examples:
     multiple=True,
     shell_complete=complete_file,
     metavar="[NAME=]FILE",
-    help="Edges of the new items, to items of the fit or to each other, read as those of the fit; "
-    "NAME is that of the graph in the fit, if there were several.",
+    help="Edges of the new items, to items of the fit or to each other, read as those of the fit. "
+    "If the fit had several graphs: NAME=FILE, with the name that the graph had in the fit (by "
+    "default that of its file), or a file whose name contains it.",
 )
 @click.option(
     "--matrix",

@@ -50,6 +50,7 @@ DATES = {name: order for order, name in ORDERS.items() if order != "ymd"}
 KINDS = (*NUMERIC, "category", "text", "ignore", *DECIMALS, *DATES)
 """What may be stated; the last four are numbers and dates whose cells could be read in two ways."""
 CODE = re.compile(r"0\d+")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 LARGEST_NUMBER = 1e150
 """Numbers whose squares are finite."""
 MOST_CATEGORIES = 50
@@ -59,6 +60,10 @@ SHOWN = 3
 MANY_COLUMNS = 20
 """Columns of whole numbers from which on they may be counts, as of words."""
 MOSTLY_ZERO = 0.6
+CODES = (-99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
+"""Numbers that often stand for missing values."""
+CODE_AWAY = 2.0
+"""How far such a number must be from the median of the others, in cut-off distances."""
 FAR_SHARE = 0.02
 """Share of values that are cut off, from which on a column has a heavy tail."""
 
@@ -83,6 +88,8 @@ class Column:
         Where the first of these are, and what they say.
     tail : str
         What is cut off of a heavy tail.
+    code : str
+        A number that looks like a code for missing values, how often it occurs, and what to do.
     """
 
     name: str
@@ -96,13 +103,16 @@ class Column:
     n_unreadable: int = 0
     unreadable: tuple[str, ...] = ()
     tail: str = ""
+    code: str = ""
 
     def remarks(self) -> Iterator[str]:
-        """Yield which cells cannot be read, and what is cut off."""
+        """Yield which cells cannot be read, codes for missing values, and what is cut off."""
         yield from self.unreadable
         if self.n_unreadable > len(self.unreadable):
             more = self.n_unreadable - len(self.unreadable)
             yield f"column {self.name!r}: {more:,} more cells of this kind"
+        if self.code:
+            yield f"column {self.name!r}: {self.code}"
         if self.tail:
             yield f"column {self.name!r}: {self.tail}"
 
@@ -186,7 +196,7 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
         elif name in stated:
             column = _stated_column(items, name, stated[name], known)
         else:
-            kind, why, reading = infer_kind(known, commas)
+            kind, why, reading = infer_kind(known, commas, name)
             found = reading or Reading(CellFormat())
             notes = [why, *found.notes]
             if found.question is not None:
@@ -214,9 +224,11 @@ def is_known(cell: str) -> bool:
 
 
 def infer_kind(
-    cells: Sequence[str], decimal_commas: bool = False
+    cells: Sequence[str], decimal_commas: bool = False, name: str = "COLUMN"
 ) -> tuple[str, str, Reading | None]:
     """Return the kind of a column with these known cells, the reason, and how they are written.
+
+    `name` is what the column is called in the reason.
 
     >>> infer_kind(["2024-05-31", "2024-06-01"])[:2]
     ('date', 'dates in all cells that are known')
@@ -236,7 +248,7 @@ def infer_kind(
                 return "category", why, None
             many = "all" if n_read == len(cells) else f"{n_read:,} of {len(cells):,}"
             return kind, f"{kind}s in {many} cells that are known", reading
-    hint = number_hint(counts, commas=decimal_commas)
+    hint = number_hint(counts, name, commas=decimal_commas)
     spaced = sum(" " in cell and re.search(r"\w", cell) is not None for cell in cells)
     if 2 * spaced > len(cells) and 2 * distinct > len(cells):
         return "text", f"{distinct} different values, most with spaces{hint}", None
@@ -297,7 +309,33 @@ def _scaled(column: Column, values: Floats) -> Column:
         return column
     centre, reach, spread = scale_of(known)
     tail = "" if column.kind == "plain" else _heavy_tail(known, centre, reach)
-    return replace(column, centre=centre, reach=reach, spread=spread, tail=tail)
+    code = "" if column.kind == "date" else code_for_missing(known)
+    return replace(column, centre=centre, reach=reach, spread=spread, tail=tail, code=code)
+
+
+def code_for_missing(known: Floats) -> str:
+    """Return which number looks like a code for missing values, and what to do; "" if none does.
+
+    That is one of -99, -999, 9999 and the like that lies twice as far from the median of the other
+    values as these are cut off, beyond all of them; 99 and -99 must occur twice.
+
+    >>> code_for_missing(np.array([1.2, 3.4, 2.2, 1.9, -999.0]))
+    '-999 in 1 cell looks like a code for missing values; if so, pass --missing -999'
+    """
+    for code in CODES:
+        times = int((known == code).sum())
+        others = known[known != code]
+        if times < (2 if abs(code) < 100 else 1) or len(np.unique(others)) < 3:
+            continue
+        centre, reach, _ = scale_of(others)
+        beyond = code < others.min() or code > others.max()
+        if beyond and abs(code - centre) > CODE_AWAY * reach:
+            cells = f"{times:,} cell{'s look' if times > 1 else ' looks'}"
+            return (
+                f"{code:g} in {cells} like a code for missing values; if so, pass --missing "
+                f"{code:g}"
+            )
+    return ""
 
 
 def scale_of(values: Floats) -> tuple[float, float, float]:
@@ -345,6 +383,9 @@ def unreadable_cells(
             problem = (
                 f"has a unit ({unit}), the other cells have none" if unit else f"is not {expected}"
             )
+            if column.format == CellFormat() and DECIMAL_COMMA.fullmatch(cells[k]):
+                point = cells[k].replace(",", ".")
+                problem = f"has a decimal comma, the other cells a point (write {point})"
             yield f"{items.where(k, column.name)}: {cells[k][:40]!r} {problem}; treated as missing"
 
 

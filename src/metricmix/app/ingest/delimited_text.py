@@ -286,9 +286,11 @@ def read_delimited(source: Path, *, ids_alone: bool = False) -> TextTable:
     width = len(rows[0])
     for k, row in enumerate(rows):
         if len(row) != width:
+            commas_too = delimiter == "," and len(row) > width and any(map(str.isdigit, row))
+            or_else = "; if commas are decimal signs, separate cells by semicolons" * commas_too
             raise TableFileError(
                 f"{table.where(k)}: expected {width} cells, as in line {numbers[0]}, found "
-                f"{len(row)}; put cells that hold a separator into quotes"
+                f"{len(row)}; put cells that hold a separator into quotes{or_else}"
             )
     return table
 

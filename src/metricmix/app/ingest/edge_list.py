@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -347,8 +348,17 @@ def _parse_weight(cell: Any, where: str) -> float:
     except (TypeError, ValueError):
         value = np.nan
     if not 0 <= value < np.inf:
+        remedy = (
+            "correct it, or if this is a header, call the columns source, target and length or "
+            "similarity"
+        )
+        if re.fullmatch(r"\d+,\d+", str(cell)):
+            point = str(cell).replace(",", ".")
+            remedy = (
+                f"if that is a decimal comma, write {point}, or separate cells by semicolons "
+                "instead of commas"
+            )
         raise TableFileError(
-            f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}; correct it, or "
-            "if this is a header, call the columns source, target and length or similarity"
+            f"{where}: expected a weight, a number >= 0, found {str(cell)[:40]!r}; {remedy}"
         )
     return value

@@ -35,10 +35,11 @@ from metricmix.dissimilarity.diffusion import (
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items, one_blas_thread
+from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
+from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -239,7 +240,7 @@ class SmoothedSource(GraphFileSource):
             return None
         from sklearn.decomposition import TruncatedSVD
 
-        with one_blas_thread():
+        with blas_threads(1):
             svd = TruncatedSVD(DIRECTIONS, n_iter=2, random_state=0).fit(_unit_rows(features))
         return svd.components_.T
 

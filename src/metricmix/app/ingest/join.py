@@ -16,7 +16,7 @@ from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs, with
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_table import BY_ROW, ItemTable
+from metricmix.app.ingest.item_table import ItemTable, numbered_like
 from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
@@ -397,6 +397,8 @@ def plan(
         for spec in specs
         if spec.uses_graph
     }
+    named = {str(file): edges.ids for file, edges in graphs.items() if edges.ids is not None}
+    items = numbered_like(items, named)
     two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
     specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
     directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
@@ -582,7 +584,8 @@ def match_edges(
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
         remedy = "are the ids in another column?"
         if items.id_column is None:
-            remedy = f"with --id {BY_ROW}, edges name row numbers, 1 to {len(items.ids)}"
+            rows = f"{items.ids[0]} to {items.ids[-1]}"
+            remedy = f"with --id {items.id_option}, edges name row numbers, {rows}"
         raise TableFileError(
             f"{edges.source}: expected edges between items of {items.source}, such as "
             f"{quoted(items.ids)}, found none among {edges.n_nodes} nodes{theirs}; {remedy}"

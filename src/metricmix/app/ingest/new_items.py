@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shlex
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,12 @@ from metricmix.app.ingest.column_types import Column
 from metricmix.app.ingest.delimited_text import TextTable, did_you_mean, stem_of
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import ANGLES, FileSource, NewItemData, make_source
-from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table, row_start
 from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.memberships import Memberships, memberships_of
 from metricmix.app.ingest.number_formats import ORDERS, CellFormat
-from metricmix.app.ingest.source_specs import KINDS, SourceSpec
+from metricmix.app.ingest.source_specs import KINDS, SourceSpec, graph_names
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.cross_edges import CrossEdges
@@ -93,6 +96,7 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "id_column": items.id_column,
         "label_column": items.label_column,
         "decimal_commas": items.table.decimal_commas,
+        "missing": items.missing,
         "edges_per_item": joined.edges_per_item,
         "ids": items.ids,
         "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
@@ -178,7 +182,15 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
         raise ValueError("columns of different lengths")
     numbers, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
     table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
-    items = ItemTable(table, ids, None, attributes, content["id_column"], content["label_column"])
+    items = ItemTable(
+        table,
+        ids,
+        None,
+        attributes,
+        content["id_column"],
+        content["label_column"],
+        missing=tuple(str(text) for text in content.get("missing", ())),
+    )
     columns = tuple(column_from_json(column) for column in content["columns"])
     graphs = {
         name: restored_edges(name, stored, len(ids)) for name, stored in content["graphs"].items()
@@ -242,8 +254,9 @@ def read_new_items(
         A row per new item, with the columns of the fit; the label column is optional. If the items
         of the fit are numbered by rows, the first new item has the next number.
     edges : sequence of SourceSpec
-        Graphs, each under the name of a source of the fit, or of its file. Edges between a new
-        item and any other count; all others are left out. A graph may have several files.
+        Graphs, each under its name in the fit, or that of its file (:func:`graph_of`). Edges
+        between a new item and any other count; all others are left out. A graph may have several
+        files.
     matrices : sequence of SourceSpec
         For sources that are matrices: a row per new item and a column per item of the fit.
 
@@ -263,7 +276,8 @@ def read_new_items(
         id=column if inputs.id_column is None or column in header else None,
         label=inputs.label_column if inputs.label_column in header else None,
         need_labels=False,
-        first_row=len(inputs.items.ids) + 1,
+        first_row=next_row(inputs.items),
+        missing=inputs.items.missing,
     )
     fitted = set(inputs.items.ids)
     for k, item in enumerate(items.ids):
@@ -288,6 +302,11 @@ def read_new_items(
     return NewItemData(items, graphs, rows, memberships), reports
 
 
+def next_row(items: ItemTable) -> int:
+    """Return the number after the last row, where ids are row numbers."""
+    return int(items.ids[-1]) + 1 if items.id_column is None else 1
+
+
 def read_new_edges(
     inputs: FitInputs, items: ItemTable, specs: Sequence[SourceSpec]
 ) -> tuple[dict[str, EdgeFile], dict[str, Any], tuple[NewEdgesReport, ...]]:
@@ -296,21 +315,13 @@ def read_new_edges(
     Of memberships there are edges to the items that share a thing of the fit, and the rows (m, T).
     """
     sources = [source.links for source in inputs.sources if source.links is not None]
-    files = {source.spec.name: source.spec.file or "" for source in sources}
-    files = {stem_of(file): file for file in files.values()} | files  # names of sources win
+    names = graph_names([source.spec for source in inputs.sources])
     graphs: dict[str, EdgeFile] = {}
     memberships: dict[str, Any] = {}
     reports = []
     for spec in specs:
-        if not files:
-            raise InputError(
-                f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
-            )
-        unnamed = spec.name == stem_of(spec.file or "") and len(set(files.values())) == 1
-        if spec.name not in files and not unnamed:
-            names = did_you_mean(sorted(files), spec.name)
-            raise InputError(argument="--edges", expected=f"NAME=FILE, NAME being {names}")
-        file = files.get(spec.name) or next(iter(files.values()))
+        file = graph_of(spec, names)
+        called = f"{Path(spec.file or '').name} ({names[file]})"
         fitted = next(source for source in sources if source.spec.file == file)
         weight: str | None = fitted.edges.weight or "ignore"
         directed = fitted.edges.directed
@@ -336,12 +347,12 @@ def read_new_edges(
             items=(*inputs.items.ids, *items.ids),
         )
         if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, spec.name)
+            more, report = attach_memberships(fitted.memberships, items, found, called)
             memberships[file] = memberships[file] + more if file in memberships else more
             graphs[file] = fitted.memberships.projected(memberships[file])
             reports.append(report)
             continue
-        edges, report = attach_edges(inputs.items, items, found, spec.name)
+        edges, report = attach_edges(inputs.items, items, found, called)
         if file in graphs:  # several files of one graph
             one, weights = graphs[file], None
             if one.weights is not None and edges.weights is not None:
@@ -350,11 +361,56 @@ def read_new_edges(
         graphs[file] = edges
         reports.append(report)
     reports += [
-        NewEdgesReport(Path(file).stem, 0, 0, 0, (), len(items.ids))
-        for file in dict.fromkeys(files.values())
+        NewEdgesReport(names[file], 0, 0, 0, (), len(items.ids))
+        for file in names
         if file not in graphs
     ]
     return graphs, memberships, tuple(reports)
+
+
+def graph_of(spec: SourceSpec, names: Mapping[str, str]) -> str:
+    """Return the file of the graph of the fit that edges of new items belong to.
+
+    `names` are those of the graphs, by file. The edges have such a name, or that of the file, or
+    the name of their file contains one of these and no other; or there is one graph only.
+
+    Raises
+    ------
+    InputError
+        If there is no graph, or it is not clear which is meant.
+    """
+    if not names:
+        raise InputError(
+            f"got {spec.file}, but no source of the fit is of a graph", argument="--edges"
+        )
+    by_name = {stem_of(file): file for file in names} | {name: f for f, name in names.items()}
+    stem = stem_of(spec.file or "")
+    if spec.name in by_name:
+        return by_name[spec.name]
+    if spec.name == stem:  # no name was given
+        if len(names) == 1:
+            return next(iter(names))
+        words = split_words(stem)
+        alike = {
+            file
+            for name, file in by_name.items()
+            if any(
+                split_words(name) == words[a:b] for a, b in combinations(range(len(words) + 1), 2)
+            )
+        }
+        if len(alike) == 1:
+            return alike.pop()
+    given = sorted(names.values())
+    raise InputError(
+        argument="--edges",
+        expected=f"NAME=FILE, NAME being {did_you_mean(given, spec.name, len(given))}",
+        remedy=f"as in --edges {shlex.quote(given[0])}={spec.file}",
+    )
+
+
+def split_words(name: str) -> list[str]:
+    """Return the words of a name, such as new and roads of ``new-Roads``."""
+    return re.findall(r"[^\W_]+", name.casefold())
 
 
 def attach_memberships(
@@ -388,6 +444,14 @@ def attach_edges(
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
     n, m = len(old.ids), len(new.ids)
+    start = row_start(edges.ids, n + m)
+    if old.id_column is None and start not in (None, int(old.ids[0])):
+        raise InputError(
+            argument=edges.source,
+            expected=f"row numbers as in the fit, {old.ids[0]} to {old.ids[-1]}",
+            found=f"numbers from {start}",
+            remedy=f"the new items are {new.ids[0]} to {new.ids[-1]}",
+        )
     number = edges.numbers_in((*old.ids, *new.ids))
     ends = number[edges.ends]
     used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)

@@ -125,7 +125,7 @@ def is_nearly_all(read: int, total: int, least: float | None = None) -> bool:
     if least is not None:
         return read > least * total
     rest = total - read
-    return rest <= max(1, (1 - NEARLY_ALL) * total) and read >= 3 * rest and read > 0
+    return rest <= max(1, total - NEARLY_ALL * total) and read >= 3 * rest and read > 0
 
 
 # -- numbers -------------------------------------------------------------------------------------
@@ -209,12 +209,25 @@ def number_reading(
     return Reading(CellFormat(best, unit), tuple(notes), question)
 
 
-def number_hint(cells: Mapping[str, int], *, commas: bool = False) -> str:
-    """Return a remark on cells of which most are numbers, or which have different units.
+def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool = False) -> str:
+    """Return a remark on cells of which most are numbers, or which are written differently.
 
     >>> number_hint({"5 kg": 1, "300 g": 1})
     '; numbers in different units: kg, g'
+    >>> number_hint({"5.5": 1, "3,25": 1})
+    "; numbers, '5.5' with a decimal point and '3,25' with a decimal comma: write one of the two"
     """
+    point, comma = (
+        [cell for cell in cells if parse_number(cell, sign) is not None] for sign in ".,"
+    )
+    if len({*point, *comma}) == len(cells) > max(len(point), len(comma)):
+        first, second = (
+            next(cell for cell in cells if cell not in other) for other in (comma, point)
+        )
+        return (
+            f"; numbers, {first!r} with a decimal point and {second!r} with a decimal comma: write "
+            "one of the two"
+        )
     parts = [split_unit(cell) for cell in cells]
     units = list(dict.fromkeys(unit for _, unit in parts if unit))
     if len(units) > 1 and number_reading(Counter(number for number, _ in parts)) is not None:
@@ -223,7 +236,7 @@ def number_hint(cells: Mapping[str, int], *, commas: bool = False) -> str:
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
-    return f"; most are numbers, but not {odd!r} (--kind COLUMN=number treats that as missing)"
+    return f"; most are numbers, but not {odd!r} (--kind {name}=number treats that as missing)"
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:

@@ -30,7 +30,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from metricmix.app.ingest.delimited_text import is_missing
 from metricmix.app.ingest.file_sources import FileSource
 from metricmix.app.ingest.graph_file_sources import GraphFileSource
 from metricmix.app.ingest.item_table import ItemTable
+from metricmix.app.ingest.source_specs import graph_names
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.regressors import PredictionSource
@@ -109,6 +109,7 @@ class EdgePhrases:
     ) -> None:
         self.lengths, self.classes = lengths, [str(name) for name in classes]
         self._files = {source.spec.name: source for source in sources}
+        self._graphs = graph_names([source.spec for source in sources])
         self._words: dict[Any, Callable[[int, int], list[str]]] = {}
 
     def reasons(self, i: int, j: int) -> list[Reason]:
@@ -160,9 +161,10 @@ class EdgePhrases:
         if ratio >= FAR:
             share = f"at {ratio:.2g} times the mean distance"
         if isinstance(file, GraphFileSource):
-            found = self._writer(file.spec.file, lambda: LinkWords(file))(i, j)
+            graph = self._graphs[file.spec.file or ""]
+            found = self._writer(file.spec.file, lambda: LinkWords(file, graph))(i, j)
             if not found and file.spec.kind == "paths" and file.edges.weights is None:
-                return [f"{value:.0f} links apart in {Path(file.spec.file or name).stem}"]
+                return [f"{value:.0f} links apart in {graph}"]
             return found or [f"{name} {share}"]
         if file is not None and file.spec.kind == "knn":
             return []  # its columns are told by other sources
@@ -180,7 +182,7 @@ class EdgePhrases:
         """Return what a source that is a classifier or regressor is, and what it looks at."""
         how = dict.fromkeys(("learned", "learned_graph"), model_name(numbers))
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
-        graph = Path(file.spec.file).stem if file.spec.file else ""
+        graph = self._graphs.get(file.spec.file or "", "")
         return f"{how.get(file.spec.kind, file.spec.kind)} on {graph or listed(names) or 'columns'}"
 
     def _predicted(self, source: ProbabilitySource, what: str, i: int, j: int) -> str:
@@ -193,10 +195,10 @@ class EdgePhrases:
 
 
 class LinkWords:
-    """Says how two items are linked in a graph."""
+    """Says how two items are linked in a graph, which is called `name`."""
 
-    def __init__(self, source: GraphFileSource) -> None:
-        self.ids, self.name = source.items.ids, Path(source.spec.file or source.spec.name).stem
+    def __init__(self, source: GraphFileSource, name: str) -> None:
+        self.ids, self.name = source.items.ids, name
         self.memberships = source.memberships
         ends = source.edges.ends
         self.one_way = {(i, j) for i, j in ends.tolist()} if source.edges.directed else None

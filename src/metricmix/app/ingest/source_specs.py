@@ -15,7 +15,14 @@ from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
 
-__all__ = ["SourceSpec", "parse_edges", "parse_matrix", "parse_source", "with_distinct_names"]
+__all__ = [
+    "SourceSpec",
+    "graph_names",
+    "parse_edges",
+    "parse_matrix",
+    "parse_source",
+    "with_distinct_names",
+]
 
 COLUMN_KINDS = ("metric", "knn", "gower", "learned", "forest")
 GRAPH_KINDS = (
@@ -245,6 +252,21 @@ def with_distinct_names(specs: Sequence[SourceSpec]) -> tuple[SourceSpec, ...]:
         else spec
         for spec in specs
     )
+
+
+def graph_names(specs: Sequence[SourceSpec]) -> dict[str, str]:
+    """Return what the graph of each file is called: as its paths or groups are, else as the file.
+
+    >>> roads, near = parse_edges("by road=r1.csv"), parse_source("near=pagerank:r2.csv")
+    >>> graph_names([roads, replace(roads, name="by road walks", kind="pagerank"), near])
+    {'r1.csv': 'by road', 'r2.csv': 'r2'}
+    """
+    of_graphs = [(spec, spec.file) for spec in specs if spec.uses_graph and spec.file is not None]
+    names: dict[str, str] = {}
+    for spec, file in of_graphs:
+        if spec.kind in (("jaccard", "membership") if spec.membership else ("paths",)):
+            names.setdefault(file, spec.name)
+    return {file: names.get(file, stem_of(file)) for _, file in of_graphs}
 
 
 def _parse_file(text: str, kind: str) -> SourceSpec:

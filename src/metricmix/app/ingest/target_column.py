@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import CODE, LARGEST_NUMBER
+from metricmix.app.ingest.column_types import CODE, LARGEST_NUMBER, code_for_missing
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.number_formats import Reading, is_nearly_all, number_reading
 from metricmix.exceptions import TableFileError
@@ -38,6 +38,8 @@ class TargetColumn:
     not_numbers : tuple of str
         Examples of cells that are no numbers, with their places; these targets are unknown.
     n_not_numbers : int
+    code : str
+        A number that looks like a code for missing values, and what to do.
     """
 
     why: str
@@ -47,6 +49,7 @@ class TargetColumn:
     high: float
     not_numbers: tuple[str, ...] = ()
     n_not_numbers: int = 0
+    code: str = ""
 
     def describe(self) -> str:
         """Return its range in words."""
@@ -120,4 +123,5 @@ def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn |
         for k in odd[:EXAMPLES]
     )
     low, median, high = np.percentile(known, [0, 50, 100]).tolist()
-    return TargetColumn(why, len(known), low, median, high, examples, len(odd))
+    code = code_for_missing(known)
+    return TargetColumn(why, len(known), low, median, high, examples, len(odd), code)

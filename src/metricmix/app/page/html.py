@@ -78,6 +78,9 @@ def encode(content: PageContent) -> tuple[str, str]:
     phrases = [content.phrases[key] for key in keys]
     if keys:
         arrays.add("phrase keys", np.diff(np.array(keys), prepend=0), "u4")
+        # One for every edge, most words in all of them: deflated, a tenth is left.
+        text = json.dumps(phrases, separators=(",", ":"))
+        arrays.add("phrases", np.frombuffer(text.encode("ascii"), np.uint8), "u1")
     record = {
         "title": content.title,
         "palette": CLASS_COLOURS if items.target is None else SCALE,
@@ -96,7 +99,6 @@ def encode(content: PageContent) -> tuple[str, str]:
         "example": None if content.example is None else asdict(content.example),
         "paths": None if content.paths is None else pack_paths(content.paths, arrays),
         "chains": None if content.chains is None else pack_paths(content.chains, arrays, "chain "),
-        "phrases": phrases,
         "convergence": None if curve is None else thinned(curve),
         "confusion": None
         if content.confusion is None

@@ -180,6 +180,10 @@ def read_config(
     given = section(file, content, "settings")
     check_keys(file, given, tuple(names), "settings.")
     for name, value in given.items():
+        if types[names[name]] == tuple[str, ...]:
+            texts = value if isinstance(value, list) else [value]
+            found[names[name]] = tuple(text_of(file, f"settings.{name}", one) for one in texts)
+            continue
         kinds_of = getattr(types[names[name]], "__args__", (types[names[name]],))
         value = float(value) if type(value) is int and int not in kinds_of else value
         if type(value) not in kinds_of:

@@ -18,6 +18,7 @@ from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
 from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
+from metricmix.app.ingest.source_specs import graph_names
 from metricmix.app.page import write_page
 from metricmix.app.page.html import json_values
 from metricmix.app.page.page_paths import nearest_labelled_item
@@ -187,7 +188,7 @@ def fit_plan(
 
 
 def item_data(plan: Plan) -> ItemData:
-    """Return the columns of the table as numbers, and the links of all graphs together.
+    """Return the columns of the table as numbers, and the links of each graph and of all together.
 
     Links count by their strength, each graph as much as any other on average.
     """
@@ -198,17 +199,19 @@ def item_data(plan: Plan) -> ItemData:
         for source in plan.sources
         if source.links is not None
     }
-    links = None
-    for edges in graphs.values():
+    names = graph_names([source.spec for source in plan.sources])
+    links, single = None, {}
+    for file, edges in graphs.items():
         lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
         strengths = lengths.copy()
         strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
         strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
         links = strengths if links is None else links + strengths
+        single[names[file or ""]] = strengths
     if table is not None and not isinstance(table, np.ndarray):
         table = table.tocsr()
     complete = not any(source.spec.kind == "matrix" for source in plan.sources)
-    return ItemData(table, links, complete)
+    return ItemData(table, links, complete, single)
 
 
 def held_out(

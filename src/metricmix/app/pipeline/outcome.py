@@ -260,7 +260,7 @@ def run_page(
         by_name = {name.casefold(): name for name in items.attributes}
         title_column = by_name.get("name", by_name.get("title", ""))
     facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
-    facts += [("Read", items.table.remark)] if items.table.remark else []
+    facts += [("Read", text) for text in (items.table.remark, items.numbering) if text]
     joined = gathered.report
     facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
     target = joined.target

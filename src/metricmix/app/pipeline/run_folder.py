@@ -6,7 +6,7 @@
     inputs.json.gz    the cells and edges that new items are compared with
     predictions.csv   id, label, given, confidence, nearest labelled item, its distance, prefers;
                       for a numeric target id, target, given, predicted, nearest, distance
-    weights.csv       source, weight, its interval, share of resamples with its sign, its effect
+    weights.csv       source, weight, its interval, share of resamples with its sign, its scale
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
     run.json          arguments, versions, seed, timings, checksums of the inputs
@@ -402,11 +402,15 @@ def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
 
 
 def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per source of weights.csv, from the columns of the weights."""
-    numbers = ("weight", "lower", "upper", "same_sign", "scale", "effect")
+    """Yield the header and a row per source of weights.csv, from the columns of the weights.
+
+    Cells of intervals are empty where there are none. The effect of a source is its weight here:
+    files are scaled by the means of their sources.
+    """
+    numbers = ("weight", "lower", "upper", "same_sign", "scale")
     yield "source", *numbers
     for name, *values in zip(*(columns[key] for key in ("name", *numbers)), strict=True):
-        yield (name, *(f"{value:.6g}" for value in values))
+        yield (name, *("" if value != value else f"{value:.6g}" for value in values))
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:

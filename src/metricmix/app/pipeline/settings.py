@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -72,6 +73,8 @@ class FitSettings:
         :func:`~metricmix.app.pipeline.storage.choose_storage` chooses.
     within : float
         Minutes beyond which sparse edges are chosen.
+    missing : tuple of str
+        Texts that stand for missing values, besides the usual ones.
 
     Raises
     ------
@@ -103,6 +106,7 @@ class FitSettings:
     within: float = 60.0
     geodesic: int | str | None = None
     single_labels: str = "auto"
+    missing: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -136,7 +140,13 @@ def plan_files(settings: FitSettings) -> Plan:
         If a setting names no column.
     """
     cells = read_table(settings.table)
-    items = items_from_table(cells, id=settings.id, label=settings.label, need_labels=False)
+    items = items_from_table(
+        cells,
+        id=settings.id,
+        label=settings.label,
+        need_labels=False,
+        missing=settings.missing,
+    )
     kinds = dict(settings.kinds)
     stated = settings.target
     if settings.label in kinds:
@@ -221,7 +231,7 @@ def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
                 kinds[name] = kind
     return replace(
         settings,
-        id=settings.id or plan.items.id_column,
+        id=plan.items.id_option,
         sources=tuple(source.spec for source in plan.sources),
         defaults=False,
         only=(),
@@ -241,9 +251,13 @@ def label_remarks(
     names = list(sizes)
     for k, name in enumerate(names):
         for other in names[k + 1 :]:
+            if plain(name) == plain(other):
+                counts = " and ".join(f"{one!r} ({sizes[one]:,})" for one in (name, other))
+                yield f"labels {counts} are probably one class: write them alike"
+                continue
             ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
             rare = min(sizes[name], sizes[other]) <= 2 and not name.isdigit()
-            if name.casefold() == other.casefold() or (ratio > 0.8 and rare and len(name) > 3):
+            if ratio > 0.8 and rare and len(name) > 3:
                 yield f"labels {name!r} and {other!r} look alike; are they two classes?"
     single = [name for name, count in classes.items() if count == 1]
     if single:
@@ -259,6 +273,15 @@ def label_remarks(
             f"label{several} {shorten(names)} left out of learning: a single item has "
             f"{'each of ' * bool(several)}{them} (--single-labels keep uses {them})"
         )
+
+
+def plain(label: str) -> str:
+    """Return a label as it is compared: without case, blanks and underscores.
+
+    >>> plain("Asti DOC") == plain("asti\u00a0doc ") == plain("asti_doc")
+    True
+    """
+    return re.sub(r"[\s_]+", "", label.casefold()) or label
 
 
 def plan_record(plan: Plan, storage: ValueStorage) -> dict[str, Any]:

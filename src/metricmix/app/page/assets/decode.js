@@ -55,8 +55,9 @@ async function readData() {
     });
   }
   data.said = new Map();
-  if (data.phrases && data.phrases.length) {
-    summed(take("phrase keys")).forEach((key, k) => data.said.set(key, data.phrases[k]));
+  if ("phrases" in data.arrays) {
+    const phrases = JSON.parse(new TextDecoder().decode(take("phrases")));
+    summed(take("phrase keys")).forEach((key, k) => data.said.set(key, phrases[k]));
   }
   return data;
 }
