@@ -37,6 +37,7 @@ from sklearn.svm import SVC
 from benchmarks.measure import check_committed, provenance, table
 from metricmix.app.pipeline import FitSettings, fit_files, plan_files
 from metricmix.atomic import replacing
+from metricmix.paper.results import provenance as computed_with
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, RESULTS = DOCS / "packaged_data.md", DOCS / "packaged_data.json"
@@ -343,6 +344,7 @@ def measure(name: str, draw: int, known: dict[str, Any] | None = None) -> dict[s
         "items": len(labels),
         "classes": len(np.unique(labels)),
         "labelled": int(kept.sum()),
+        "commit": computed_with()["commit"],
         "accuracy": {"metricmix": float((predicted == labels)[~kept].mean()), **accuracy},
         **details,
     }
@@ -408,6 +410,7 @@ def page(records: list[dict[str, Any]]) -> str:
         verdicts.append([title, rival, f"{apart.mean():+.1f} ± {error:.1f}"])
     return PAGE_TEXT.format(
         provenance=provenance(),
+        commits=", ".join(sorted({str(record["commit"]) for record in records})),
         table=table(["", "items / classes / labels", *METHODS], rows),
         apart=table(["", "best baseline", "metricmix minus it"], verdicts),
     )
@@ -415,7 +418,8 @@ def page(records: list[dict[str, Any]]) -> str:
 
 PAGE_TEXT = """# Data sets from packages
 
-Written by `make packaged-data`; do not edit. {provenance}.
+Written by `make packaged-data`; do not edit. {provenance}. The results of
+metricmix are those of commit {commits}.
 
 Twelve data sets from Python packages were written to files and given to `metricmix fit`
 with only the label column and the edge lists: no option depends on the data. Ten labels per class
