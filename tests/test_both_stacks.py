@@ -352,7 +352,7 @@ def test_defaults_over_edges() -> None:
     model = mm.MetricMixtureClassifier(EDGES["undirected"]).fit(IDS, LABELS)
     assert "nothing was compared over sparse edges" in model.selection_.reason
     assert model.score(IDS[:15], LABELS[:15]) > 0.8
-    assert "by the learned metric" in str(model.compare(n_splits=2)).splitlines()[0]
+    assert "with the learned metric" in str(model.compare(n_splits=2)).splitlines()[0]
     with pytest.raises(mm.InputError, match="over sparse edges weights are learned through paths"):
         model.set_params(projection=False).fit(IDS, LABELS)
 

@@ -161,3 +161,33 @@ def test_models_keep_what_was_chosen(tmp_path):
     assert (again.transduction_ == model.transduction_).all()
     table = model.weights_table(5, random_state=0)
     assert table["weight"].to_numpy() == pytest.approx(model.weights_)
+
+
+@pytest.mark.parametrize("pairs", [(0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)])
+def test_held_out_labels_do_not_show_in_the_size_of_their_class(pairs):
+    """Four labelled items that a source does not tell apart, and three others: no way to be right.
+
+    The class of a held-out item has a single label left, and must not be preferred for that.
+    """
+    column = np.array([0.0] * 4 + [1.0, 2.0, 1.5] + [0.0, 1.0, 2.0, 1.0, 0.0])
+    known = np.array([*pairs, 2, 2, 2, *[-1] * 5])
+    stack = mm.DissimilarityStack({"column": mm.dissimilarity.features(column[:, None])})
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(column)), known)
+    learned = model.compare()["learned"]
+    assert (learned.predictions == known[:7]).mean(axis=0)[:4].sum() <= 2
+
+
+def test_a_single_item_does_not_add_a_source(monkeypatch):
+    """Of choices that one item tells apart, that of fewer sources is taken."""
+    stack, y, known = species(0)
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(len(y)), known)
+
+    def losses(self, candidate, names):
+        found = np.full(len(self.judged), 1.0 if names is None else 0.01 * len(names))
+        if names is not None and len(names) == 1:
+            found[0] = 0.9
+        return found + 0.001 * np.arange(len(found)), 0.5 if names is None else 0.9
+
+    monkeypatch.setattr(SourceTrials, "losses", losses)
+    model.fit(np.arange(len(y)), known)
+    assert len(model.selection_.best.sources) == 1

@@ -73,8 +73,9 @@ def test_graphs_of_one_more_image(on_images: dict[str, Any]) -> None:
         chosen = [*range(D), t]
         d = mm.path_metric(graphs_of(metric[np.ix_(chosen, chosen)]), model.mixture_)
         assert model.rule_.name == "class-mean"
-        classes = [np.flatnonzero(digits[:D] == c) for c in model.classes_]
-        scores = [d[D, own].mean() - d[np.ix_(own, own)].mean() / 2 for own in classes]
+        codes = np.searchsorted(model.classes_, digits[:D])
+        half = model.rule_.halves(d[:D, :D], codes, len(model.classes_), d[:, :D].mean(axis=0))
+        scores = [d[D, :D][codes == c].mean() - half[c] for c in range(len(half))]
         right.append(model.classes_[np.argmin(scores)] == digits[t])
     assert on_images["accuracy"]["graphs"] == pytest.approx(np.mean(right))
 

@@ -12,8 +12,8 @@ the share 1 / R of every distance. So the centre is chosen:
    by item. The temperature of the probabilities is fitted first, as in
    :mod:`metricmix.estimators.selection`.
 4. Of those that are better by more than one standard error of the paired difference, and not right
-   less often, the one with the smallest log loss is the centre; of equal ones, that of fewer
-   sources. If there is none, all sources are.
+   less often, the centre is that of the fewest sources whose log loss is within two standard errors
+   of the smallest. If there is none, all sources are.
 
 One standard error is a low bar, and three are needed where labels are more: there, learned weights
 adapt to poor sources by themselves, and here they cannot.
@@ -52,6 +52,9 @@ CLEAR = 1.0
 FEWEST = 4
 """Labelled items, of classes with two or more, from which on sources are compared."""
 FOLDS = 20
+WITHIN = 2.0
+"""Standard errors within which fewer sources are as good as the best choice: where a single item
+makes the difference, that is one standard error."""
 SAME = 1e-3
 """Difference of log losses below which fewer sources are taken for as good."""
 
@@ -128,7 +131,11 @@ def select_sources(
     chosen, n = 0, f"{len(judged)} held-out labels"
     reason = f"fewer sources are not clearly better on {n}; {so_few} more"
     if clear.any():
-        chosen = int(np.flatnonzero(clear & (gain > gain[clear].max() - SAME))[0])
+        best = np.where(clear, gain, -np.inf).argmax()
+        behind = losses - losses[best]
+        spread = behind.std(axis=1, ddof=1) / np.sqrt(len(judged))
+        within = np.maximum(WITHIN * spread, SAME)
+        chosen = int(np.flatnonzero(clear & (behind.mean(axis=1) <= within))[0])
         reason = (
             f"the log loss of these sources on {n} is smaller by {gain[chosen]:.3f} ± "
             f"{error[chosen]:.3f} than that of all {stack.n_sources}; {so_few} more"

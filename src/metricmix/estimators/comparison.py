@@ -545,6 +545,7 @@ class Comparison:
         error = float(np.std(gains, ddof=1) / np.sqrt(self.n_splits))
         of_items = [(method.predictions == self.labels).mean(axis=0) for method in (learned, rival)]
         apart = np.subtract(*of_items)
+        counts = np.unique(self.labels, return_counts=True)[1]
         return PairedDifference(
             learned,
             rival,
@@ -554,6 +555,7 @@ class Comparison:
             float(np.sqrt(np.square(apart).sum()) / len(apart)) if len(apart) else np.inf,
             mine="equal weights" if self.nothing_learned else "the learned metric",
             source=self.best_source,
+            possible=float(1.0 - (counts == 1).sum() / max(1, counts.sum())),
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -588,6 +590,8 @@ class PairedDifference:
         What the metric is: "equal weights" where there were too few labels to learn from.
     source : str
         The best single source.
+    possible : float
+        The highest accuracy that is possible: no method gets the only label of a class right.
     """
 
     learned: Method
@@ -598,6 +602,7 @@ class PairedDifference:
     item_error: float = np.inf
     mine: str = "the learned metric"
     source: str = ""
+    possible: float = 1.0
 
     @property
     def status(self) -> str:
@@ -629,6 +634,9 @@ class PairedDifference:
             f"{self.n_splits} folds"
         )
         name, status = self.rival.name, self.status
+        labels = "held-out labels"
+        if self.possible < 1.0:
+            labels += f", of which {100 * self.possible:.1f} % can be right at most,"
         if self.rival.kind in ("best-single", "most-frequent"):
             name = f"the {name}"
         if self.rival.kind == "best-single" and self.source:
@@ -636,7 +644,7 @@ class PairedDifference:
         if status == "behind":
             advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
             return (
-                f"simpler is better here: accuracy on held-out labels is {other} with {name}, "
+                f"simpler is better here: accuracy on {labels} is {other} with {name}, "
                 f"{mine} with {self.mine} ({apart}); {advice}"
             )
         words, advice = f"{self.mine} is best", ""
@@ -652,6 +660,6 @@ class PairedDifference:
             if self.rival.kind == "most-frequent":
                 advice = ADVICE[self.rival.kind]
         return (
-            f"{words}: accuracy on held-out labels is {mine} with {self.mine}, {other} with {name} "
+            f"{words}: accuracy on {labels} is {mine} with {self.mine}, {other} with {name} "
             f"({apart})" + f"; {advice}" * bool(advice)
         )

@@ -432,15 +432,19 @@ def label_shares(held_out: Floats, codes: Indices) -> Floats:
 
 
 def with_single_labels(halves: Floats, codes: Indices, reach: Floats) -> Floats:
-    r"""Return :math:`h_c` with what stands in for the scatter of classes of a single label.
+    r"""Return :math:`h_c` for classes whose scatter is unknown, since some have a single label.
 
     .. math:: h_c = \bar h + \tfrac34 (r_c - \bar r), \qquad
               r_c = \mathrm{mean}_{i \in c}\, \mathrm{mean}_u\, d(u, i)
 
     u runs over all items, and bars are means over the classes of several labels, or of all classes
-    if there is none. Their scatter is unknown, not 0: with 0 they would lose items to all classes
-    whose scatter is known. An item that is far from everything, as at the end of a long branch of a
-    tree, is far from its own class as well.
+    if there is none. An item that is far from everything, as at the end of a long branch of a tree,
+    is far from its own class as well.
+
+    The scatter of a class with a single label is unknown, not 0: with 0 it would lose items to all
+    classes whose scatter is known. And if only that class had the mean of the others, a held-out
+    item would be recognised by its class having one label less. So all classes are treated alike.
+    Without a class of a single label, `halves` are returned as they are.
 
     Parameters
     ----------
@@ -454,16 +458,15 @@ def with_single_labels(halves: Floats, codes: Indices, reach: Floats) -> Floats:
     --------
     >>> halves, codes = np.array([0.5, 0.0, 1.5]), np.array([0, 0, 1, 2, 2])
     >>> with_single_labels(halves, codes, np.array([2.0, 2.0, 4.0, 2.0, 2.0]))
-    array([0.5, 2.5, 1.5])
+    array([1. , 2.5, 1. ])
     """
     sizes = np.bincount(codes, minlength=len(halves))
-    single = sizes == 1
-    if not single.any():
+    if not (sizes == 1).any():
         return halves
-    several = sizes > 1 if (sizes > 1).any() else single
+    several = sizes > 1 if (sizes > 1).any() else sizes == 1
     means = np.bincount(codes, reach, minlength=len(halves)) * _one_by(sizes.astype(np.float64))
-    stand_in = halves[several].mean() + REACH * (means - means[several].mean())
-    return np.where(single, stand_in, halves)
+    shared: Floats = halves[several].mean() + REACH * (means - means[several].mean())
+    return np.where(sizes > 0, shared, halves)
 
 
 def _class_shares(codes: ArrayLike, n_classes: int, item_weights: ArrayLike | None) -> Floats:

@@ -307,6 +307,16 @@ def test_single_labels_are_dropped_or_kept() -> None:
 PLAIN = ("id", "kind", "x")
 
 
+def test_single_labels_are_kept_where_they_are_all_but_one_class() -> None:
+    """Without them there would be one class: five labels of it, and one of each other."""
+    rows = [f"i{k},{'a' if k < 5 else ''},{k % 7}" for k in range(20)]
+    rows[5:8] = ["i5,b,40", "i6,c,50", "i7,d,60"]
+    Path("t.csv").write_text("\n".join(["id,kind,size", *rows]) + "\n")
+    result = run("fit", "t.csv", "--label", "kind", "-o", "out", "--no-report", "--bootstrap", "0")
+    assert result.exit_code == 0, result.output
+    assert "b 1, c 1, d 1" in result.output
+
+
 def test_single_labels_beside_many_are_dropped() -> None:
     rows = [[f"i{k}", "ab"[k % 2], 3 * (k % 2) + k % 5] for k in range(12)]
     rows[4][1] = "typo"

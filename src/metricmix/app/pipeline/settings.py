@@ -203,8 +203,9 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
             f"{where}: expected a class with at least two labelled items, to compare them, found "
             f"one item in each of {len(sizes)} classes; label a few more"
         )
+    several = sum(count > 1 for count in sizes.values())
     if settings.single_labels == "drop" or (
-        settings.single_labels == "auto" and labels_a_class(sizes) >= FEW_LABELS
+        settings.single_labels == "auto" and several > 1 and labels_a_class(sizes) >= FEW_LABELS
     ):
         items = items.without_single_labels()
         if len(set(items.labels or ()) - {""}) < 2:
