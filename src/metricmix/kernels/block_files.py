@@ -130,7 +130,8 @@ class KeptBlocks:
     ) -> tuple[AnyArray, ...]:
         """Write a finished block, and return it."""
         arrays = [np.asarray(array, order="C") for array in found]
-        about = np.array([seconds, checksum_of(arrays)])
+        # Blocks that are not kept are read once, and not compared.
+        about = np.array([seconds, checksum_of(arrays) if self.durable else np.nan])
         with replacing_quickly(self.file(start, stop), self.durable) as file:
             for array in (about, *arrays):
                 np.save(file, array, allow_pickle=False)
