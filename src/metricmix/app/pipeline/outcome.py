@@ -134,7 +134,8 @@ class FitOutcome:
             return "weight (a single source has nothing to be weighed against)"
         if np.abs(model.weights_ - centre).max() > LITTLE * centre.max():
             return None
-        return f"weights, which rho {best.rho:.2g} keeps near {best.centre} (few labels)"
+        why = "" if self.settings.rho is not None else " (few labels)"
+        return f"weights, which rho {best.rho:.2g} keeps near {best.centre}{why}"
 
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.
