@@ -166,6 +166,7 @@ def measure() -> dict[str, Any]:
                     there = compute()
                 two.append(time.perf_counter() - began)
                 assert np.array_equal(alone, there)
+                del alone, there  # or the next run would wait for fresh memory
                 after = client.run(time.process_time)
                 workers = [after[name] - before[name] for name in after]
                 run = {"load": load, "one": one[-1], "two": two[-1], "cpu one": cpu_one}
