@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from metricmix.relaxations.primal_dual import PART, PrimalIterate, SparseColumns, SparseRows
+from metricmix.relaxations.primal_dual import (
+    PART,
+    DualIterate,
+    PrimalIterate,
+    SparseColumns,
+    SparseRows,
+)
 from metricmix.relaxations.primal_dual import halpern_steps as steps_on_cpu
 from metricmix.torch.tensors import kernels_for, out_of_memory_explained
 
@@ -23,7 +29,7 @@ def halpern_steps(
     columns: SparseColumns,
     rows: SparseRows,
     v: PrimalIterate,
-    z: Any,
+    z: DualIterate,
     omega: float,
     first: int,
     last: int,
