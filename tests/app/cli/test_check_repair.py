@@ -14,11 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
+from metricmix.app.cli.common import interruptible
 from metricmix.app.ingest.matrices import read_matrix, write_matrix
 from metricmix.metric import is_metric
 from metricmix.nearness import nearest_metric
@@ -787,6 +789,34 @@ def test_writing_is_not_interrupted(
     monkeypatch.setattr(os, "fsync", interrupted)
     assert call("repair", bad, "-o", tmp_path / "out.csv").exit_code == 0
     assert is_metric(read_matrix(tmp_path / "out.csv").values)
+
+
+def test_interruption_while_llvm_calls_python_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from llvmlite.binding.executionengine import ExecutionEngine
+
+    find, compiled = ExecutionEngine._find_module_ptr, []
+
+    def interrupted(engine: ExecutionEngine, module: object) -> object:
+        if not compiled:
+            os.kill(os.getpid(), signal.SIGINT)
+        compiled.append(module)
+        return find(engine, module)
+
+    monkeypatch.setattr(ExecutionEngine, "_find_module_ptr", interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    @interruptible("nothing was written")
+    def work() -> None:
+        numba.njit(lambda x: x + 1.0)(1.0)
+        time.sleep(5.0)
+
+    with pytest.raises(SystemExit) as left:
+        work()
+    assert left.value.code == 130
+    assert len(compiled) > 1  # the compiler got its result
+    assert capfd.readouterr().err == "interrupted; nothing was written\n"
 
 
 HEEDING = """

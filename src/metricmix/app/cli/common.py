@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -221,7 +222,11 @@ def report_errors(file: Path | None = None, *, exit_code: int = 2) -> Iterator[N
 @contextmanager
 def interruptible(consequence: str) -> Iterator[None]:
     """Exit with code 130 on Ctrl-C and SIGTERM, which batch systems send; print `consequence`."""
-    with _signal_handler(signal.SIGTERM, signal.default_int_handler):
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as shells do in the background
+    with (
+        _signal_handler(signal.SIGTERM, _interrupt),
+        _signal_handler(signal.SIGINT, signal.SIG_IGN if ignored else _interrupt),
+    ):
         try:
             yield
         except (KeyboardInterrupt, SystemError) as error:
@@ -231,6 +236,23 @@ def interruptible(consequence: str) -> Iterator[None]:
                 raise
             click.echo(f"interrupted; {consequence}", err=True)
             raise SystemExit(INTERRUPTED) from None
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; while LLVM has called Python back, a moment later.
+
+    LLVM, which compiles the kernels, cannot pass an exception on: it would be printed and lost, and
+    the compiler left without its result.
+    """
+    inner = frame
+    while inner is not None:
+        if inner.f_globals.get("__name__") == "llvmlite.binding.executionengine":
+            later = threading.Timer(0.01, signal.raise_signal, [number])
+            later.daemon = True
+            later.start()
+            return
+        inner = inner.f_back
+    signal.default_int_handler(number, frame)
 
 
 @contextmanager
