@@ -189,22 +189,31 @@ def test_the_nearest_are_kept() -> None:
         empty_places,
         half_squares,
         keep_nearest,
-        nearest_columns,
+        search_tiles,
     )
 
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(40, 3))
+    n = 200  # more than are scanned at once
+    X = rng.normal(size=(n, 3))
     far = ((X[:, None] - X) ** 2).sum(axis=2)
     np.fill_diagonal(far, np.inf)
     expected = np.argsort(far, axis=1)[:, :5]
-    found, best = empty_places(40, 5, np.float64)
+    found, best = empty_places(n, 5, np.float64)
     halves = half_squares(X)
-    everyone = np.arange(40, dtype=np.int32)
+    everyone = np.arange(n, dtype=np.int32)
     for columns in np.array_split(everyone, 3):  # a part of the columns at a time
-        keep_nearest(X @ X[columns].T, halves, everyone, columns, found, best)
+        keep_nearest(X @ X[columns].T, halves[columns], everyone, columns, found, best)
     np.testing.assert_array_equal(found, expected)
-    products = X @ X.T
-    np.fill_diagonal(products, -np.inf)
-    found, best = empty_places(40, 5, np.float64)
-    nearest_columns(products, halves, found, best)
-    np.testing.assert_array_equal(found, expected)
+    for places in (1, 1000, n * n):  # of products at a time
+        found, best = empty_places(n, 5, np.float64)
+        search_tiles(
+            X[:150],
+            everyone[:150],
+            X,
+            halves,
+            everyone,
+            found[:150],
+            best[:150],
+            np.empty(max(150, places)),
+        )
+        np.testing.assert_array_equal(found[:150], expected[:150])

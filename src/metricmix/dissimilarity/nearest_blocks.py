@@ -27,13 +27,19 @@ __all__ = [
     "empty_places",
     "half_squares",
     "keep_nearest",
-    "nearest_columns",
+    "search_tiles",
     "sparse_operations",
 ]
 
 BLOCK = 1 << 23
-"""Distances computed at once: 32 MiB in single precision."""
-PER_PRODUCT, PER_COMPARISON = 5e-11, 1e-9
+"""Distances to all rows of a sparse table computed at once: 32 MiB in single precision."""
+TILE = 1 << 17
+"""Products held at once: what stays in the cache of a core is compared faster."""
+TILE_ROWS = 512
+"""Rows that are compared together: with fewer, a product mostly copies its other operand."""
+SCANNED = 64
+"""Products that are compared with the largest kept distance at once."""
+PER_PRODUCT, PER_COMPARISON = 3e-11, 3e-10
 """Seconds that a number in a product of tables takes, and a comparison of two rows."""
 TREE_ROWS = 1 << 12
 """Rows that are looked up in a tree together."""
@@ -60,7 +66,7 @@ class AllRows(BlockJob):
     def step(self) -> int:
         """Rows of a unit."""
         n = int(self.Z.shape[0])
-        return max(1, min(n, BLOCK // n))
+        return max(1, min(n, TILE_ROWS if self.streams else BLOCK // n))
 
     @property
     def n_units(self) -> int:
@@ -83,8 +89,9 @@ class AllRows(BlockJob):
     def work_bytes(self) -> float:
         """Memory of a block: the products, and a piece of the table."""
         n, d = self.Z.shape
-        piece = min(n, self.piece) * d * self.Z.dtype.itemsize if self.streams else 0
-        return float(self.step * n * self.Z.dtype.itemsize + 2 * piece)
+        if not self.streams:
+            return float(self.step * n * self.Z.dtype.itemsize)
+        return float((TILE + 2 * min(n, self.piece) * d) * self.Z.dtype.itemsize)
 
     @property
     def piece(self) -> int:
@@ -101,20 +108,20 @@ class AllRows(BlockJob):
         n, step, Z = int(self.Z.shape[0]), self.step, self.Z
         first, last = start * step, min(stop * step, n)
         found, best = empty_places(last - first, self.k, Z.dtype)
-        room = np.empty(BLOCK if self.streams else 0, Z.dtype)
+        everyone, room = np.arange(n, dtype=np.int32), np.empty(TILE, Z.dtype)
         for low in range(first, last, step):
-            rows = np.arange(low, min(low + step, last), dtype=np.int32)
+            rows = everyone[low : min(low + step, last)]
             own = slice(low - first, low - first + len(rows))
-            pieces = range(0, n, self.piece) if self.streams else (0,)
-            for begin in pieces:
-                end = min(begin + self.piece, n) if self.streams else n
-                columns = np.arange(begin, end, dtype=np.int32)
-                if self.streams:
-                    values = product(Z[rows], Z[begin:end].T, room)
-                else:
-                    values = self.multiply(rows)
-                keep_nearest(values, self.halves, rows, columns, found[own], best[own])
-                if len(pieces) > 1:
+            if not self.streams:
+                keep_nearest(
+                    self.multiply(rows), self.halves, rows, everyone, found[own], best[own]
+                )
+                continue
+            for begin in range(0, n, self.piece):
+                part = slice(begin, min(begin + self.piece, n))
+                others = Z[part], self.halves[part], everyone[part]
+                search_tiles(Z[rows], rows, *others, found[own], best[own], room)
+                if n > self.piece:
                     release(Z)
         return (found,)
 
@@ -204,25 +211,22 @@ class NearCells(BlockJob):
     def work_bytes(self) -> float:
         """Memory of a block: the rows of near cells, and products."""
         near = len(self.ordered) / self.n_units * self.around.shape[1]
-        size = self.ordered.dtype.itemsize
-        return float(2 * near * self.ordered.shape[1] * size + BLOCK * size)
+        return float((near * self.ordered.shape[1] + TILE) * self.ordered.dtype.itemsize)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the nearest rows of the rows of some cells, by their places in `ordered`."""
         first, ordered = self.first, self.ordered
         found, best = empty_places(int(first[stop] - first[start]), self.k, ordered.dtype)
-        room = np.empty(BLOCK, ordered.dtype)
+        room = np.empty(TILE, ordered.dtype)
         for c in range(start, stop):
             columns = np.concatenate(
                 [np.arange(first[other], first[other + 1]) for other in self.around[c]]
             ).astype(np.int32)
-            others = ordered[columns].T
-            step = max(1, BLOCK // max(1, len(columns)))
-            for low in range(first[c], first[c + 1], step):
-                rows = np.arange(low, min(low + step, first[c + 1]), dtype=np.int32)
+            others = ordered[columns], self.halves[columns], columns
+            for low in range(first[c], first[c + 1], TILE_ROWS):
+                rows = np.arange(low, min(low + TILE_ROWS, first[c + 1]), dtype=np.int32)
                 own = slice(low - first[start], low - first[start] + len(rows))
-                values = product(ordered[rows], others, room)
-                keep_nearest(values, self.halves, rows, columns, found[own], best[own])
+                search_tiles(ordered[rows], rows, *others, found[own], best[own], room)
         return (found,)
 
 
@@ -244,7 +248,7 @@ class NearestCentres(BlockJob):
     @property
     def step(self) -> int:
         """Rows of a unit."""
-        return max(1, BLOCK // len(self.centres))
+        return max(TILE_ROWS, BLOCK // len(self.centres))
 
     @property
     def n_units(self) -> int:
@@ -266,34 +270,49 @@ class NearestCentres(BlockJob):
     @property
     def work_bytes(self) -> float:
         """Memory of a block: the products, and the rows of a unit."""
-        rows = self.step * (len(self.centres) + 2 * self.Z.shape[1])
-        return float(rows * self.Z.dtype.itemsize)
+        return float((TILE + 2 * self.step * self.Z.shape[1]) * self.Z.dtype.itemsize)
 
     def block(self, start: int, stop: int) -> Found:
         """Return the nearest centres of some rows, (rows, p)."""
         first, last = start * self.step, min(stop * self.step, len(self.Z))
         found, best = empty_places(last - first, self.p, self.Z.dtype)
-        room = np.empty(BLOCK, self.Z.dtype)
-        for low in range(first, last, self.step):
-            own = slice(low - first, min(low + self.step, last) - first)
-            values = product(self.Z[low : min(low + self.step, last)], self.centres.T, room)
-            nearest_columns(values, self.halves, found[own], best[own])
-            release(self.Z)
+        numbers = np.arange(len(self.centres), dtype=np.int32)
+        nobody = np.full(TILE_ROWS, -1, np.int32)
+        room = np.empty(TILE, self.Z.dtype)
+        for low in range(first, last, TILE_ROWS):
+            rows = self.Z[low : min(low + TILE_ROWS, last)]
+            own = slice(low - first, low - first + len(rows))
+            others = self.centres, self.halves, numbers
+            search_tiles(rows, nobody[: len(rows)], *others, found[own], best[own], room)
+            if (low + TILE_ROWS) % self.step < TILE_ROWS:
+                release(self.Z)
         return (found,)
 
 
 # -- products and comparisons --------------------------------------------------------------------
 
 
-def product(A: AnyArray, B: AnyArray, room: AnyArray) -> AnyArray:
-    """Return ``A @ B``, in `room` if it is large enough.
+def search_tiles(
+    A: AnyArray,
+    rows: Ints,
+    B: AnyArray,
+    halves: AnyArray,
+    columns: Ints,
+    found: Ints,
+    best: AnyArray,
+    room: AnyArray,
+) -> None:
+    """Keep the nearest rows of B for the rows of A, as many at a time as have products in `room`.
 
-    Workers of Dask return every large array to the system at once; a new one costs page faults.
+    `rows` and `columns` are their numbers; see :func:`keep_nearest`.
     """
-    shape = len(A), B.shape[1]
-    if shape[0] * shape[1] > room.size:
-        return np.asarray(A @ B)
-    return np.asarray(np.matmul(A, B, out=room[: shape[0] * shape[1]].reshape(shape)))
+    step = max(1, room.size // max(1, len(A)))
+    for low in range(0, len(B), step):
+        some = slice(low, min(low + step, len(B)))
+        shape = len(A), some.stop - low
+        values = room[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(A, B[some].T, out=values)
+        keep_nearest(values, halves[some], rows, columns[some], found, best)
 
 
 class Products:
@@ -367,44 +386,37 @@ def keep_nearest(
 ) -> None:
     """Put columns among the k nearest of rows where ``|y|^2 / 2 - x.y`` is smaller than there.
 
-    ``values[a, b] = x_rows[a] . x_columns[b]``, and ``found[a]`` are those of ``rows[a]``. That
-    form differs from half the squared distance by ``|x|^2 / 2``, which is the same for all columns.
-    Of equal ones the first stays.
+    ``values[a, b]`` is the product of row ``rows[a]`` and column ``columns[b]``, whose half square
+    is ``halves[b]``, and ``found[a]`` are the nearest of ``rows[a]``, not itself. That form differs
+    from half the squared distance by ``|x|^2 / 2``, which is the same for all columns. Of equal
+    ones the first stays.
     """
     k = found.shape[1]
     for a in range(rows.size):
         own, smallest, nearest = rows[a], best[a], found[a]
         last = smallest[k - 1]
         row = values[a]
-        for b in range(columns.size):
-            column = columns[b]
-            value = halves[column] - row[b]
-            if value < last and column != own:
-                place = k - 1
-                while place > 0 and smallest[place - 1] > value:
-                    smallest[place] = smallest[place - 1]
-                    nearest[place] = nearest[place - 1]
-                    place -= 1
-                smallest[place] = value
-                nearest[place] = column
-                last = smallest[k - 1]
+        for begin in range(0, columns.size, SCANNED):
+            end = min(begin + SCANNED, columns.size)
+            if not any_below(halves[begin:end], row[begin:end], last):
+                continue
+            for b in range(begin, end):
+                value, column = halves[b] - row[b], columns[b]
+                if value < last and column != own:
+                    place = k - 1
+                    while place > 0 and smallest[place - 1] > value:
+                        smallest[place] = smallest[place - 1]
+                        nearest[place] = nearest[place - 1]
+                        place -= 1
+                    smallest[place] = value
+                    nearest[place] = column
+                    last = smallest[k - 1]
 
 
 @kernel
-def nearest_columns(values: AnyArray, halves: AnyArray, found: Ints, best: AnyArray) -> None:
-    """Fill the k columns with the smallest ``halves - values`` of every row, smallest first."""
-    k = found.shape[1]
-    for a in range(values.shape[0]):
-        row, smallest = values[a], best[a]
-        last = smallest[k - 1]
-        for b in range(row.size):
-            value = halves[b] - row[b]
-            if value < last:
-                place = k - 1
-                while place > 0 and smallest[place - 1] > value:
-                    smallest[place] = smallest[place - 1]
-                    found[a, place] = found[a, place - 1]
-                    place -= 1
-                smallest[place] = value
-                found[a, place] = b
-                last = smallest[k - 1]
+def any_below(halves: AnyArray, products: AnyArray, limit: float) -> bool:
+    """Return whether any difference is below a limit; without branches, for vector instructions."""
+    below = np.int32(0)
+    for b in range(halves.size):
+        below |= np.int32(halves[b] - products[b] < limit)
+    return below != 0

@@ -37,7 +37,7 @@ from metricmix.dissimilarity.nearest_blocks import (
     TreeRows,
     empty_places,
     half_squares,
-    nearest_columns,
+    keep_nearest,
     sparse_operations,
 )
 from metricmix.dissimilarity.row_pairs import squared_distances
@@ -232,8 +232,7 @@ def by_cells(Z: Floats, k: int, threads: int) -> tuple[Ints, float]:
     for _ in range(2):  # means of the cells cut the rows better than rows do
         cell = nearest_cells(Z, centres, 1, threads)[:, 0]
         counts = np.bincount(cell, minlength=len(centres))
-        sums = np.zeros_like(centres)
-        np.add.at(sums, cell, Z)
+        sums = sums_of_cells(Z, cell, len(centres))
         centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
     cell = nearest_cells(Z, centres, 1, threads)[:, 0]
     most = int(min(MOST_CELLS, len(centres), max(8, COMPARISONS * len(centres) / n**2)))
@@ -259,6 +258,14 @@ def by_cells(Z: Floats, k: int, threads: int) -> tuple[Ints, float]:
     nearest = np.empty_like(found)
     nearest[members] = members[found]
     return nearest, float(reached[p - 1])
+
+
+def sums_of_cells(Z: Floats, cell: Ints, n_cells: int) -> Floats:
+    """Return the sum of the rows of each cell."""
+    from scipy.sparse import csr_array
+
+    each_in_one = np.ones(len(Z), Z.dtype), cell, np.arange(len(Z) + 1)
+    return np.asarray(csr_array(each_in_one, shape=(len(Z), n_cells)).T @ Z)
 
 
 def nearest_cells(Z: Floats, centres: Floats, p: int, threads: int) -> Ints:
@@ -311,12 +318,10 @@ def true_nearest(Z: Any, rows: Indices, k: int) -> Ints:
     halves = half_squares(Z)
     found, best = empty_places(len(rows), k, Z.dtype)
     step = max(1, BLOCK // Z.shape[0])
-    multiply = Products(Z)
+    multiply, everyone = Products(Z), np.arange(Z.shape[0], dtype=np.int32)
     for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        values = multiply(some)
-        values[np.arange(len(some)), some] = -np.inf
-        nearest_columns(values, halves, found[start : start + step], best[start : start + step])
+        some, own = rows[start : start + step], slice(start, start + step)
+        keep_nearest(multiply(some), halves, some.astype(np.int32), everyone, found[own], best[own])
     return found
 
 
