@@ -18,9 +18,9 @@ from metricmix.dissimilarity.edge_building import edge_union, evaluated
 from metricmix.dissimilarity.nearest_items import nearest_items
 from metricmix.estimators.bootstrap import bootstrap_weights
 from metricmix.exceptions import ClusterError, TooLargeError
-from metricmix.kernels.blocks import THREADS, current_engine, keep_blocks, run_blocks
+from metricmix.kernels.blocks import THREADS, current_engine, keep_blocks, run_blocks, stream_blocks
 from metricmix.mixture.edge_lengths import edge_lengths
-from metricmix.paths.sparse_rows import distances_in_blocks
+from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from reference.slow_blocks import SlowSquares
 
 pytest.importorskip("distributed")
@@ -218,6 +218,17 @@ def test_an_interrupted_job_goes_on_from_its_finished_blocks(client, tmp_path) -
     with use_cluster(client, tmp_path, **NOW) as cluster:  # other numbers: other blocks
         squares(SlowSquares(np.arange(60.0) + 1, 0.01))
         assert cluster.resumed == 0
+
+
+def test_blocks_of_a_stream_may_be_held(client, stack) -> None:
+    lengths = edge_lengths(stack, [1.0, 0.5])
+    job = RootTrees.of(lengths, np.arange(40))
+    with use_cluster(client, **NOW):
+        held = list(stream_blocks(job))
+    assert len(held) > 10
+    for start, stop, found in held:
+        for array, expected in zip(found, job.block(start, stop), strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_a_damaged_block_is_computed_again(client, tmp_path) -> None:

@@ -25,7 +25,7 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from metricmix.atomic import remove_leftovers, temporary_entry
 from metricmix.dask.worker import (
@@ -354,6 +354,7 @@ class Submission:
         self.deaths: Counter[tuple[int, int]] = Counter()
         self.news = threading.Event()
         self.name = f"{type(job).__name__}-{secrets.token_hex(4)}"
+        self.used: tuple[tuple[int, int], ref[Any]] | None = None
         self.attempt = 0
 
     def results(self) -> Iterator[tuple[int, int, Found]]:
@@ -477,13 +478,19 @@ class Submission:
             del self.running[future]
             cluster.receipts.append((seconds, sum(array.nbytes for array in found)))
             yield bounds, found
-            if cluster.folder is None:
-                with suppress(PermissionError):  # Windows keeps files that are mapped
-                    self.kept.file(*bounds).unlink(missing_ok=True)
+            if cluster.folder is None and self.sees:
+                self.free(bounds, found)
         if not self.running and self.waiting and not cluster.threads():
             self.recover()
         if self.running and not cluster.threads():
             cluster.await_workers()
+
+    def free(self, bounds: tuple[int, int], found: Found) -> None:
+        """Free the file of the block before this one, which is seldom in use any more."""
+        if self.used is not None:
+            before, mapped = self.used
+            self.kept.free(*before, in_use=mapped() is not None)
+        self.used = bounds, ref(found[0].base)
 
     def raise_or_repeat(self, error: BaseException, future: Any, bounds: tuple[int, int]) -> None:
         """Submit a block again whose workers have died; raise any other error in our words."""

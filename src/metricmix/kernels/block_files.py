@@ -4,6 +4,7 @@
 ``arrays/DIGEST.npy``                 a large array of a job, mapped into memory where it is read
 ``jobs/DIGEST.pickle``                the job itself, which names its arrays
 ``blocks/DIGEST/START-STOP.block``    what was found for a block: npy files one after the other
+``blocks/DIGEST/START-STOP.spare``    a block that has been used, for a later one to write over
 ====================================  ============================================================
 
 The digest of a job covers its arrays and settings, and the version of metricmix: the same
@@ -20,8 +21,8 @@ import mmap
 import os
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -132,11 +133,23 @@ class KeptBlocks:
         arrays = [np.asarray(array, order="C") for array in found]
         # Blocks that are not kept are read once, and not compared.
         about = np.array([seconds, checksum_of(arrays) if self.durable else np.nan])
-        with replacing_quickly(self.file(start, stop), self.durable) as file:
+        with replacing_quickly(self.file(start, stop), self.durable, take_spare) as file:
             for array in (about, *arrays):
                 np.save(file, array, allow_pickle=False)
                 file.write(bytes(-file.tell() % ALIGNED))
         return found
+
+    def free(self, start: int, stop: int, *, in_use: bool) -> None:
+        """Let a later block write over the file of this one; remove it if its arrays are in use.
+
+        Writing to memory that the system has to find first takes several times as long.
+        """
+        path = self.file(start, stop)
+        with suppress(PermissionError, FileNotFoundError):  # Windows keeps files that are mapped
+            if in_use:
+                path.unlink()
+            else:
+                path.replace(path.with_suffix(".spare"))
 
 
 def checksum_of(arrays: Iterable[AnyArray]) -> int:
@@ -172,15 +185,27 @@ def _read_job(path: str) -> Any:
         return pickle.load(file)
 
 
+def take_spare(path: Path) -> None:
+    """Rename a file that is no longer needed to `path`; create one if there is none."""
+    for spare in path.parent.glob("*.spare"):
+        with suppress(FileNotFoundError):  # taken by another worker meanwhile
+            spare.rename(path)
+            return
+    create_file(path)
+
+
 @contextmanager
-def replacing_quickly(path: Path, durable: bool) -> Iterator[Any]:
+def replacing_quickly(
+    path: Path, durable: bool, create: Callable[[Path], None] = create_file
+) -> Iterator[Any]:
     """Write a file atomically, as :func:`metricmix.atomic.replacing` does.
 
     It does not list the folder for leftovers, which may hold many thousand blocks.
     """
-    with temporary_entry(path.parent, f".{path.name}.", create_file) as temporary:
-        with open(temporary, "wb") as file:
+    with temporary_entry(path.parent, f".{path.name}.", create) as temporary:
+        with open(temporary, "r+b") as file:
             yield file
+            file.truncate()
             file.flush()
             if durable:
                 os.fsync(file.fileno())
