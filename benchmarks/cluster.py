@@ -35,7 +35,7 @@ from metricmix.paths.sparse_rows import RootTrees
 
 DOCS = Path(__file__).parent.parent / "docs"
 RECORD, PAGE = DOCS / "cluster.json", DOCS / "scaling.md"
-ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 200_000, 16, 10, 256, 3
+ITEMS, COLUMNS, NEAREST, ROOTS, REPEATS = 200_000, 16, 10, 256, 5
 NETWORK, DISK = 1.25e9, 2e9
 """Bytes a second that a client reads in the plan, and that a shared disk delivers."""
 EDGES_PER_ITEM = 9
