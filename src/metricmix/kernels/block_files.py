@@ -203,13 +203,21 @@ def replacing_quickly(
     It does not list the folder for leftovers, which may hold many thousand blocks.
     """
     with temporary_entry(path.parent, f".{path.name}.", create) as temporary:
-        with open(temporary, "r+b") as file:
+        with open(temporary, "wb", opener=open_as_it_is) as file:
             yield file
             file.truncate()
             file.flush()
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+def open_as_it_is(path: str, flags: int) -> int:
+    """Open a file to be written over, which keeps its memory.
+
+    As ``open(path, "r+b")`` does; but numpy writes arrays at once to files that are not read too.
+    """
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
 def digest_of(*parts: Any) -> str:
