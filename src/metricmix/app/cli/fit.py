@@ -130,7 +130,8 @@ Without data of your own: metricmix example citations""",
     "--only",
     multiple=True,
     metavar="NAME",
-    help="Use this source and leave out the others; may be given several times.",
+    help="Use this source and leave out the others, whether or not it is used by default; may be "
+    "given several times.",
 )
 @click.option(
     "--kind",

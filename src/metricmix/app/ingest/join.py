@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, infer_columns
-from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs, within_limit
+from metricmix.app.ingest.default_specs import default_specs, named_specs, used_by_default
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
@@ -45,12 +45,6 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
-EXAMPLE_SOURCE = 'said = "learned:*"'
-NEEDS_METRICS = (
-    "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
-    f"the sources with --write-config FILE, add a line such as {EXAMPLE_SOURCE}, and pass "
-    "--config FILE"
-)
 LABELS_A_CLASS = 3
 FEWEST_TARGETS = 20
 """From which on, on average a class or in all, there are supervised sources by default."""
@@ -345,6 +339,7 @@ def plan(
     *,
     kinds: Mapping[str, str] | None = None,
     defaults: bool = True,
+    only: Sequence[str] = (),
 ) -> Plan:
     r"""Join a table, graphs and matrices on item id; the items are those of the table.
 
@@ -366,13 +361,16 @@ def plan(
         Whether to add the sources of :mod:`metricmix.app.ingest.default_specs`: groups of columns,
         what graphs and memberships tell beside paths, and, where items have labels, supervised
         ones.
+    only : sequence of str
+        Names of sources, if the others are to be left out. Those that are not used by default, such
+        as sources beyond the limit, can be named, too.
 
     Raises
     ------
     TableFileError, MatrixFileError
         If a file does not match the table; it says which one, and why.
     InputError
-        If two sources have the same name, or there is none.
+        If two sources have the same name, there is none, or none of a name in `only`.
 
     Examples
     --------
@@ -401,9 +399,6 @@ def plan(
     items = numbered_like(items, named)
     two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
     specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
-    directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
-        graphs[spec.file].directed for spec in specs if spec.kind == "paths"
-    )
     all_specs, why = list(specs), dict.fromkeys((spec.name for spec in specs), "as stated")
     left_out: dict[str, str] = {}
     if defaults:
@@ -415,21 +410,16 @@ def plan(
             supervised=can_cross_fit(items),
             numbers=numbers,
         )
-        if directed or any(spec.kind == "matrix" for spec in specs):
-            slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
-            why_not = NEEDS_METRICS
-            if slow and slow[0].spec.kind != "learned":
-                name, _, rest = str(slow[0].spec).partition("=")
-                why_not = NEEDS_METRICS.replace(EXAMPLE_SOURCE, f'"{name}" = "{rest}"')
-            left_out = {one.spec.name: why_not for one in slow}
-            added = [one for one in added if one not in slow]
-        added, beyond = within_limit(added, MOST_SOURCES - len(specs))
-        left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
+        if not only:
+            added, left_out = used_by_default(added, specs, directed=is_directed(specs, graphs))
         why |= {one.spec.name: one.why for one in added}
         new = [one.spec for one in added]
         all_specs = [spec for spec in new if spec.uses_columns] + all_specs
         all_specs += [spec for spec in new if not spec.uses_columns]
     check_specs(items, all_specs)
+    if only:
+        all_specs = named_specs(all_specs, only)
+    directed = is_directed(all_specs, graphs)
     reports, sources = [], []
     for spec in all_specs:
         edges: EdgeFile | Memberships | None = None
@@ -460,6 +450,15 @@ def plan(
         left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
+
+
+def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, EdgeFile]) -> bool:
+    """Return whether a matrix or path lengths among the sources are directed."""
+    return any(
+        bool(spec.directed) if spec.kind == "matrix" else graphs[spec.file].directed
+        for spec in specs
+        if spec.kind in ("matrix", "paths")
+    )
 
 
 def can_cross_fit(items: ItemTable) -> bool:

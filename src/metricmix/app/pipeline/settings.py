@@ -64,7 +64,7 @@ class FitSettings:
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
     only : tuple of str
-        Names of sources, if the others are to be left out.
+        Names of sources, if the others are to be left out; also of those beyond the limit.
     edges_per_item : int, optional
         If given, values are held on sparse edges: the links of the graphs, and from each item to so
         many nearest ones by each table.
@@ -167,26 +167,14 @@ def plan_files(settings: FitSettings) -> Plan:
         )
     if target is not None:
         items = replace(items, targets=target_values(items))
-    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
-    if settings.only:
-        found = with_only(found, settings.only)
-    return replace(found, report=replace(found.report, target=target))
-
-
-def with_only(plan: Plan, names: Sequence[str]) -> Plan:
-    """Return a plan with some of its sources; InputError if it has no source of a name."""
-    known = [source.spec.name for source in plan.sources]
-    for name in names:
-        if name not in known:
-            raise InputError(argument="--only", expected=did_you_mean(known, name, len(known)))
-    report = plan.report
-    return replace(
-        plan,
-        sources=tuple(source for source in plan.sources if source.spec.name in names),
-        report=replace(
-            report, sources=tuple(source for source in report.sources if source.name in names)
-        ),
+    found = plan(
+        items,
+        settings.sources,
+        kinds=kinds,
+        defaults=settings.defaults,
+        only=settings.only,
     )
+    return replace(found, report=replace(found.report, target=target))
 
 
 def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
