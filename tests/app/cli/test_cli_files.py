@@ -8,11 +8,17 @@ import io
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
+from metricmix.app.cli.fit import simpler_options
+from metricmix.app.pipeline import FitSettings
+from metricmix.estimators.comparison import Comparison, Method
 
 QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
 KINDS = ("x", "x", "x", "", "y", "y", "", "y")
@@ -449,7 +455,9 @@ def test_a_good_matrix_beside_poor_columns() -> None:
     assert "learned weights" not in result.output
     assert "95 %" not in result.output
     assert "12 folds over 12 labelled items" in result.output
-    assert "simpler is better" not in result.output
+    assert "no clear difference" in result.output
+    command = "metricmix fit species.csv --label order --matrix dna.phy --bootstrap 5 --no-report"
+    assert f"\n  {command} --only dna -o all-simpler\n" in result.output
     expected = {f"s{k}": f"o{k % 6}" for k in range(30)}
     assert labels("all") == expected
     alone = run(*fit, "--no-report", "--only", "dna", "-o", "one")
@@ -466,16 +474,51 @@ def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
     """Where sources cannot be chosen, a source alone is better, and its command is printed."""
     write_species()
     fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--no-report")
-    result = run(*fit, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
+    some = ("--only", "dna", "--only", "numbers", "--only", "place")
+    result = run(*fit, *some, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
     assert result.exit_code == 0, result.output
     assert "keeps near equal weights" in result.output
     assert result.output.count("simpler is better here") == 1
     lines = result.output.splitlines()
     command = next(line for line in lines if line.startswith("  metricmix fit"))
+    assert command.count("--only") == 1
     assert "--only dna" in command
     again = run(*shlex.split(command)[1:])
     assert again.exit_code == 0, again.output
     assert labels("mixed-simpler") == {f"s{k}": f"o{k % 6}" for k in range(30)}
+
+
+@pytest.mark.parametrize(
+    ("rival", "settings", "expected"),
+    [
+        ("equal", {}, {"rho": "1000", "constraint": "nonnegative"}),
+        ("equal", {"constraint": "simplex"}, {"rho": "1000", "constraint": "simplex"}),
+        ("equal", {"rho": 1000.0}, {}),
+        ("best-single", {}, {"only": "a b"}),
+        ("source-1-nn", {}, {"only": "a b", "rule": "nearest"}),
+        ("source-5-nn", {"rule": "nearest"}, {"only": "a b", "rule": "k-nearest"}),
+        ("logistic", {}, {}),
+    ],
+)
+def test_the_simpler_choice_is_given_where_it_is_as_good(rival, settings, expected) -> None:
+    """As where it is better; not where learning gains, nor where it is what was fitted."""
+
+    def outcome(gain: float) -> Any:
+        good, other = np.array([0.9, 0.8, 0.9]), np.array([0.9, 0.8, 0.9]) - gain
+        wrong = np.full((1, 3), "?")
+        methods = [
+            Method("learned metric", "learned", good, 0.87, 0.03, wrong),
+            Method("the rival", rival, other, 0.87 - gain, 0.03, wrong),
+            *(Method(f"s{k}", "single", other, 0.5, 0.03, wrong) for k in range(2)),
+        ]
+        labels = np.array(["x", "y", "x"])
+        found = Comparison(
+            tuple(methods), "", labels, np.eye(2), labels, labels, {"a b": 3}, good, 3, 1
+        )
+        return SimpleNamespace(comparison=found, settings=FitSettings("t", "y", **settings))
+
+    assert simpler_options(outcome(0.0)) == simpler_options(outcome(-0.1)) == expected
+    assert simpler_options(outcome(0.1)) == {}
 
 
 def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> None:

@@ -333,8 +333,12 @@ def fit(
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
-        again = command_line(context, leave_out=(*own, "out"))
-        print_outcome(outcome, out, time.perf_counter() - began, again)
+        simpler = ""
+        if options := simpler_options(outcome):
+            again = command_line(context, leave_out=(*own, "out", *options))
+            words = [word for name, value in options.items() for word in (f"--{name}", value)]
+            simpler = f"{again} {shlex.join([*words, '-o', f'{out}-simpler'])}"
+        print_outcome(outcome, out, time.perf_counter() - began, simpler)
 
 
 def settings_of_file(
@@ -511,18 +515,19 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"estimated time: {duration(storage.cost.seconds)}")
 
 
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str = "") -> None:
+def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str = "") -> None:
     """Print the verdict, the weights, the accuracies, and which files were written.
 
-    Where a simpler choice is better, `command` is printed as it would be for that one.
+    `simpler` is the command for a simpler choice that is better, or as good.
     """
+    from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.regression_comparison import TargetComparison
 
     click.echo(outcome.headline)
-    if command and (more := simpler_options(outcome)):
-        folder = shlex.quote(f"{out}-simpler")
-        click.echo("  predictions.csv is from the learned metric; for the simpler choice:")
-        click.echo(f"  {command} {more} -o {folder}")
+    if simpler and isinstance(outcome.comparison, Comparison):
+        mine = outcome.comparison.verdict.mine
+        click.echo(f"  predictions.csv is from {mine}; for the simpler choice:")
+        click.echo(f"  {simpler}")
     for finding in outcome.findings:
         click.echo(f"warning: {finding}")
     chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
@@ -568,24 +573,30 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str =
         click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
 
 
-def simpler_options(outcome: FitOutcome) -> str:
-    """Return the options of `fit` for the simpler choice that was better on held-out labels.
+def simpler_options(outcome: FitOutcome) -> dict[str, str]:
+    """Return the options of `fit` for the simpler choice that is better, or as good.
 
-    Empty if there was none, or no option gives it.
+    None if there is no such choice on held-out labels, no option gives it, or it was fitted.
     """
     from metricmix.estimators.comparison import Comparison
 
-    comparison = outcome.comparison
-    if not isinstance(comparison, Comparison) or comparison.verdict.status != "behind":
-        return ""
-    only = f"--only {shlex.quote(comparison.best_source)}"
-    rho = f"--rho {EQUAL_BY_RHO:g}"
-    return {
-        "equal": rho,
-        "best-single": only,
-        "source-1-nn": f"{only} --rule nearest",
-        "source-5-nn": f"{only} --rule k-nearest",
-    }.get(comparison.verdict.rival.kind, "")
+    comparison, settings = outcome.comparison, outcome.settings
+    if not isinstance(comparison, Comparison) or comparison.verdict.status == "ahead":
+        return {}
+    rival = comparison.verdict.rival.kind
+    if rival == "equal":
+        if settings.rho is not None and settings.rho >= EQUAL_BY_RHO:
+            return {}
+        # With a constraint, no source alone is chosen instead.
+        constraint = settings.constraint or "nonnegative"
+        return {"rho": f"{EQUAL_BY_RHO:g}", "constraint": constraint}
+    rules = {"best-single": None, "source-1-nn": "nearest", "source-5-nn": "k-nearest"}
+    if rival not in rules or not comparison.best_source:
+        return {}
+    rule = rules[rival]
+    if len(comparison.sources) == 1 and settings.rule == rule:
+        return {}
+    return {"only": comparison.best_source} | ({} if rule is None else {"rule": rule})
 
 
 def print_target_comparison(comparison: TargetComparison) -> None:
