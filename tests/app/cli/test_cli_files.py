@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ COLOURS = ("red", "red", "blü", "red", "green", "green", "blü", "green")
 IDS = ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")
 ROWS = list(zip(IDS, KINDS, SIZES, COLOURS, strict=True))
 HEADER = ("id", "kind", "size", "colour")
+NUMBER = r"\d[\d.e-]*"
 PAIRS = [(0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7), (3, 7)]
 
 
@@ -458,11 +460,26 @@ def test_a_good_matrix_beside_poor_columns() -> None:
     assert "no clear difference" in result.output
     command = "metricmix fit species.csv --label order --matrix dna.phy --bootstrap 5 --no-report"
     assert f"\n  {command} --only dna -o all-simpler\n" in result.output
+    found = json.loads(Path("all/run.json").read_text())["found"]
+    by_name = {part["name"]: part for part in found["accuracy"]["methods"]}
+    for part in found["weights"]:
+        assert part["alone"] == by_name[part["source"]]["mean"]
+        line = rf"  {part['source']}\s+[+-]{NUMBER}\s+alone {100 * part['alone']:.1f} %\n"
+        assert re.search(line, result.output)
+    weight_of = {part["source"]: part["weight"] for part in found["weights"]}
+    by_file = found["weights_by_file"]
+    assert by_file["dna.phy"] == pytest.approx(weight_of.pop("dna"))
+    assert by_file["species.csv"] == pytest.approx(sum(weight_of.values()))
+    sums = result.output.split("\nsum of the weights by file\n")[1]
+    assert re.match(rf"  dna.phy      \+{NUMBER}  \(1 source\)\n", sums)
+    assert re.search(rf"\n  species.csv  \+{NUMBER}  \(3 sources\)\n", sums)
     expected = {f"s{k}": f"o{k % 6}" for k in range(30)}
     assert labels("all") == expected
     alone = run(*fit, "--no-report", "--only", "dna", "-o", "one")
     assert alone.exit_code == 0, alone.output
     assert "1 source\n" in alone.output
+    assert "  alone " not in alone.output
+    assert "by file" not in alone.output
     assert labels("one") == expected
     wrong = run(*fit, "--only", "dnaa")
     assert wrong.exit_code == 2

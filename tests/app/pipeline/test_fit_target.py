@@ -115,6 +115,7 @@ def test_commands(town: Path, fitted: Any) -> None:
     options = ("--bootstrap", "0", "--folds", "3", "--no-report", "-o", out)
     told = run("fit", houses, "--label", "price", "--kind", "price=number", *options)
     assert "ridge regression     R²" in told
+    assert "  alone R² " in told
     told = run("predict", out, str(town / "new.csv"))
     assert "mean absolute error" in told
     assert "on the 6 targets" in told

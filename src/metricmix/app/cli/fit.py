@@ -335,9 +335,9 @@ def fit(
     elif not quiet:
         simpler = ""
         if options := simpler_options(outcome):
-            again = command_line(context, leave_out=(*own, "out", *options))
-            words = [word for name, value in options.items() for word in (f"--{name}", value)]
-            simpler = f"{again} {shlex.join([*words, '-o', f'{out}-simpler'])}"
+            more = [word for name, value in options.items() for word in (f"--{name}", value)]
+            more += ["-o", f"{out}-simpler"]
+            simpler = command_line(context, (*own, "out", *options), more)
         print_outcome(outcome, out, time.perf_counter() - began, simpler)
 
 
@@ -540,16 +540,7 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
             if source.spec.kind == "matrix":
                 file = shlex.quote(str(source.spec.file))
                 click.echo(f"  whether {source.spec.name} is a metric: metricmix check {file}")
-    table = outcome.weights
-    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
-    width = max(len(str(name)) for name, *_ in rows)
-    kept = outcome.kept_near
-    click.echo("learned weights" if kept is None else kept)
-    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
-        if kept is not None or lower != lower:
-            interval = ""
-        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
+    print_weights(outcome)
     for region, weights in (outcome.to_record()["local_weights"] or {}).items():
         largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
         words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
@@ -571,6 +562,35 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
     if "report.html" in outcome.files:
         click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
+
+
+def print_weights(outcome: FitOutcome) -> None:
+    """Print the weights, what each source predicts alone, and sums by file if several are used."""
+    table = outcome.weights
+    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
+    width = max(len(str(name)) for name, *_ in rows)
+    kept = outcome.kept_near
+    click.echo("learned weights" if kept is None else kept)
+    is_target = outcome.gathered.report.target is not None
+    scores = outcome.alone if len(rows) > 1 else {}
+    lines = []
+    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
+        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
+        if kept is not None or lower != lower:
+            interval = ""
+        alone = ""
+        if name in scores:
+            alone = f"R² {scores[name]:.3f}" if is_target else f"{100 * scores[name]:.1f} %"
+        lines.append((f"  {name:<{width}}  {weight:+.3g}{interval}", alone))
+    width = max(len(line) for line, _ in lines)
+    for line, alone in lines:
+        click.echo(f"{line:<{width}}  alone {alone}" if alone else line)
+    files = outcome.weights_by_file
+    if 1 < len(files) < len(rows):
+        click.echo("sum of the weights by file")
+        width = max(map(len, files))
+        for file, (total, count) in sorted(files.items(), key=lambda part: -abs(part[1][0])):
+            click.echo(f"  {file:<{width}}  {total:+.3g}  ({count} source{'s' * (count > 1)})")
 
 
 def simpler_options(outcome: FitOutcome) -> dict[str, str]:
