@@ -160,8 +160,8 @@ def test_a_hub_is_told_everywhere(folder, tmp_path) -> None:
     (hub,) = [found for found in record["findings"] if found["kind"] == "hub"]
     assert (hub["item"], hub["source"]) == ("i79", "size")
     assert f"warning: {hub['sentence']}" in lines[1:4]
-    assert "'i79' is on " in lines[1]
-    assert " % of the shortest paths, because 'size' has weight -" in lines[1]
+    assert "'i79' is on " in hub["sentence"]
+    assert " % of the shortest paths, because 'size' has weight -" in hub["sentence"]
 
 
 def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:

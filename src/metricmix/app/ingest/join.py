@@ -16,7 +16,7 @@ from metricmix.app.ingest.default_specs import default_specs, named_specs, used_
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_table import ItemTable, numbered_like
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable, id_hint, numbered_like
 from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
@@ -104,7 +104,8 @@ class SourceReport:
     `foreign` ids are in the source only, `missing` ids in the table only; `lookalikes` are pairs
     of a foreign id and the id of the table that it may stand for. `n_repeated` edges are duplicates
     of others; `n_both_ways` edges of an undirected graph occur in both directions, and
-    `direction_stated` says whether that was asked for.
+    `direction_stated` says whether that was asked for. Where most ids are foreign, `id_hint` says
+    what may match them.
     """
 
     name: str
@@ -136,6 +137,7 @@ class SourceReport:
     why: str = ""
     of_numbers: bool = False
     n_zero: int = 0
+    id_hint: str = ""
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
@@ -181,6 +183,7 @@ class SourceReport:
             yield (
                 f"{dropped}{ids:,} id{'s are' if ids != 1 else ' is'} not in the table"
                 + (f", such as {shorten(self.foreign)}" if self.foreign else "")
+                + (f"; {self.id_hint}" if self.id_hint else "")
             )
         if 10 * self.n_across > self.n_edges:
             yield f"{name}:membership would compare items by the other ids, too"
@@ -581,7 +584,7 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
-        remedy = "are the ids in another column?"
+        remedy = id_hint(items, edges.ids or ()) or "are the ids in another column?"
         if items.id_column is None:
             rows = f"{items.ids[0]} to {items.ids[-1]}"
             remedy = f"with --id {items.id_option}, edges name row numbers, {rows}"
@@ -618,6 +621,7 @@ def match_edges(
         direction=spec.direction,
         n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
         n_zero=n_zero,
+        id_hint=id_hint(items, edges.ids or ()) if 2 * len(foreign) > edges.n_nodes else "",
     )
     return report, edges.select(used, ends, len(items.ids))
 
@@ -637,10 +641,12 @@ def match_memberships(
     known = number[edges.ends] >= 0
     found = memberships_of(edges, number, len(items.ids))
     if not found.things or found.members.max() < 2:
+        ends = [[edges.ids[k] for k in set(column)] for column in edges.ends.T.tolist()]
+        hint = next(filter(None, (id_hint(items, names) for names in ends)), "")
         raise TableFileError(
             f"{edges.source}: expected groups that two items of {items.source} share, found "
             f"{'none' if found.things else 'no item'} among {edges.n_nodes} nodes, such as "
-            f"{quoted(edges.ids)}"
+            f"{quoted(edges.ids)}{f'; {hint}' if hint else ''}"
         )
     missing = [items.ids[k] for k in np.flatnonzero(np.diff(found.table.indptr) == 0)]
     across = known[:, 0] != known[:, 1]
@@ -682,7 +688,10 @@ def match_matrix(
             f"{len(matrix.values)}; a matrix without ids is in the order of the table"
         )
     names = ids if matrix.items is None else matrix.items
-    rows = np.arange(n) if matrix.items is None else places_of(file, matrix, ids, items.source)
+    hint = id_hint(items, names, "row0" if "0" in names else BY_ROW)
+    rows = np.arange(n)
+    if matrix.items is not None:
+        rows = places_of(file, matrix, ids, items.source, hint)
     values = matrix.values[np.ix_(rows, rows)]
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):
