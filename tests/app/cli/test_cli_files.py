@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
 from metricmix.app.cli.fit import simpler_options
+from metricmix.app.ingest.file_sources import LITTLE, lowered
 from metricmix.app.pipeline import FitSettings
 from metricmix.estimators.comparison import Comparison, Method
 
@@ -406,6 +407,19 @@ def test_little_data_lowers_the_confidence() -> None:
     first, second = list(csv.DictReader(io.StringIO(result.stdout)))
     assert float(first["confidence"]) > 0.7
     assert float(second["confidence"]) == 0.5
+
+
+def test_the_threshold_of_the_confidence_is_documented() -> None:
+    assert LITTLE == 0.5
+    docs = Path(__file__).parents[3] / "docs"
+    texts = [run("predict", "--help").output]
+    texts += [(docs / name).read_text(encoding="utf-8") for name in ("guide.md", "command_line.md")]
+    sentence = "less than half of the cells and links that the sources need"
+    assert all(sentence in " ".join(text.split()) for text in texts)
+    p, k, n_classes = 0.9, 0.2, 3  # the formula of the page
+    probabilities = np.array([[p, (1 - p) / 2, (1 - p) / 2]])
+    expected = 2 * k * p + (1 - 2 * k) / n_classes
+    assert lowered(probabilities, np.array([k]))[0, 0] == pytest.approx(expected)
 
 
 def test_wide_paths_are_lists() -> None:
