@@ -335,9 +335,9 @@ def fit(
     elif not quiet:
         simpler = ""
         if options := simpler_options(outcome):
-            more = [word for name, value in options.items() for word in (f"--{name}", value)]
-            more += ["-o", f"{out}-simpler"]
-            simpler = command_line(context, (*own, "out", *options), more)
+            words = [word for name, value in options.items() for word in (f"--{name}", value)]
+            words += ["-o", f"{out}-simpler"]
+            simpler = command_line(context, (*own, "out", *options), words)
         print_outcome(outcome, out, time.perf_counter() - began, simpler)
 
 
