@@ -240,7 +240,7 @@ def test_dirty_cells_are_told_in_fit_and_predict() -> None:
     assert "heavy tail" not in result.output
     record = json.loads(run(*arguments, "--dry-run", "--json").output)
     price_column = next(c for c in record["columns"] if c["name"] == "price")
-    assert price_column["format"] == {"decimal": ",", "unit": "€", "order": ""}
+    assert price_column["format"] == {"decimal": ",", "unit": "€", "order": "", "bare": False}
     assert price_column["n_unreadable"] == 2
 
     new = as_csv(

@@ -85,6 +85,48 @@ def test_another_unit_is_missing_and_reported(write) -> None:
     assert "line 31, column 'x': '300 g' is not a number with the unit kg" in column.unreadable[0]
 
 
+AREAS = [str(40 + k % 90) for k in range(212)]
+AREAS += [f"{50 + k % 60} m2" for k in range(69)] + [f"{50 + k}m²" for k in range(16)]
+
+
+def test_a_unit_in_some_cells_is_removed_and_reported(write) -> None:
+    column, values = read_column(write, [*AREAS, "590 sqft", "600 sq ft", "610sqft"])
+    assert (column.kind, column.n_missing, column.n_unreadable) == ("number", 3, 3)
+    np.testing.assert_allclose(values[[0, 212, 281]], [40, 50, 50])
+    said = list(column.remarks())
+    assert said[0] == (
+        "column 'x': 85 cells have the unit m2, read as numbers like the 212 without one; 3 cells "
+        "have another unit (sqft, sq ft) and are treated as missing"
+    )
+    assert said[1].endswith(
+        "line 299, column 'x': '590 sqft' has another unit (sqft) than m2; treated as missing"
+    )
+    assert read_column(write, AREAS, kind="number")[0].n_missing == 0
+
+
+def test_thousands_of_euros_in_some_cells(write) -> None:
+    cells = [f"{200 + k}.9" for k in range(259)] + [f"{200 + k}.9 k€" for k in range(40)]
+    column, _ = read_column(write, [*cells, "301.5K€"])
+    assert (column.kind, column.n_missing, column.format.unit) == ("number", 0, "k€")
+    assert column.units == "41 cells have the unit k€, read as numbers like the 259 without one"
+
+
+def test_numbers_of_another_order_are_not_read_in_one_unit(write) -> None:
+    cells = [f"{200 + k}900" for k in range(259)] + [f"{200 + k}.9 k€" for k in range(41)]
+    doubt = (
+        "41 cells have the unit k€ (median 220.9) and 259 have none (median 3.299e+05), which may "
+        "be in another unit"
+    )
+    column, _ = read_column(write, cells)
+    assert column.kind == "ignore"
+    assert column.why.endswith(f"; {doubt} (--kind x=number reads only the more common ones)")
+    column, _ = read_column(write, cells, kind="number")
+    assert (column.n_missing, column.units) == (41, doubt)
+    assert column.unreadable[0].endswith(
+        "'200.9 k€' has a unit (k€), the column is read as numbers with none; treated as missing"
+    )
+
+
 @pytest.mark.parametrize(
     ("mark", "kind", "value", "asked"),
     [

@@ -474,6 +474,11 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"  {line}")
         if len(doubtful) > SHOWN:
             click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run lists all")
+        units = [f"column {c.name!r}: {c.units}" for c in report.columns if c.units]
+        for line in units[:SHOWN]:
+            click.echo(f"  {line}")
+        if len(units) > SHOWN:
+            click.echo(f"  and {len(units) - SHOWN} more columns with units in some cells")
         dirty = [line for column in report.columns for line in column.unreadable]
         n_dirty = sum(column.n_unreadable for column in report.columns)
         for line in dirty[:SHOWN]:

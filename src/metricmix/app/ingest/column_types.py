@@ -88,6 +88,8 @@ class Column:
         Where the first of these are, and what they say.
     tail : str
         What is cut off of a heavy tail.
+    units : str
+        How many cells have a unit, if others have none.
     code : str
         A number that looks like a code for missing values, how often it occurs, and what to do.
     """
@@ -104,9 +106,12 @@ class Column:
     unreadable: tuple[str, ...] = ()
     tail: str = ""
     code: str = ""
+    units: str = ""
 
     def remarks(self) -> Iterator[str]:
-        """Yield which cells cannot be read, codes for missing values, and what is cut off."""
+        """Yield units of some cells, cells that cannot be read, codes, and what is cut off."""
+        if self.units:
+            yield f"column {self.name!r}: {self.units}"
         yield from self.unreadable
         if self.n_unreadable > len(self.unreadable):
             more = self.n_unreadable - len(self.unreadable)
@@ -202,7 +207,7 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
             if found.question is not None:
                 other, example = found.question
                 notes.append(f"to read {example!r} otherwise, pass --kind {name}={other}")
-            column = Column(name, kind, "; ".join(notes), 0, found.format)
+            column = Column(name, kind, "; ".join(notes), 0, found.format, units=found.units)
         columns.append(replace(column, n_missing=n_missing))
     numbers = {c.name: numbers_of(items, c) for c in columns if c.kind in NUMERIC}
     inferred = {c.name for c in columns if c.kind == "number" and c.name not in stated}
@@ -283,7 +288,8 @@ def _stated_column(items: ItemTable, name: str, kind: str, known: Sequence[str])
             "the cell empty if it is unknown"
         )
     found = reading or Reading(CellFormat())
-    return Column(name, kind, "; ".join(["as stated", *found.notes]), 0, found.format)
+    why = "; ".join(["as stated", *found.notes])
+    return Column(name, kind, why, 0, found.format, units=found.units)
 
 
 def numbers_of(items: ItemTable, column: Column) -> Floats:
@@ -378,11 +384,15 @@ def unreadable_cells(
             found = numbers_of(items, column) if values is None else values[column.name]
             missing = np.flatnonzero(np.isnan(found)).tolist()
             where = [k for k in missing if not is_missing(cells[k])]
+        units = {k: "" if column.format.order else split_unit(cells[k])[1] for k in where}
+        alone = sum(map(bool, units.values())) == 1 and len(cells) > 1
         for k in where:
-            unit = "" if column.format.unit or column.format.order else split_unit(cells[k])[1]
-            problem = (
-                f"has a unit ({unit}), the other cells have none" if unit else f"is not {expected}"
-            )
+            problem = f"is not {expected}"
+            if units[k] and column.format.bare:
+                problem = f"has another unit ({units[k]}) than {column.format.unit}"
+            elif units[k] and not column.format.unit:
+                others = "the other cells have" if alone else "the column is read as numbers with"
+                problem = f"has a unit ({units[k]}), {others} none"
             if column.format == CellFormat() and DECIMAL_COMMA.fullmatch(cells[k]):
                 point = cells[k].replace(",", ".")
                 problem = f"has a decimal comma, the other cells a point (write {point})"

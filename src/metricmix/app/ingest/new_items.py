@@ -212,7 +212,8 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
 
 def column_from_json(stored: dict[str, Any]) -> Column:
     """Return a column with its scale; ValueError, among others, if its values do not match."""
-    written = CellFormat(**{name: str(value) for name, value in stored["format"].items()})
+    texts = {name: str(value) for name, value in stored["format"].items() if name != "bare"}
+    written = CellFormat(**texts, bare=stored["format"].get("bare") is True)
     centre, reach, spread = (float(stored[name]) for name in ("centre", "reach", "spread"))
     if written.decimal not in (".", ",") or written.order not in ("", *ORDERS):
         raise ValueError("cells in an unknown format")

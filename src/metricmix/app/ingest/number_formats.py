@@ -1,17 +1,19 @@
 """Numbers and dates as people write them: 1,234.5 or 1.234,5, 12 kg, 30 %, 10/17/2024.
 
 A column is read in one format. A cell that does not follow it is not a number; the other cells do
-not change because of it.
+not change because of it. Where some cells have a unit and others have none, both are read if their
+numbers are of the same order.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import median
 
 __all__ = ["CellFormat", "Reading", "date_reading", "number_hint", "number_reading"]
 
@@ -19,6 +21,10 @@ LONGEST = 40
 """Characters of a cell that may be a number or a date."""
 NEARLY_ALL = 0.9
 """Share of cells that follow a format, from which on the others look like mistakes."""
+UNIT_CELLS, UNIT_SHARE = 3, 0.05
+"""Cells, and their share, from which on some with a unit and some without one are no mistakes."""
+SAME_ORDER = 30.0
+"""Ratio of the medians with and without a unit, up to which both may be in the same unit."""
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 CURRENCY = (
     r"(?:US\$|[€$£¥₹₩₽₺]|(?:EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN)(?![A-Za-z]))"
@@ -26,16 +32,18 @@ CURRENCY = (
 QUANTITY = re.compile(
     rf"(?P<sign>[-+]?)\s?(?P<before>{CURRENCY}?)\s?"
     r"(?P<number>[-+]?[\d.,](?:[\d.,' ]*[\d.,])?(?:[eE][-+]?\d+)?)"
-    r"(?P<space>\s?)(?P<after>[^\W\d_][^\s\d]{0,14}[23]?|[%‰°€$£¥₹µ][^\s\d]{0,8})?"
+    r"(?P<space>\s?)(?P<after>(?:sq\.?|[km])\s(?:ft|m|in|[€$£])|[^\W\d_][^\s\d]{0,14}[23]?|[%‰°€$£¥₹µ][^\s\d]{0,8})?"
 )
 """A number with a unit: a currency before it, or a word or sign behind it."""
 UNITS = frozenset(
     "mm cm m km in inch ft yd mi mg g kg t lb lbs oz ml cl dl l ms s sec min h hr hrs day days yr "  # noqa: SIM905
     "yrs w kw mw gw kwh mwh hz khz mhz ghz kb mb gb tb px pt kv ma mah pa kpa hpa mpa bar ppm mph "
-    "km/h kmh m/s m2 m² km2 km² m3 m³ cm2 cm² cm3 cm³ kg/m2 kg/m² g/l mg/l mg/dl ha kj kcal cal nm "
-    "db rpm eur usd gbp chf".split()
+    "km/h kmh m/s m2 km2 m3 cm2 cm3 kg/m2 g/l mg/l mg/dl ug/l ug ul um us ha kj kcal cal nm db rpm "
+    "eur usd gbp chf keur k€ m€ k$ m$ k£ m£ sqft sqm".split()
 )
-"""Units that may follow a number without a space; with one, any word may."""
+"""Units, as they are compared, that may follow a number without a space; any word may with one."""
+SPELLINGS = str.maketrans({"²": "2", "³": "3", "μ": "u", " ": "", ".": ""})
+"""What does not make another unit, in lower case: µ is the Greek letter there."""
 NUMBERS = {
     ".": re.compile(
         r"[-+]?(?:\d+|[1-9]\d{0,2}([,' ])\d{3}(?:\1\d{3})*)(?:\.\d*)?(?:[eE][-+]?\d+)?"
@@ -68,6 +76,8 @@ class CellFormat:
         The decimal sign; the other one, spaces or apostrophes may keep thousands apart.
     unit : str
         What every number but 0 has with it, and is removed.
+    bare : bool
+        Whether numbers without the unit are read as well.
     order : {"", "ymd", "dmy", "mdy"}
         The order of year, month and day in dates; "" for numbers. Dates that begin with the year
         are read in any order.
@@ -76,13 +86,14 @@ class CellFormat:
     decimal: str = "."
     unit: str = ""
     order: str = ""
+    bare: bool = False
 
     def __str__(self) -> str:
         """Return what cells of this format hold."""
         if self.order:
             return f"a date ({ORDERS[self.order]})"
         if self.unit:
-            return f"a number with the unit {self.unit}"
+            return f"a number with the unit {self.unit}{' or without one' * self.bare}"
         return "a number with a decimal comma" if self.decimal == "," else "a finite number"
 
     def parse(self, cell: str) -> float | None:
@@ -101,7 +112,8 @@ class CellFormat:
             return parse_number(cell, self.decimal)
         number, unit = split_unit(cell)
         value = parse_number(number, self.decimal)
-        return value if same_unit(unit) == same_unit(self.unit) or value == 0 else None
+        known = same_unit(unit) == same_unit(self.unit) or (self.bare and not unit)
+        return value if known or value == 0 else None
 
 
 @dataclass(frozen=True)
@@ -109,12 +121,14 @@ class Reading:
     """A format that nearly all cells of a column follow.
 
     `notes` say what it is, if that is not plain; `question` names the other format that all cells
-    follow as well, in the words of ``--kind``, and an example.
+    follow as well, in the words of ``--kind``, and an example. `units` says how many cells have a
+    unit, if others have none.
     """
 
     format: CellFormat
     notes: tuple[str, ...] = ()
     question: tuple[str, str] | None = None
+    units: str = ""
 
 
 def is_nearly_all(read: int, total: int, least: float | None = None) -> bool:
@@ -163,22 +177,13 @@ def number_reading(
                 float(cell)
             return Reading(CellFormat())
     parts = {cell: split_unit(cell) for cell in cells if len(cell) <= LONGEST}
-    with_unit = Counter[str]()
-    for cell, (_, unit) in parts.items():
-        with_unit[same_unit(unit)] += cells[cell]
-    common = max((name for name in with_unit if name), key=lambda u: with_unit[u], default="")
-    unit = ""
-    if with_unit[common] > with_unit[""]:
-        spelt = Counter(
-            {cell: cells[cell] for cell in parts if same_unit(parts[cell][1]) == common}
-        )
-        unit = parts[spelt.most_common(1)[0][0]][1]
     signs = (decimal,) if decimal else (".", ",")
+    unit, bare, units = unit_of(cells, parts, signs)
     values = {
         sign: {
             cell: value
             for cell in parts
-            if (value := CellFormat(sign, unit).parse(cell)) is not None
+            if (value := CellFormat(sign, unit, bare=bare).parse(cell)) is not None
         }
         for sign in signs
     }
@@ -206,7 +211,74 @@ def number_reading(
         notes.append("thousands separators removed")
     if unit:
         notes.append("percent signs removed" if unit == "%" else f"unit {unit} removed")
-    return Reading(CellFormat(best, unit), tuple(notes), question)
+    return Reading(CellFormat(best, unit, bare=bare), tuple(notes), question, units)
+
+
+def unit_of(
+    cells: Mapping[str, int], parts: Mapping[str, tuple[str, str]], signs: Sequence[str]
+) -> tuple[str, bool, str]:
+    """Return the unit of a column, whether numbers without it are read too, and what to report.
+
+    The unit is the most common one, in its most common spelling. It must be in most cells, or, like
+    numbers without a unit, in three cells and 5 % of them; then both are read if their medians
+    differ by a factor of 30 at most. Otherwise numbers without a unit may be in another one.
+
+    Parameters
+    ----------
+    cells : mapping of the known cells to how often they occur
+    parts : mapping of cells to their numbers and units
+    signs : the decimal signs that are possible
+
+    Examples
+    --------
+    >>> cells = dict.fromkeys(["5", "6", "7", "5 m2", "6 m2", "8 m²", "90 sqft"], 1)
+    >>> unit_of(cells, {cell: split_unit(cell) for cell in cells}, ".")[:2]
+    ('m2', True)
+    """
+    with_unit, spelt = Counter[str](), Counter[str]()
+    for cell, (_, written) in parts.items():
+        with_unit[same_unit(written)] += cells[cell]
+        spelt[written] += cells[cell]
+    common = max((name for name in with_unit if name), key=lambda u: with_unit[u], default="")
+    if not common:
+        return "", False, ""
+    unit = max((name for name in spelt if same_unit(name) == common), key=lambda u: spelt[u])
+    by_most = unit if with_unit[common] > with_unit[""] else ""
+    known: dict[str, list[float]] = {"": [], common: []}
+    for sign in signs:
+        found: dict[str, list[float]] = {"": [], common: []}
+        for cell, (number, written) in parts.items():
+            value = parse_number(number, sign)
+            if value is not None and same_unit(written) in found:
+                found[same_unit(written)] += [abs(value)] * cells[cell]
+        known = max(known, found, key=lambda some: sum(map(len, some.values())))
+    n_with, n_without = len(known[common]), len(known[""])
+    if min(n_with, n_without) < max(UNIT_CELLS, UNIT_SHARE * sum(cells.values())):
+        return by_most, False, ""
+    inside, outside = (
+        median([value for value in some if value] or [0.0]) for some in (known[common], known[""])
+    )
+    if max(inside, outside) > SAME_ORDER * min(inside, outside) > 0:
+        return (
+            by_most,
+            False,
+            f"{n_with:,} cells have the unit {unit} (median {inside:.4g}) and {n_without:,} have "
+            f"none (median {outside:.4g}), which may be in another unit",
+        )
+    others = {
+        cell: written
+        for cell, (number, written) in parts.items()
+        if same_unit(written) not in known and any(parse_number(number, sign) for sign in signs)
+    }
+    told = (
+        f"{n_with:,} cells have the unit {unit}, read as numbers like the {n_without:,} without one"
+    )
+    if others:
+        n = sum(cells[cell] for cell in others)
+        names = ", ".join(list(dict.fromkeys(others.values()))[:3])
+        have, are = ("cells have", "are") if n > 1 else ("cell has", "is")
+        told += f"; {n:,} {have} another unit ({names}) and {are} treated as missing"
+    return unit, True, told
 
 
 def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool = False) -> str:
@@ -229,10 +301,14 @@ def number_hint(cells: Mapping[str, int], name: str = "COLUMN", *, commas: bool 
             "one of the two"
         )
     parts = [split_unit(cell) for cell in cells]
-    units = list(dict.fromkeys(unit for _, unit in parts if unit))
+    units = list({same_unit(unit): unit for _, unit in reversed(parts) if unit}.values())[::-1]
     if len(units) > 1 and number_reading(Counter(number for number, _ in parts)) is not None:
         return f"; numbers in different units: {', '.join(units[:3])}"
     reading = number_reading(cells, commas=commas, least=0.5)
+    *_, doubt = unit_of(cells, dict(zip(cells, parts, strict=True)), ".,")
+    if doubt:
+        treats = f" (--kind {name}=number reads only the more common ones)" if reading else ""
+        return f"; {doubt}{treats}"
     if reading is None:
         return ""
     odd = next(cell for cell in cells if reading.format.parse(cell) is None)
@@ -270,19 +346,19 @@ def split_unit(cell: str) -> tuple[str, str]:
         return cell, ""
     sign, before, number, space, after = match.group("sign", "before", "number", "space", "after")
     after = after or ""
-    attached = after and not space and after[0].isalpha() and after.casefold() not in UNITS
+    attached = after and not space and after[0].isalpha() and same_unit(after) not in UNITS
     if attached or (before and after) or not (before or after):
         return cell, ""
     return sign + number, before or after
 
 
 def same_unit(unit: str) -> str:
-    """Return a unit as it is compared: days and day are one.
+    """Return a unit as it is compared: days and day are one, so are m² and m2.
 
-    >>> same_unit("Days") == same_unit("day")
-    True
+    >>> same_unit("Days") == same_unit("day"), same_unit("M²") == same_unit("m2")
+    (True, True)
     """
-    folded = unit.casefold().rstrip(".")
+    folded = unit.casefold().translate(SPELLINGS)
     return folded.removesuffix("s") if len(folded) > 3 else folded
 
 

@@ -109,7 +109,8 @@ def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn |
             return None
         why = f"{distinct} different numbers in {len(known)} cells"
     reading = target_reading(items)
-    why = "; ".join([why, *(reading.notes if reading is not None else ())])
+    if reading is not None:
+        why = "; ".join([why, *reading.notes, *filter(None, [reading.units])])
     where = f"{items.source}, column {items.label_column!r}"
     if len(known) < 3 or known.min() == known.max():
         found = f"{len(known)}" if len(known) < 3 else f"only {known[0]:g}"
