@@ -93,6 +93,6 @@ def test_the_report_names_everything() -> None:
         "  25 from words (95.7% of the nearest found)",
         "3 components, joined by 2 bridging edges",
         "4 self-loops dropped",
-        "1 duplicate edges dropped",
+        "1 duplicate edge dropped",
         "log_pagerank left out: too expensive",
     ]

@@ -71,8 +71,8 @@ class EdgeReport:
             lines.append(f"  {count} from {name}{note}")
         if self.components > 1:
             lines.append(f"{self.components} components, joined by {self.bridging} bridging edges")
-        dropped = {"self-loops": self.self_loops, "duplicate edges": self.duplicates}
-        lines += [f"{count} {what} dropped" for what, count in dropped.items() if count]
+        dropped = {"self-loop": self.self_loops, "duplicate edge": self.duplicates}
+        lines += [f"{n} {what}{'s' * (n > 1)} dropped" for what, n in dropped.items() if n]
         lines += [f"{name} left out: {why}" for name, why in self.left_out.items()]
         return "\n".join(lines)
 

@@ -389,6 +389,29 @@ def test_check_directed(tmp_path: Path) -> None:
     assert "not symmetric" not in result.output
 
 
+def test_check_counts_unordered_pairs_as_unknown(tmp_path: Path) -> None:
+    d = points(20)
+    d[3, 5] = d[5, 3] = np.nan
+    d[1, 2] *= 3.0
+    write_matrix(tmp_path / "holes.csv", d)
+    result = call("check", tmp_path / "holes.csv")
+    assert "unknown pairs: 1 of 190\n" in result.output
+    assert " of 380 ordered pairs have a shorter path" in result.output
+
+
+def test_check_lists_as_many_items_as_it_counts(tmp_path: Path) -> None:
+    d = points(60)
+    for k in (5, 8):
+        d[k] *= 4.0
+        d[:, k] *= 4.0
+    d[20, 21] = d[21, 20] = 2.0 * d.max()
+    write_matrix(tmp_path / "bad.csv", d)
+    told = call("check", tmp_path / "bad.csv").output.splitlines()
+    first = next(k for k, line in enumerate(told) if line.startswith("  2 items are in 9"))
+    named = [line.split("  in ")[0].strip() for line in told[first + 1 : first + 4]]
+    assert (set(named[:2]), named[2]) == ({"5", "8"}, "further item:")
+
+
 def test_check_one_sided_unknown_entries(tmp_path: Path) -> None:
     d = points(20)
     d[4, 2] = np.nan

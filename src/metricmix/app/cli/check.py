@@ -107,12 +107,15 @@ def print_check(checked: MatrixCheck, command: Callable[[float], str] | None = N
     """
     found, matrix = checked.violations, checked.matrix
     n, limit = found.n, found.tolerance
-    pairs = n * (n - 1) if found.counts_ordered else n * (n - 1) // 2
+    pairs, kind = n * (n - 1) // 2, "pairs"
+    unknown_of = 2 * pairs if found.directed else pairs
+    if found.counts_ordered:
+        pairs, kind = 2 * pairs, "ordered pairs"
     verdict = "a metric" if checked.is_metric else "NOT a metric"
     click.echo(f"{checked.file}: {n} item{'s' * (n != 1)}, {verdict}")
     if checked.n_missing:
         rest = "; the known ones are consistent with a metric" if found.is_metric() else ""
-        click.echo(f"  unknown pairs: {checked.n_missing:,} of {pairs:,}{rest}")
+        click.echo(f"  unknown pairs: {checked.n_missing:,} of {unknown_of:,}{rest}")
     if checked.n_one_sided:
         click.echo(f"  pairs known in one direction only, used for both: {checked.n_one_sided:,}")
     if found.worst_negative is not None and found.negativity > limit:
@@ -135,7 +138,7 @@ def print_check(checked: MatrixCheck, command: Callable[[float], str] | None = N
     if found.triangle > limit:
         relative = found.triangle / found.scale
         click.echo(
-            f"  {found.n_triangle_violations:,} of {pairs:,} pairs have a shorter path through "
+            f"  {found.n_triangle_violations:,} of {pairs:,} {kind} have a shorter path through "
             f"other items, by {found.triangle:.6g} at most ({relative:.2g} of the largest entry)"
         )
         if relative < SMALL:
@@ -177,6 +180,8 @@ def print_responsible_items(checked: MatrixCheck, command: Callable[[float], str
         click.echo(f"  {subject} in {part} of the {total:,} violated triangles:")
     width = max(len(matrix.name(one.item)) for one in responsible)
     for k, one in enumerate(responsible):
+        if k == count:
+            click.echo(f"  further item{'s' * (k + 1 < len(responsible))}:")
         left = one.triangles + one.remaining
         count_of = f"the remaining {left:,}" if k else f"{left:,} violated triangles"
         click.echo(

@@ -200,8 +200,9 @@ class SourceReport:
             yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
         if self.n_zero:
             yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 dropped"
-        if self.n_repeated or self.n_loops:
-            yield f"{self.n_repeated:,} duplicate edges, {self.n_loops:,} self-loops"
+        dropped = {"duplicate edge": self.n_repeated, "self-loop": self.n_loops}
+        if any(dropped.values()):
+            yield ", ".join(f"{n:,} {what}{'s' * (n > 1)}" for what, n in dropped.items() if n)
         if self.unused:
             yield (
                 f"columns not used: {shorten(self.unused)}; if one contains lengths, pass "
