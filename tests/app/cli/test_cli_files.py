@@ -529,6 +529,8 @@ def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
         ("source-1-nn", {}, {"only": "a b", "rule": "nearest"}),
         ("source-5-nn", {"rule": "nearest"}, {"only": "a b", "rule": "k-nearest"}),
         ("logistic", {}, {}),
+        ("propagation", {}, {}),
+        ("1-nn", {}, {}),
     ],
 )
 def test_the_simpler_choice_is_given_where_it_is_as_good(rival, settings, expected) -> None:
@@ -546,10 +548,47 @@ def test_the_simpler_choice_is_given_where_it_is_as_good(rival, settings, expect
         found = Comparison(
             tuple(methods), "", labels, np.eye(2), labels, labels, {"a b": 3}, good, 3, 1
         )
-        return SimpleNamespace(comparison=found, settings=FitSettings("t", "y", **settings))
+        model = SimpleNamespace(rule_=SimpleNamespace(name="class-mean"))
+        stated = FitSettings("t", "y", **settings)
+        return SimpleNamespace(comparison=found, settings=stated, model=model)
 
-    assert simpler_options(outcome(0.0)) == simpler_options(outcome(-0.1)) == expected
+    assert simpler_options(outcome(0.0)) == expected
+    tried = {"propagation": {"rule": "spreading"}, "1-nn": {"rule": "nearest"}}
+    assert simpler_options(outcome(-0.1)) == tried.get(rival, expected)
     assert simpler_options(outcome(0.1)) == {}
+
+
+def test_predict_without_a_column_of_weight_0() -> None:
+    rows = [(f"i{k}", "xy"[k % 2], k % 2 + k / 50, (7 * k) % 5) for k in range(20)]
+    Path("t.csv").write_text(as_csv(rows, ("id", "kind", "size", "noise")), encoding="utf-8")
+    sources = ("--source", "a=euclidean:columns=size", "--source", "b=euclidean:columns=noise")
+    stated = ("--constraint", "simplex", "--rho", "0.001")
+    result = run("fit", "t.csv", "--label", "kind", *sources, *stated, *QUICK, "-o", "out")
+    assert result.exit_code == 0, result.output
+    Path("new.csv").write_text("id,size\nn1,0.1\nn2,1.2\n")
+    result = run("predict", "out", "new.csv")
+    assert result.exit_code == 0, result.output
+    assert [line.split(",")[1] for line in result.stdout.splitlines()[1:]] == ["x", "y"]
+    assert result.stderr == (
+        "new.csv: the column is missing and not needed, since only sources of weight 0 use it: "
+        "noise\n"
+    )
+    Path("new.csv").write_text("id,noise\nn1,1\n")
+    assert "expected a column 'size', found none" in run("predict", "out", "new.csv").stderr
+
+
+def test_misfits_of_a_poor_metric_may_be_right() -> None:
+    rows = [(f"i{k}", "xy"[(k * k) % 7 % 2], (11 * k) % 13) for k in range(24)]
+    Path("t.csv").write_text(as_csv(rows, ("id", "kind", "size")), encoding="utf-8")
+    quick = ("--bootstrap", "0", "--folds", "3", "--no-report")
+    result = run("fit", "t.csv", "--label", "kind", *quick, "-o", "out")
+    assert result.exit_code == 0, result.output
+    said = "most of these labels may be right and the metric wrong"
+    assert said in run("explain", "out", "--misfits").output
+    record = json.loads(Path("out/run.json").read_text())
+    record["found"]["accuracy"]["methods"][0]["mean"] = 0.9
+    Path("out/run.json").write_text(json.dumps(record))
+    assert said not in run("explain", "out", "--misfits").output
 
 
 def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> None:

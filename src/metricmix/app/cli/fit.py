@@ -42,6 +42,8 @@ CLASSES = 8
 """Classes that are listed with their sizes."""
 EQUAL_BY_RHO = 1000.0
 """A ridge that keeps weights equal."""
+RULES_TO_TRY = {"propagation": "spreading", "1-nn": "nearest"}
+"""The rule to try where such a method is better."""
 STEPS = {
     "sources": "computing the sources",
     "learning": "learning the weights",
@@ -336,7 +338,7 @@ def fit(
         simpler = ""
         if options := simpler_options(outcome):
             words = [word for name, value in options.items() for word in (f"--{name}", value)]
-            words += ["-o", f"{out}-simpler"]
+            words += ["-o", f"{out}-{'simpler' if set(options) != {'rule'} else options['rule']}"]
             simpler = command_line(context, (*own, "out", *options), words)
         print_outcome(outcome, out, time.perf_counter() - began, simpler)
 
@@ -531,7 +533,9 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
     click.echo(outcome.headline)
     if simpler and isinstance(outcome.comparison, Comparison):
         mine = outcome.comparison.verdict.mine
-        click.echo(f"  predictions.csv is from {mine}; for the simpler choice:")
+        rule = RULES_TO_TRY.get(outcome.comparison.verdict.rival.kind)
+        choice = f"to try the rule {rule!r}" if rule else "for the simpler choice"
+        click.echo(f"  predictions.csv is from {mine}; {choice}:")
         click.echo(f"  {simpler}")
     for finding in outcome.findings:
         click.echo(f"warning: {finding}")
@@ -601,7 +605,8 @@ def print_weights(outcome: FitOutcome) -> None:
 def simpler_options(outcome: FitOutcome) -> dict[str, str]:
     """Return the options of `fit` for the simpler choice that is better, or as good.
 
-    None if there is no such choice on held-out labels, no option gives it, or it was fitted.
+    Where a method that learns no metric is better, those for the most similar rule. None if there
+    is no such choice on held-out labels, no option gives it, or it was fitted.
     """
     from metricmix.estimators.comparison import Comparison
 
@@ -615,6 +620,10 @@ def simpler_options(outcome: FitOutcome) -> dict[str, str]:
         # With a constraint, no source alone is chosen instead.
         constraint = settings.constraint or "nonnegative"
         return {"rho": f"{EQUAL_BY_RHO:g}", "constraint": constraint}
+    if rival in RULES_TO_TRY:
+        rule = RULES_TO_TRY[rival]
+        fitted = settings.rule or outcome.model.rule_.name
+        return {"rule": rule} if comparison.verdict.status == "behind" and fitted != rule else {}
     rules = {"best-single": None, "source-1-nn": "nearest", "source-5-nn": "k-nearest"}
     if rival not in rules or not comparison.best_source:
         return {}

@@ -51,6 +51,8 @@ WIDTH = 80
 """Characters of a line, for tables."""
 CELLS = 5
 """Cells that cannot be read, reported each."""
+LOW_ACCURACY = 0.8
+"""Estimated accuracy below which labels that look wrong may be right."""
 
 
 @click.command(
@@ -114,7 +116,7 @@ def predict(
         from metricmix.app.ingest.column_types import unreadable_cells
         from metricmix.app.ingest.file_sources import known_shares, little_data
         from metricmix.app.pipeline import open_run, predict_files
-        from metricmix.app.pipeline.run_folder import as_csv, label_rows
+        from metricmix.app.pipeline.run_folder import as_csv, label_rows, without_unneeded
         from metricmix.atomic import replacing
 
         if out is not None and out.exists() and not force:
@@ -123,11 +125,18 @@ def predict(
         run = open_run(model)
         kept = run.inputs()
         new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
+        kept, unneeded = without_unneeded(run.model, kept, new)
         dirty = list(unreadable_cells(new.items, kept.columns))
         labels = list(predict_files(run.model, kept, new))
         shares = known_shares(kept.sources, new)
         numbers = not hasattr(run.model, "classes_")
         remarks = [*dirty[:CELLS], *little_data(new.items.ids, shares, numbers=numbers)]
+        if unneeded:
+            is_missing = "s are missing" if len(unneeded) > 1 else " is missing"
+            remarks.append(
+                f"{items}: the column{is_missing} and not needed, since only sources of weight 0 "
+                f"use {'them' if len(unneeded) > 1 else 'it'}: {', '.join(unneeded)}"
+            )
         if as_json:
             text = "".join(json.dumps(asdict(one)) + "\n" for one in labels)
         else:
@@ -275,6 +284,12 @@ def tell_of_all(run: RunFolder, misfits: bool, as_json: bool) -> None:
             else f"{one.label}: {one.item}, mean distance {one.distance:.4g} to the "
             f"{'other' if one.size == 2 else f'{one.size - 1} other'} labelled "
             f"item{'s' * (one.size > 2)} of its class"
+        )
+    accuracy = run.accuracy() if misfits and found else None
+    if accuracy is not None and accuracy < LOW_ACCURACY:
+        click.echo(
+            f"the estimated accuracy is only {accuracy:.0%}: most of these labels may be right and "
+            "the metric wrong"
         )
     if misfits and not found:
         click.echo("no given label looks wrong: the rule prefers each of them")

@@ -89,6 +89,12 @@ class FileSource(ABC):
         return None
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that it is computed from."""
+        columns: tuple[Column, ...] = getattr(getattr(self, "base", self), "columns", ())
+        return tuple(column.name for column in columns if column.kind != "ignore")
+
+    @property
     def supervised(self) -> Source | None:
         """What a stack takes in place of the matrix, if it is computed from labels."""
         return None
@@ -132,6 +138,18 @@ class FileSource(ABC):
             argument=f"source {self.spec.name!r}",
             remedy="put them into the table with an empty label, and fit again",
         )
+
+
+class UnusedSource(FileSource):
+    """A source that is not computed for new items: 0 from each of them."""
+
+    def matrix(self) -> Floats:
+        """Return zeros."""
+        return np.zeros((self.n, self.n))
+
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return zeros."""
+        return np.zeros((len(new.items.ids), self.n))
 
 
 class ColumnSource(FileSource):

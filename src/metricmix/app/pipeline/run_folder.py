@@ -31,7 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import NewItemData, known_shares, little_data, lowered
+from metricmix.app.ingest.file_sources import (
+    NewItemData,
+    UnusedSource,
+    known_shares,
+    little_data,
+    lowered,
+)
 from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
@@ -42,6 +48,8 @@ from metricmix.estimators.files.models import load
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -65,6 +73,8 @@ __all__ = [
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
 RUN_FORMAT = "metricmix-run"
+NO_WEIGHT = 1e-12
+"""Share of the largest weight up to which a weight is 0."""
 FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 
 
@@ -129,6 +139,17 @@ class RunFolder:
             return {item: label for label, item in record["found"]["labels_left_out"].items()}
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return {}
+
+    def accuracy(self) -> float | None:
+        """Return the estimated accuracy; None without one, or for a model file alone."""
+        if self.folder is None:
+            return None
+        try:
+            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+            methods = record["found"]["accuracy"]["methods"]
+            return next(float(one["mean"]) for one in methods if one["kind"] == "learned")
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, StopIteration):
+            return None
 
     def little_data(self, item: Any) -> Iterator[str]:
         """Yield a remark if little is known about an item; nothing for a model file alone."""
@@ -251,6 +272,7 @@ def predict_files(
     (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
     they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
     """
+    kept, _ = without_unneeded(model, kept, new)
     stack, n = model._input.stack, model.stack_.n_items
     n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
     sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
@@ -276,6 +298,30 @@ def predict_files(
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         yield from labelled_new_items(model, new.items.ids[some], rows[some], shares[some])
+
+
+def without_unneeded(
+    model: MetricMixtureClassifier | MetricMixtureRegressor, kept: FitInputs, new: NewItemData
+) -> tuple[FitInputs, tuple[str, ...]]:
+    """Return the inputs less sources of weight 0 whose columns new items lack, and these columns.
+
+    Such a source is 0 from every new item. Columns that another source needs are not among them.
+    """
+    if isinstance(model.mixture_, LocalMixture | NetworkMixture):
+        return kept, ()
+    weights = np.abs(model.weights_)
+    unused = weights <= NO_WEIGHT * weights.max()
+    lacking = [
+        tuple(name for name in source.column_names if name not in new.items.attributes)
+        for source in kept.sources
+    ]
+    sources = tuple(
+        UnusedSource(source.spec, source.items) if zero and names else source
+        for source, zero, names in zip(kept.sources, unused, lacking, strict=True)
+    )
+    needed = {name for source in sources for name in source.column_names}
+    columns = dict.fromkeys(name for names in lacking for name in names if name not in needed)
+    return replace(kept, sources=sources), tuple(columns)
 
 
 def labelled_new_items(

@@ -173,7 +173,8 @@ byId("summary").textContent = `${shown}, ${data.target ? `${given} with a known 
   `${data.paths && data.paths.directed ? "; directed: the distance from A to B can differ from that from B to A" : ""}.`;
 byId("headline").hidden = !data.headline;
 byId("headline").append(named(data.headline || ""));
-byId("intro").textContent = "Each mark is an item; items close together on the map are similar in the learned metric. " +
+byId("intro").textContent = "Each mark is an item; items close together on the map are usually similar in the learned metric, " +
+  "but a flat map cannot keep all distances. " +
   "Choose two items to see the shortest path between them and what each source adds to its length. " +
   (data.accuracies.length ? "Accuracy and the weights of the sources are below the map."
     : "The weights of the sources are below the map.");

@@ -6,8 +6,21 @@ const counting = (data) => data.weights.flatMap((weight, r) => (weight.value !==
 
 const share = (value) => `${Math.min(99, Math.floor(100 * value))} %`;
 
-// What is surprising about the path on which the page opens, in a sentence or two.
+// Whether two items are drawn farther apart than a quarter of the map.
+function drawnApart(data, i, j) {
+  const { coordinates: at, span } = data.views[0];
+  return Math.hypot(at[2 * i] - at[2 * j], at[2 * i + 1] - at[2 * j + 1]) > span / 4;
+}
+
+// What is surprising about the path on which the page opens, and how the map draws it.
 function aboutExample(data, found) {
+  const { kind, items: [i, j] } = data.example;
+  const told = surprise(data, found);
+  if (kind === "shortcut" || !drawnApart(data, i, j)) return told;
+  return [...told, " The flat map draws them far apart, since it cannot keep all distances."];
+}
+
+function surprise(data, found) {
   const { kind, items: [i, j], nearer, farther, source, brought_by: by, direct } = data.example;
   const [a, b] = [i, j].map((item) => {
     const title = data.about[item] && data.about[item] !== data.ids[item] ? ` (${cut(data.about[item], 40)})` : "";
