@@ -561,7 +561,7 @@ def test_the_simpler_choice_is_given_where_it_is_as_good(rival, settings, expect
 def test_predict_without_a_column_of_weight_0() -> None:
     rows = [(f"i{k}", "xy"[k % 2], k % 2 + k / 50, (7 * k) % 5) for k in range(20)]
     Path("t.csv").write_text(as_csv(rows, ("id", "kind", "size", "noise")), encoding="utf-8")
-    sources = ("--source", "a=euclidean:columns=size", "--source", "b=euclidean:columns=noise")
+    sources = ("--source", "a=euclidean:size", "--source", "b=euclidean:noise")
     stated = ("--constraint", "simplex", "--rho", "0.001")
     result = run("fit", "t.csv", "--label", "kind", *sources, *stated, *QUICK, "-o", "out")
     assert result.exit_code == 0, result.output

@@ -621,9 +621,8 @@ def simpler_options(outcome: FitOutcome) -> dict[str, str]:
         constraint = settings.constraint or "nonnegative"
         return {"rho": f"{EQUAL_BY_RHO:g}", "constraint": constraint}
     if rival in RULES_TO_TRY:
-        rule = RULES_TO_TRY[rival]
-        fitted = settings.rule or outcome.model.rule_.name
-        return {"rule": rule} if comparison.verdict.status == "behind" and fitted != rule else {}
+        other, fitted = RULES_TO_TRY[rival], settings.rule or outcome.model.rule_.name
+        return {"rule": other} if comparison.verdict.status == "behind" and fitted != other else {}
     rules = {"best-single": None, "source-1-nn": "nearest", "source-5-nn": "k-nearest"}
     if rival not in rules or not comparison.best_source:
         return {}

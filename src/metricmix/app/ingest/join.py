@@ -200,9 +200,9 @@ class SourceReport:
             yield f"{both:,} edge{'s occur' if both != 1 else ' occurs'} in both directions{hint}"
         if self.n_zero:
             yield f"{self.n_zero:,} edge{'s' * (self.n_zero != 1)} of similarity 0 dropped"
-        dropped = {"duplicate edge": self.n_repeated, "self-loop": self.n_loops}
-        if any(dropped.values()):
-            yield ", ".join(f"{n:,} {what}{'s' * (n > 1)}" for what, n in dropped.items() if n)
+        merged = {"duplicate edge": self.n_repeated, "self-loop": self.n_loops}
+        if any(merged.values()):
+            yield ", ".join(f"{n:,} {what}{'s' * (n > 1)}" for what, n in merged.items() if n)
         if self.unused:
             yield (
                 f"columns not used: {shorten(self.unused)}; if one contains lengths, pass "
