@@ -70,14 +70,12 @@ def fitted(folder: Path, *options: str, table: str = "numbers.csv"):
 
 
 def check_behind(lines: list[str], record: dict) -> None:
-    assert lines[0].startswith("simpler is better here: ")
-    assert lines[0].endswith(
-        "predict with it, and use the metric for what needs distances; or label more items"
-    )
+    assert lines[0].startswith(("simpler is better here: ", "simpler may be better: "))
+    assert lines[0].endswith("predict with it, and use the metric for what needs distances")
     verdict = record["accuracy"]["verdict"]
     assert verdict["sentence"] == record["headline"] == lines[0]
     assert verdict["status"] == "behind"
-    assert verdict["gain"] < -verdict["standard_error"]
+    assert verdict["gain"] < 0
 
 
 def test_a_single_source_loses_to_logistic_regression(folder) -> None:
@@ -118,7 +116,7 @@ def test_computed_rows(folder, tmp_path) -> None:
     )
     rows = ValueStorage("rows", "", {"rows": Cost(1, 1.0)})
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out", storage=rows)
-    assert outcome.headline.startswith("simpler is better here: ")
+    assert outcome.headline.startswith("simpler may be better: ")
     assert outcome.findings == ()
 
 
@@ -129,7 +127,7 @@ def test_matrices_alone(folder) -> None:
     assert kinds[3:5] == ["source-1-nn", "source-5-nn"]
     assert "logistic" not in kinds
     assert lines[0].startswith(
-        ("no clear difference: ", "the learned metric is best: ", "simpler is better")
+        ("no clear difference: ", "the learned metric is best: ", "simpler ")
     )
     assert record["findings"] == []
 
