@@ -45,7 +45,7 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 247,
+    "files": 248,
     "modules with a single importer": 60,
     "private helpers used once": 200,
     "class names defined twice": 0,

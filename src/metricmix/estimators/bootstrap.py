@@ -38,6 +38,7 @@ from metricmix.estimators.base import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.kernels.blocks import map_tasks
+from metricmix.kernels.threads import small_products
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives.base import LabelObjective
@@ -235,7 +236,7 @@ def refitted(shared: Resampling, state: Any) -> tuple[Floats, float, bool]:
     item_weights[labelled], seed = draw(rng, len(labelled))
     objective = model._make_objective(codes, item_weights)
     assert objective is not None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), small_products(len(labelled)):
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = model._solve(
             objective,
