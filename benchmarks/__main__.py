@@ -20,6 +20,7 @@ SECTIONS = (
     "step_growth",
     "sparse_paths",
     "threshold_graphs",
+    "neighbours",
     "nearest_metric",
     "metric_weights",
     "relaxations",

@@ -338,8 +338,8 @@ def write(record: dict[str, Any]) -> None:
     text += (
         f"\n\nTimes are those of the last of {REPEATS} runs in turn, ratios medians over runs; by "
         "processor time, that of the single thread is divided by that of the client and of the "
-        "busier worker. The two cores were shared with other work "
-        f"(load {min(loads):.0f} to {max(loads):.0f}). The simulation takes the "
+        "busier worker. The load before a run, the one before it included, was "
+        f"{min(loads):.1f} to {max(loads):.1f}. The simulation takes the "
         f"blocks as they were measured on one thread, and takes workers to be as fast; percentages "
         f"are its errors. A block that has nothing to do costs "
         f"{1e3 * record['message']:.1f} ms. Neighbours of 5000 rows, too small for a cluster, take "

@@ -119,6 +119,12 @@ def test_the_readme_is_short() -> None:
     assert len(README.split()) < 900
 
 
+def test_the_readme_names_the_formats_of_trees() -> None:
+    section = README.split("## From files")[1].split("\n## ")[0]
+    for name in ("Newick", "NEXUS", "PHYLIP"):
+        assert name in section
+
+
 def test_accuracies_of_the_readme_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
     command = importlib.import_module("benchmarks.accuracy.__main__")

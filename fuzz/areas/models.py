@@ -19,7 +19,7 @@ import metricmix as mm
 from fuzz.cases import Area, Instance, ask
 from fuzz.damage import byte_edits, damage_bytes, zip_members
 from fuzz.instances import chance, pick
-from metricmix.estimators.model_container import as_text, npy_header, seal
+from metricmix.estimators.files.container import as_text, npy_header, seal
 
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 10**30, 1.5, -0.0, "", "inf", [], {}, [[]], "\x00", "__class__"),

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
     from metricmix.estimators.classifier import MetricMixtureClassifier
     from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
+    from metricmix.estimators.files.models import load, save
     from metricmix.estimators.metric_mixture import MetricMixture
     from metricmix.estimators.metric_repair import MetricRepair
-    from metricmix.estimators.model_files import load, save
     from metricmix.estimators.regressor import MetricMixtureRegressor
     from metricmix.estimators.selection import LabelledKFold
     from metricmix.exceptions import (
@@ -128,7 +128,7 @@ _HOME = {
     "is_metric": "metric",
     "kneighbors": "paths.neighbours",
     "kneighbors_graph": "paths.neighbours",
-    "load": "estimators.model_files",
+    "load": "estimators.files.models",
     "metric_violations": "metric",
     "minimize": "solvers.minimize",
     "minimize_metric": "nearness.minimize_metric",
@@ -137,7 +137,7 @@ _HOME = {
     "path_metric": "paths.all_pairs",
     "project": "paths.all_pairs",
     "sampled_violations": "paths.sampled_violations",
-    "save": "estimators.model_files",
+    "save": "estimators.files.models",
     "shortest_path": "paths.pair",
     "sources_for": "dissimilarity.default_sources",
     "write_distances": "paths.distance_files",

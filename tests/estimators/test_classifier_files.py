@@ -26,8 +26,9 @@ from sklearn.tree import DecisionTreeClassifier
 import metricmix as mm
 from metricmix.dissimilarity import ProbabilitySource, supervised
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
-from metricmix.estimators.classifier_files import STORED, storage_of
-from metricmix.estimators.model_files import Reader, Writer
+from metricmix.estimators.files.classifiers import STORED, storage_of
+from metricmix.estimators.files.reader import Reader
+from metricmix.estimators.files.writer import Writer
 
 RNG = np.random.default_rng(0)
 N = 30

@@ -207,7 +207,9 @@ def test_everything_adds_up() -> None:
         assert method.accuracy.shape == (12,)
         assert method.predictions.shape == (3, 30)
         assert method.mean == np.mean(method.predictions == found.labels)
-        assert method.standard_error == pytest.approx(method.accuracy.std(ddof=1) / 2)
+        by_item = np.sqrt(method.mean * (1.0 - method.mean) / 30)
+        by_fold = method.accuracy.std(ddof=1) / 2
+        assert method.standard_error == pytest.approx(max(by_fold, by_item))
     folds = LabelledKFold(4, n_repeats=3, random_state=0).split(None, Y[1::2])
     for f, (_, test) in enumerate(folds):
         right = found["learned"].predictions[f // 4, test] == found.labels[test]
@@ -449,9 +451,47 @@ def test_better_is_more_than_one_standard_error_of_the_paired_difference() -> No
     assert str(found) == (
         "simpler is better here: accuracy on held-out labels is 82.5 % with logistic, 75.0 % with "
         "the learned metric (7.5 ± 2.5 points over 4 folds); predict with it, and use the metric "
-        "for what needs distances; or label more items"
+        "for what needs distances"
     )
     assert found.to_record()["sentence"] == str(found)
+
+
+def test_what_may_be_chance_is_not_called_better() -> None:
+    learned, other = [0.8, 0.6, 0.9, 0.7], [0.9, 0.7, 0.9, 0.7]
+    found = comparison_of(learned=learned, **{"best-single": other}).verdict
+    assert found.status == "behind"
+    assert str(found).startswith("simpler may be better: ")
+    assert str(found).endswith("; label more items to be sure, or leave out the other sources")
+
+
+def test_folds_that_agree_by_chance_do_not_shrink_the_error() -> None:
+    """The same gain in all folds of 20 items, on 6 items: at most sqrt(6) / 20 of them."""
+    labels = np.zeros(20, int)
+    learned = labels.copy()
+    other = np.where(np.arange(20) % 10 < 3, 1, 0)
+    methods = [
+        Method("learned", "learned", np.ones(2), 1.0, 0.0, learned[None]),
+        Method("equal", "equal", np.full(2, 0.7), 0.7, 0.1, other[None]),
+    ]
+    empty = np.zeros((0, 0))
+    found = Comparison(
+        tuple(methods), "", np.arange(2), empty, np.arange(20), labels, {}, empty, 2, 1
+    ).verdict
+    assert found.standard_error == 0.0
+    assert found.error == pytest.approx(np.sqrt(6) / 20)
+    assert found.status == "ahead"
+    assert "(30.0 ± 12.2 points over 2 folds)" in str(found)
+
+
+def test_a_metric_that_only_guesses_is_called_so() -> None:
+    guess = [0.5, 0.5, 0.5, 0.5]
+    methods = {"learned": [0.5, 0.5, 0.4, 0.5], "equal": [0.6, 0.6, 0.6, 0.5]}
+    found = comparison_of(**methods, **{"most-frequent": guess}).verdict
+    assert "; it is not clearly better than always predicting the most frequent class, 50.0 %;" in (
+        str(found)
+    )
+    better = comparison_of(**methods, **{"most-frequent": [0.1, 0.1, 0.2, 0.1]}).verdict
+    assert "most frequent" not in str(better)
 
 
 def test_ties_are_called_ties() -> None:

@@ -13,7 +13,7 @@ import metricmix as mm
 from metricmix.dissimilarity import EdgeSet
 from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
-from metricmix.estimators.model_container import npy_header
+from metricmix.estimators.files.container import npy_header
 from reference.model_bytes import edited, members_of, set_entry
 
 N = 30

@@ -25,7 +25,7 @@ from metricmix.dissimilarity import (
 )
 from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
 from metricmix.estimators import MetricMixtureClassifierCV
-from metricmix.estimators.model_container import npy_header
+from metricmix.estimators.files.container import npy_header
 from metricmix.estimators.rules import KNearest
 from reference.model_bytes import edited, members_of, replaced, set_entry, zipped
 

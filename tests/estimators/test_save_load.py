@@ -22,8 +22,9 @@ import metricmix as mm
 from metricmix.dissimilarity import ComputedSource, features, knn_path_length, mahalanobis
 from metricmix.dissimilarity.sources import is_mapped
 from metricmix.estimators import LabelledKFold, MetricMixtureClassifierCV
-from metricmix.estimators.model_container import npy_header, write_model
-from metricmix.estimators.model_files import Reader, Writer
+from metricmix.estimators.files.container import npy_header, write_model
+from metricmix.estimators.files.reader import Reader
+from metricmix.estimators.files.writer import Writer
 from metricmix.estimators.rules import ClassMean, KNearest, Nearest, Rule, Spreading
 from reference.models import classifier
 

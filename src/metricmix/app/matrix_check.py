@@ -18,6 +18,7 @@ from metricmix.nearness import (
     worst_triangles,
 )
 from metricmix.paths.all_pairs import impute_missing
+from metricmix.typing import Floats
 from metricmix.validation import symmetrized
 
 __all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
@@ -25,6 +26,8 @@ __all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
 
 FEWEST_ENTRIES = 5
 """Entries of two rows that are compared at least."""
+SAMPLED = 64
+"""Rows from which the typical violation is estimated."""
 
 
 def fill_one_sided(matrix: MatrixFile) -> MatrixFile:
@@ -67,6 +70,9 @@ class MatrixCheck:
         The items that are part of most violations.
     explained_by : int or None
         How many of these items explain the violations.
+    typical : float or None
+        If no few items do: the median violation of a pair by the shortest path through one other
+        item, as a share of the largest entry, over a sample of rows.
     """
 
     file: Path
@@ -78,6 +84,7 @@ class MatrixCheck:
     triangles: list[Triangle]
     responsible: list[ViolationCount]
     explained_by: int | None
+    typical: float | None = None
 
     @property
     def is_metric(self) -> bool:
@@ -140,6 +147,7 @@ class MatrixCheck:
                 for one in self.triangles
             ],
             "explained_by": self.explained_by,
+            "typical_violation": self.typical,
             "blame": [
                 {
                     "item": name(one.item),
@@ -173,6 +181,8 @@ def check_matrix(
     np.fill_diagonal(zero, False)
     triangles: list[Triangle] = []
     responsible: list[ViolationCount] = []
+    explained_by: int | None = None
+    typical: float | None = None
     with np.errstate(over="ignore"):  # a path of infinite length is none
         whole = impute_missing(values, directed=True) if unknown.any() else values
         violations = metric_violations(whole, directed=directed, tol=tol)
@@ -182,6 +192,9 @@ def check_matrix(
             both = symmetrized(values)
             triangles = worst_triangles(both, top=top, tol=tol)
             responsible = violation_counts(both, top=top, tol=tol)
+            explained_by = items_explaining_violations(responsible, violations.n)
+            if explained_by is None:
+                typical = typical_violation(both, violations.tolerance) / violations.scale
     return MatrixCheck(
         file=file,
         matrix=matrix,
@@ -191,5 +204,24 @@ def check_matrix(
         violations=violations,
         triangles=triangles,
         responsible=responsible,
-        explained_by=items_explaining_violations(responsible, violations.n),
+        explained_by=explained_by,
+        typical=typical,
     )
+
+
+def typical_violation(D: Floats, tolerance: float) -> float:
+    """Return the median of d(i, j) - min over k of d(i, k) + d(k, j), where above the tolerance.
+
+    Over the pairs of at most 64 rows i; 0 if none of them is violated. NaN is unknown.
+
+    >>> typical_violation(np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 1.0], [5.0, 1.0, 0.0]]), 0.0)
+    3.0
+    """
+    known = np.where(np.isnan(D), np.inf, D)
+    np.fill_diagonal(known, 0.0)
+    found = []
+    for i in np.unique(np.linspace(0, len(D) - 1, SAMPLED).astype(np.int64)).tolist():
+        excess = D[i] - (known[i][:, None] + known).min(axis=0)
+        found.append(excess[excess > tolerance])
+    violated = np.concatenate(found)
+    return float(np.median(violated)) if len(violated) else 0.0

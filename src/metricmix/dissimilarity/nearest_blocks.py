@@ -419,4 +419,4 @@ def any_below(halves: AnyArray, products: AnyArray, limit: float) -> bool:
     below = np.int32(0)
     for b in range(halves.size):
         below |= np.int32(halves[b] - products[b] < limit)
-    return below != 0
+    return bool(below)

@@ -6,10 +6,10 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.comparison import Comparison, Method, PairedDifference, compare
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.explanation import Explanation, explain
+from metricmix.estimators.files.models import load, save
 from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
-from metricmix.estimators.model_files import load, save
 from metricmix.estimators.network import Network
 from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
 from metricmix.estimators.regression_explanation import TargetExplanation

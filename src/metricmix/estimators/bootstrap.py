@@ -93,7 +93,10 @@ def weights_table(
 
     Supervised sources are fitted again in every resample, each label weighted as in the objective,
     in three folds, with the classifiers that the fit chose and at the scales of the fit: some ten
-    milliseconds for each source and a hundred labels. A classifier whose ``fit`` takes no
+    milliseconds for each source and a hundred labels. Intervals for given sources would be too
+    narrow. A forest has as many trees as in the fit, grown in compiled code: with fewer trees, a
+    label that counts much in a resample is left out by hardly any of them, and the interval of the
+    forest's weight was too narrow as well. A classifier whose ``fit`` takes no
     ``sample_weight`` stays as it is, and so does a source of a loaded stack, which has no
     classifier: intervals are then those for given sources, and too narrow where the source itself
     depends much on which items are labelled.

@@ -25,6 +25,7 @@ accuracies is more than one standard error of that difference, over folds or ove
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -91,7 +92,7 @@ near rows of the table; of several graphs, over the one that was best by the tra
 folds."""
 ORDER = (*list(KINDS)[:-1], "single", "most-frequent")
 ADVICE = {
-    "equal": "label more items, or learn less: a larger rho",
+    "equal": "learn less: a larger rho",
     "best-single": "leave out the other sources",
     "source-1-nn": "try the rule 'nearest'",
     "source-5-nn": "try the rule 'k-nearest'",
@@ -100,7 +101,7 @@ ADVICE = {
     "propagation": "try the rule 'spreading', or take the propagated labels",
 }
 """What to do where a simpler method is better."""
-OTHER_ADVICE = "predict with it, and use the metric for what needs distances; or label more items"
+OTHER_ADVICE = "predict with it, and use the metric for what needs distances"
 TIE_ADVICE = {
     "equal": ("equal weights are simpler", "label more items if the weights matter"),
     "best-single": ("one source is simpler", "if only labels matter, leave out the others"),
@@ -406,14 +407,11 @@ class Trials:
         predicted = np.empty((self.splitter.n_repeats, L), dtype=np.int64)
         for f, ((_, test), answer) in enumerate(zip(self.folds, answers, strict=True)):
             predicted[f // splits, test] = answer
-        return Method(
-            name,
-            kind,
-            np.array(right),
-            float((predicted == self.codes).mean()),
-            float(np.std(right, ddof=1) / np.sqrt(splits)),
-            self.model.classes_[predicted],
-        )
+        mean = float((predicted == self.codes).mean())
+        over_folds = float(np.std(right, ddof=1) / np.sqrt(splits))
+        over_items = math.sqrt(mean * (1.0 - mean) / L)
+        error = max(over_folds, over_items)
+        return Method(name, kind, np.array(right), mean, error, self.model.classes_[predicted])
 
     def how(self, not_learned: int) -> str:
         """Return how the comparison was made, in a sentence."""
@@ -456,8 +454,9 @@ class Method:
         The same over all held-out items, so that larger folds count more.
     standard_error : float
         Standard deviation of `accuracy` over folds (F - 1 in its denominator), divided by the
-        square root of the number of splits: repeats are not more data. Training sets overlap, so it
-        is a guide, and no test.
+        square root of the number of splits: repeats are not more data. A few folds may agree by
+        chance, so it is at least that of L independent items, ``sqrt(mean (1 - mean) / L)``.
+        Training sets overlap, so it is a guide, and no test.
     predictions : (n_repeats, L) array
         The label of each labelled item while it was held out.
     """
@@ -558,6 +557,7 @@ class Comparison:
             mine="equal weights" if self.nothing_learned else "the learned metric",
             source=self.best_source,
             possible=float(1.0 - (counts == 1).sum() / max(1, counts.sum())),
+            frequent=next((one.mean for one in self.methods if one.kind == "most-frequent"), 0.0),
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -594,6 +594,8 @@ class PairedDifference:
         The best single source.
     possible : float
         The highest accuracy that is possible: no method gets the only label of a class right.
+    frequent : float
+        The accuracy of always predicting the most frequent class.
     """
 
     learned: Method
@@ -605,6 +607,13 @@ class PairedDifference:
     mine: str = "the learned metric"
     source: str = ""
     possible: float = 1.0
+    frequent: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """The larger one of the two standard errors: a few folds may agree by chance."""
+        known = np.isfinite(self.item_error)
+        return max(self.standard_error, self.item_error) if known else self.standard_error
 
     @property
     def status(self) -> str:
@@ -613,7 +622,7 @@ class PairedDifference:
         Ahead by more than two standard errors, behind by more than one, over folds or over items:
         what may be a loss is said sooner than what may be a gain.
         """
-        if self.gain > 2.0 * self.standard_error + 1e-9:  # rounding
+        if self.gain > 2.0 * self.error + 1e-9:  # rounding
             return "ahead"
         error = min(self.standard_error, self.item_error)
         return "behind" if self.gain < -error - 1e-9 else "tie"
@@ -624,7 +633,7 @@ class PairedDifference:
             "status": self.status,
             "best_other": self.rival.name,
             "gain": self.gain,
-            "standard_error": self.standard_error,
+            "standard_error": self.error,
             "sentence": str(self),
         }
 
@@ -632,8 +641,7 @@ class PairedDifference:
         """One sentence, with what to do where the other method is better, or as good."""
         mine, other = f"{100 * self.learned.mean:.1f} %", f"{100 * self.rival.mean:.1f} %"
         apart = (
-            f"{100 * abs(self.gain):.1f} ± {100 * self.standard_error:.1f} points over "
-            f"{self.n_splits} folds"
+            f"{100 * abs(self.gain):.1f} ± {100 * self.error:.1f} points over {self.n_splits} folds"
         )
         name, status = self.rival.name, self.status
         labels = "held-out labels"
@@ -644,10 +652,14 @@ class PairedDifference:
         if self.rival.kind == "best-single" and self.source:
             name += f" ({self.source!r} in most folds)"
         if status == "behind":
-            advice = ADVICE.get(self.rival.kind, OTHER_ADVICE)
+            advice, words = ADVICE.get(self.rival.kind, OTHER_ADVICE), "simpler is better here"
+            if self.gain > -2.0 * self.error:
+                words = "simpler may be better"
+                if self.rival.kind != "most-frequent":
+                    advice = f"label more items to be sure, or {advice}"
             return (
-                f"simpler is better here: accuracy on {labels} is {other} with {name}, "
-                f"{mine} with {self.mine} ({apart}); {advice}"
+                f"{words}: accuracy on {labels} is {other} with {name}, "
+                f"{mine} with {self.mine} ({apart}){self.beside_guessing}; {advice}"
             )
         words, advice = f"{self.mine} is best", ""
         if self.mine == "equal weights":
@@ -663,5 +675,16 @@ class PairedDifference:
                 advice = ADVICE[self.rival.kind]
         return (
             f"{words}: accuracy on {labels} is {mine} with {self.mine}, {other} with {name} "
-            f"({apart})" + f"; {advice}" * bool(advice)
+            f"({apart}){self.beside_guessing}" + f"; {advice}" * bool(advice)
+        )
+
+    @property
+    def beside_guessing(self) -> str:
+        """A warning where the metric is hardly better than the most frequent class; else empty."""
+        above = self.learned.mean - self.frequent
+        if self.rival.kind == "most-frequent" or above > self.learned.standard_error:
+            return ""
+        return (
+            f"; it is not clearly better than always predicting the most frequent class, "
+            f"{100 * self.frequent:.1f} %"
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metricmix.devices import resolve_device, torch_module
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.model_container import require
+from metricmix.estimators.files.container import require
 from metricmix.exceptions import InputError, MissingPackageError, ModelFileError
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.network import NetworkMixture

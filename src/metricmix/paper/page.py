@@ -290,10 +290,9 @@ What the paper leaves open, and how it is interpreted here.
 - **The defaults of this library** (not in the paper): `MetricMixtureClassifier` with default
   settings, on the first repetitions of the same draws. It uses weights >= 0, a small ridge towards
   equal weights and class means, unless other weights or another rule are clearly better on held-out
-  labels; with fewer than five labels per class on average, nothing is compared. All other methods
-  on this page have weights of any sign or state their constraint. “ready sources” are those of
-  `sources_for` with labels; there, all test items of a draw take part as unlabelled items. Single
-  sources and equal weights use the same classifier.
+  labels. All other methods on this page have weights of any sign or state their constraint. “ready
+  sources” are those of `sources_for` with labels; there, all test items of a draw take part as
+  unlabelled items. Single sources and equal weights use the same classifier.
 """
 
 

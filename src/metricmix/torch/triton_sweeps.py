@@ -114,6 +114,17 @@ def update(
 
 
 @triton.jit
+def read(ij, ik, kj, dual, previous, t, inside):
+    """Return the three pairs of each constraint, its dual, and its dual one sweep before."""
+    p = tl.load(ij + t, mask=inside, other=0)
+    q = tl.load(ik + t, mask=inside, other=0)
+    r = tl.load(kj + t, mask=inside, other=0)
+    z = tl.load(dual + t, mask=inside, other=0.0)
+    z_before = tl.load(previous + t, mask=inside, other=0.0)
+    return p, q, r, z, z_before
+
+
+@triton.jit
 def sweep_classes(
     x,
     ij,
@@ -141,31 +152,19 @@ def sweep_classes(
     stop = tl.load(starts + 1)
     t = start + span
     inside = t < stop
-    p = tl.load(ij + t, mask=inside, other=0)
-    q = tl.load(ik + t, mask=inside, other=0)
-    r = tl.load(kj + t, mask=inside, other=0)
-    z = tl.load(dual + t, mask=inside, other=0.0)
-    z_before = tl.load(previous + t, mask=inside, other=0.0)
+    p, q, r, z, z_before = read(ij, ik, kj, dual, previous, t, inside)
     for c in range(classes):
         update(x, dual, previous, inverse, t, inside, p, q, r, z, z_before, momentum, WEIGHTED)
         for first in range(start + step, stop, step):
             t = first + span
             inside = t < stop
-            p = tl.load(ij + t, mask=inside, other=0)
-            q = tl.load(ik + t, mask=inside, other=0)
-            r = tl.load(kj + t, mask=inside, other=0)
-            z = tl.load(dual + t, mask=inside, other=0.0)
-            z_before = tl.load(previous + t, mask=inside, other=0.0)
+            p, q, r, z, z_before = read(ij, ik, kj, dual, previous, t, inside)
             update(x, dual, previous, inverse, t, inside, p, q, r, z, z_before, momentum, WEIGHTED)
         start = stop
         stop = tl.load(starts + c + 2)
         t = start + span
         inside = t < stop
-        p = tl.load(ij + t, mask=inside, other=0)
-        q = tl.load(ik + t, mask=inside, other=0)
-        r = tl.load(kj + t, mask=inside, other=0)
-        z = tl.load(dual + t, mask=inside, other=0.0)
-        z_before = tl.load(previous + t, mask=inside, other=0.0)
+        p, q, r, z, z_before = read(ij, ik, kj, dual, previous, t, inside)
         tl.debug_barrier()
         awaited += tl.num_programs(0)
         tl.atomic_add(arrived, 1, sem="release")

@@ -27,6 +27,7 @@ from metricmix.nearness import nearest_metric
 from metricmix.nearness.dual_ascent import DualAscent
 
 CHECK_KEYS = {
+    "typical_violation",
     "file",
     "items",
     "is_metric",
@@ -224,7 +225,8 @@ def test_check_does_not_blame_at_random(hard: Path) -> None:
     result = call("check", hard)
     assert result.exit_code == 1
     assert "no small set of items explains the" in result.output
-    assert "(--tol 0.01 ignores small violations)" in result.output
+    assert "the typical violation is 0." in result.output
+    assert "; to see only larger ones:\n    metricmix check " in result.output
     found = json.loads(call("check", hard, "--json").output)
     left = found["broken_triangles"]
     for k, one in enumerate(found["blame"]):
@@ -235,7 +237,34 @@ def test_check_does_not_blame_at_random(hard: Path) -> None:
     assert "each count is after removing the items above it" in result.output
     stated = call("check", hard, "--tol", "1e-9")
     assert "no small set of items explains the" in stated.output
-    assert "ignores small violations" not in stated.output
+    assert "typical violation" not in stated.output
+
+
+@pytest.mark.parametrize("what", ["row", "entry"])
+def test_check_says_which_tolerance_shows_the_item_behind_noise(what: str, tmp_path: Path) -> None:
+    """The command that is printed can be pasted."""
+    rng, n = np.random.default_rng(0), 60
+    place = rng.normal(size=(n, 2))
+    noise = np.triu(1 + 0.03 * rng.normal(size=(n, n)), 1)
+    d = np.linalg.norm(place[:, None] - place, axis=2) * (noise + noise.T)
+    if what == "row":
+        d[7] *= 3
+        d[:, 7] *= 3
+    else:
+        d[7, 9] = d[9, 7] = 3 * d.max()
+    file = tmp_path / "my noise.npy"
+    np.save(file, d)
+    lines = call("check", file, "--top", "3").output.splitlines()
+    k = next(k for k, line in enumerate(lines) if "no small set of items" in line)
+    assert "; to see only those 8 times as large:" in lines[k + 1]
+    assert f"'{file}' --top 3 --tol 0.0" in lines[k + 2]
+    found = call(*shlex.split(lines[k + 2])[1:])
+    assert "1 item is in " in found.output
+    assert "  7 " in found.output.split("1 item is in ")[1]
+    record = json.loads(call("check", file, "--json").output)
+    assert record["typical_violation"] == pytest.approx(
+        float(shlex.split(lines[k + 2])[-1]) / 8, rel=0.06
+    )
 
 
 def test_check_json(bad: Path, good: Path) -> None:

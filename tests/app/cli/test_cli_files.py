@@ -6,13 +6,21 @@ import csv
 import gzip
 import io
 import json
+import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
+from metricmix.app.cli.fit import simpler_options
+from metricmix.app.ingest.file_sources import LITTLE, lowered
+from metricmix.app.pipeline import FitSettings
+from metricmix.estimators.comparison import Comparison, Method
 
 QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
 KINDS = ("x", "x", "x", "", "y", "y", "", "y")
@@ -21,6 +29,7 @@ COLOURS = ("red", "red", "blü", "red", "green", "green", "blü", "green")
 IDS = ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")
 ROWS = list(zip(IDS, KINDS, SIZES, COLOURS, strict=True))
 HEADER = ("id", "kind", "size", "colour")
+NUMBER = r"\d[\d.e-]*"
 PAIRS = [(0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7), (3, 7)]
 
 
@@ -400,6 +409,19 @@ def test_little_data_lowers_the_confidence() -> None:
     assert float(second["confidence"]) == 0.5
 
 
+def test_the_threshold_of_the_confidence_is_documented() -> None:
+    assert LITTLE == 0.5
+    docs = Path(__file__).parents[3] / "docs"
+    texts = [run("predict", "--help").output]
+    texts += [(docs / name).read_text(encoding="utf-8") for name in ("guide.md", "command_line.md")]
+    sentence = "less than half of the cells and links that the sources need"
+    assert all(sentence in " ".join(text.split()) for text in texts)
+    p, k, n_classes = 0.9, 0.2, 3  # the formula of the page
+    probabilities = np.array([[p, (1 - p) / 2, (1 - p) / 2]])
+    expected = 2 * k * p + (1 - 2 * k) / n_classes
+    assert lowered(probabilities, np.array([k]))[0, 0] == pytest.approx(expected)
+
+
 def test_wide_paths_are_lists() -> None:
     columns = [f"quite a long name {k}" for k in range(5)]
     rows = [[f"i{k}", "ab"[k % 2], *["uv"[k % 2]] * 4, k] for k in range(12)]
@@ -449,12 +471,29 @@ def test_a_good_matrix_beside_poor_columns() -> None:
     assert "learned weights" not in result.output
     assert "95 %" not in result.output
     assert "12 folds over 12 labelled items" in result.output
-    assert "simpler is better" not in result.output
+    assert "no clear difference" in result.output
+    command = "metricmix fit species.csv --label order --matrix dna.phy --bootstrap 5 --no-report"
+    assert f"\n  {command} --only dna -o all-simpler\n" in result.output
+    found = json.loads(Path("all/run.json").read_text())["found"]
+    by_name = {part["name"]: part for part in found["accuracy"]["methods"]}
+    for part in found["weights"]:
+        assert part["alone"] == by_name[part["source"]]["mean"]
+        line = rf"  {part['source']}\s+[+-]{NUMBER}\s+alone {100 * part['alone']:.1f} %\n"
+        assert re.search(line, result.output)
+    weight_of = {part["source"]: part["weight"] for part in found["weights"]}
+    by_file = found["weights_by_file"]
+    assert by_file["dna.phy"] == pytest.approx(weight_of.pop("dna"))
+    assert by_file["species.csv"] == pytest.approx(sum(weight_of.values()))
+    sums = result.output.split("\nsum of the weights by file\n")[1]
+    assert re.match(rf"  dna.phy      \+{NUMBER}  \(1 source\)\n", sums)
+    assert re.search(rf"\n  species.csv  \+{NUMBER}  \(3 sources\)\n", sums)
     expected = {f"s{k}": f"o{k % 6}" for k in range(30)}
     assert labels("all") == expected
     alone = run(*fit, "--no-report", "--only", "dna", "-o", "one")
     assert alone.exit_code == 0, alone.output
     assert "1 source\n" in alone.output
+    assert "  alone " not in alone.output
+    assert "by file" not in alone.output
     assert labels("one") == expected
     wrong = run(*fit, "--only", "dnaa")
     assert wrong.exit_code == 2
@@ -466,16 +505,51 @@ def test_the_command_for_a_simpler_choice_can_be_typed() -> None:
     """Where sources cannot be chosen, a source alone is better, and its command is printed."""
     write_species()
     fit = ("fit", "species.csv", "--label", "order", "--matrix", "dna.phy", "--no-report")
-    result = run(*fit, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
+    some = ("--only", "dna", "--only", "numbers", "--only", "place")
+    result = run(*fit, *some, "--rho", "1000", "--constraint", "nonnegative", "-o", "mixed")
     assert result.exit_code == 0, result.output
     assert "keeps near equal weights" in result.output
     assert result.output.count("simpler is better here") == 1
     lines = result.output.splitlines()
     command = next(line for line in lines if line.startswith("  metricmix fit"))
+    assert command.count("--only") == 1
     assert "--only dna" in command
     again = run(*shlex.split(command)[1:])
     assert again.exit_code == 0, again.output
     assert labels("mixed-simpler") == {f"s{k}": f"o{k % 6}" for k in range(30)}
+
+
+@pytest.mark.parametrize(
+    ("rival", "settings", "expected"),
+    [
+        ("equal", {}, {"rho": "1000", "constraint": "nonnegative"}),
+        ("equal", {"constraint": "simplex"}, {"rho": "1000", "constraint": "simplex"}),
+        ("equal", {"rho": 1000.0}, {}),
+        ("best-single", {}, {"only": "a b"}),
+        ("source-1-nn", {}, {"only": "a b", "rule": "nearest"}),
+        ("source-5-nn", {"rule": "nearest"}, {"only": "a b", "rule": "k-nearest"}),
+        ("logistic", {}, {}),
+    ],
+)
+def test_the_simpler_choice_is_given_where_it_is_as_good(rival, settings, expected) -> None:
+    """As where it is better; not where learning gains, nor where it is what was fitted."""
+
+    def outcome(gain: float) -> Any:
+        good, other = np.array([0.9, 0.8, 0.9]), np.array([0.9, 0.8, 0.9]) - gain
+        wrong = np.full((1, 3), "?")
+        methods = [
+            Method("learned metric", "learned", good, 0.87, 0.03, wrong),
+            Method("the rival", rival, other, 0.87 - gain, 0.03, wrong),
+            *(Method(f"s{k}", "single", other, 0.5, 0.03, wrong) for k in range(2)),
+        ]
+        labels = np.array(["x", "y", "x"])
+        found = Comparison(
+            tuple(methods), "", labels, np.eye(2), labels, labels, {"a b": 3}, good, 3, 1
+        )
+        return SimpleNamespace(comparison=found, settings=FitSettings("t", "y", **settings))
+
+    assert simpler_options(outcome(0.0)) == simpler_options(outcome(-0.1)) == expected
+    assert simpler_options(outcome(0.1)) == {}
 
 
 def test_explain_names_with_underscores_and_tells_what_offset_and_link_are() -> None:

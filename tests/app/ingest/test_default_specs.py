@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from metricmix import InputError
 from metricmix.app.ingest import (
     infer_columns,
     join,
@@ -16,9 +17,8 @@ from metricmix.app.ingest import (
     plan,
     read_items,
 )
-from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs
+from metricmix.app.ingest.default_specs import MOST_SOURCES, NEEDS_METRICS, default_specs
 from metricmix.app.ingest.edge_list import read_edge_file
-from metricmix.app.ingest.join import NEEDS_METRICS
 
 TABLE = """id,size,weight,colour,note,code,born
 a,1,2,red,a small red thing,A1,2024-01-01
@@ -104,6 +104,25 @@ def test_at_most_twenty_weights(write) -> None:
     }
     assert len(found.report.left_out) == 9
     assert set(found.report.left_out.values()) == {"beyond 20 sources"}
+
+
+def test_any_source_can_be_the_only_one(write) -> None:
+    """Also one beyond the limit; what is left out by wish is not beyond it."""
+    items = read_items(write("items.csv", TABLE))
+    edges = [parse_edges(f"{write(f'g{k}.csv', TEXT)}:directed") for k in range(3)]
+    beyond = [*plan(items, edges).report.left_out][:2]
+    found = plan(items, edges, only=[*beyond, "numbers"])
+    assert {source.spec.name for source in found.sources} == {*beyond, "numbers"}
+    assert [source.name for source in found.report.sources] == [
+        source.spec.name for source in found.sources
+    ]
+    assert not found.report.left_out
+    assert not found.report.directed  # no path length is among them
+    assert plan(items, edges, only=["g1"]).report.directed
+    every = [source.spec.name for source in plan(items, edges).sources]
+    assert len(plan(items, edges, only=[*every, *beyond]).sources) == MOST_SOURCES + 2
+    with pytest.raises(InputError, match=f"did you mean '{beyond[0]}'"):
+        plan(items, edges, only=[beyond[0].upper()])
 
 
 TEXT = "source,target\na,b\nb,c\n"

@@ -175,6 +175,29 @@ def test_edges_of_other_items(write, items) -> None:
         plan(items, [links(edges)])
 
 
+@pytest.mark.parametrize(
+    ("text", "header", "nodes"),
+    [
+        ("paper,cited\n11,12\n12,13\n13,11\n", True, ["11", "12", "13"]),
+        ("paper,cited\n11,12\n", True, ["11", "12"]),
+        ("paper,cited\np,q\nq,r\nr,p\n", True, ["p", "q", "r"]),
+        ("p,q\nq,r\nr,s\n", False, ["p", "q", "r", "s"]),  # q occurs again
+        ("p,q\nr,s\nt,u\n", False, ["p", "q", "r", "s", "t", "u"]),  # all are alone
+    ],
+)
+def test_a_header_is_none_of_the_nodes(write, items, text, header, nodes) -> None:
+    """Also where no id of the table is there to tell."""
+    file = write("edges.csv", text)
+    with pytest.raises(
+        TableFileError, match=f"found none among {len(nodes)} nodes, such as '{nodes[0]}'"
+    ):
+        plan(items, [links(file)])
+    some = write("some.csv", text + "a,b\nb,a\n")
+    found = plan(items, [links(some)]).report.sources[1]
+    assert found.n_foreign == len(nodes)
+    assert bool(found.header) == header
+
+
 def test_names_differ(write, items) -> None:
     edges = write("edges.csv", "a,b\n")
     with pytest.raises(InputError, match="got 'numbers' twice; rename a file"):
@@ -305,3 +328,45 @@ def test_how_to_add_a_source_of_labels_is_told(write) -> None:
     assert name
     text = rest.partition('"')[0]
     assert parse_source(f"links spread={text}").kind == "spread"
+
+
+ROWS = "name,code,size\n" + "".join(f"n{k},c{k},{1.5 * k}\n" for k in range(6))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ids_that_look_like_row_numbers(write, first) -> None:
+    """Edges, memberships and matrices name --id row; a column that has the ids comes first."""
+    items = read_items(write("items.csv", ROWS))
+    pairs = [(first + k, first + (k + 1) % 6) for k in range(6)]
+    edges = write("edges.csv", "source,target\n" + "".join(f"{a},{b}\n" for a, b in pairs))
+    with pytest.raises(TableFileError, match=r"; if these are row numbers, pass --id row$"):
+        plan(items, [links(edges)])
+    assert len(plan(read_items(items.source, id="row"), [links(edges)]).sources) > 1
+    groups = write("groups.csv", "source,target\n" + "".join(f"{a},g\n" for a, _ in pairs))
+    with pytest.raises(TableFileError, match=r"; if these are row numbers, pass --id row$"):
+        plan(items, [parse_edges(f"{groups}:membership")])
+    names = [str(a) for a, _ in pairs]
+    rows = [f"{a},{','.join('01'[a != b] for b in names)}" for a in names]
+    matrix = write("far.csv", "\n".join([f"id,{','.join(names)}", *rows]))
+    by_row = "row" if first else "row0"
+    with pytest.raises(MatrixFileError, match=f"; if these are row numbers, pass --id {by_row}$"):
+        plan(items, [far(matrix)])
+    assert len(plan(read_items(items.source, id=by_row), [far(matrix)]).sources) > 1
+
+
+def test_ids_in_another_column(write) -> None:
+    items = read_items(write("items.csv", ROWS))
+    edges = write("edges.csv", "source,target\nc1,c2\nc2,c3\nc4,c5\n")
+    with pytest.raises(TableFileError, match="; pass --id code, the column that has them"):
+        plan(items, [links(edges)])
+    with pytest.raises(TableFileError, match=r"are the ids in another column\?"):
+        plan(items, [links(write("edges.csv", "source,target\n77,78\n78,79\n"))])
+
+
+def test_few_ids_that_match_by_chance(write) -> None:
+    """The first column is a size that happens to be unique."""
+    text = "size,kind\n" + "".join(f"{size},x\n" for size in (2, 5, 17, 23, 31, 40, 58, 61))
+    edges = write("edges.csv", "source,target\n1,2\n2,5\n3,4\n4,6\n6,7\n7,8\n")
+    found = plan(read_items(write("items.csv", text)), [links(edges)])
+    told = "\n".join(found.report.sources[0].remarks())
+    assert "6 ids are not in the table, such as 1, 3, 4; if these are row numbers, pass" in told

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metricmix as mm
-from metricmix.app.ingest import join, parse_edges, read_items
+from metricmix.app.ingest import join, parse_edges, parse_source, read_items
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.mixture.edge_lengths import edge_lengths
@@ -107,12 +107,32 @@ def test_other_sources_and_predictions() -> None:
     apart = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
     stack = mm.DissimilarityStack([ProbabilitySource(p, name="forest"), apart], ["forest", "km"])
     phrases = EdgePhrases(edge_lengths(stack, [1.0, 0.1]), classes=["cat", "dog"])
-    assert phrases.sentence(0, 1) == "both predicted cat (forest); km at 50% of the mean distance"
+    assert phrases.sentence(0, 1) == (
+        "'forest' predicts cat for both; km at 50% of the mean distance"
+    )
     assert phrases.sentence(0, 2) == (
-        "km at 150% of the mean distance; predicted cat and dog (forest)"
+        "km at 150% of the mean distance; 'forest' predicts cat for one, dog for the other"
     )
     unnamed = EdgePhrases(edge_lengths(stack, [1.0, 0.0]))
-    assert unnamed.sentence(1, 2) == "predicted class 0 and class 1 (forest)"
+    assert unnamed.sentence(1, 2) == "'forest' predicts class 0 for one, class 1 for the other"
+
+
+def test_predictions_are_told_as_such(tmp_path: Path) -> None:
+    rows = [f"i{k},{'xy'[k // 6] if k % 6 < 5 else ''},{10 * (k // 6) + k / 9}" for k in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,kind,size", *rows]) + "\n")
+    pairs = [f"i{6 * c + k},i{6 * c + (k + 1) % 6}" for c in range(2) for k in range(6)]
+    (tmp_path / "web.csv").write_text("\n".join(["source,target", *pairs]) + "\n")
+    kinds = ("a=learned:size", "b=forest:size", f"c=spread:{tmp_path / 'web.csv'}")
+    items = read_items(tmp_path / "t.csv", label="kind")
+    found = join(items, [parse_source(text) for text in kinds], defaults=False)
+    lengths = edge_lengths(found.stack, np.ones(3))
+    phrases = EdgePhrases(lengths, found.sources, ["x", "y"])
+    for i, j, what in ((0, 1, "x for both"), (0, 7, "x for one, y for the other")):
+        assert {reason.phrase for reason in phrases.reasons(i, j)} == {
+            f"a logistic regression on size predicts {what}",
+            f"a random forest on size predicts {what}",
+            f"labels spread over web predict {what}",
+        }
 
 
 def test_numbers_are_told_with_their_unit(tmp_path: Path) -> None:

@@ -319,13 +319,34 @@ def test_labels_that_may_be_typing_errors() -> None:
     found = list(label_remarks({"fruit": 9, "Fruit": 4, "cloth": 8, "clothe": 1}))
     assert found == [
         "labels 'fruit' (9) and 'Fruit' (4) are probably one class: write them alike",
-        "labels 'cloth' and 'clothe' look alike; are they two classes?",
+        "label 'clothe' (1) may be a misspelling of 'cloth' (8); if so, correct it",
         "a single item has the label 'clothe': others get it by their distance to that one "
         "(--single-labels drop leaves it out)",
     ]
     assert not list(label_remarks({"10": 2, "100": 2, "fruit": 3}))
     assert list(label_remarks({"cloth": 8, "tool": 3}, [("clothe", "i7"), ("x", "i9")])) == [
-        "labels 'cloth' and 'clothe' look alike; are they two classes?",
+        "label 'clothe' (1) may be a misspelling of 'cloth' (8); if so, correct it",
         "labels clothe (i7), x (i9) left out of learning: a single item has each of them "
         "(--single-labels keep uses them)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        ({"Fabales": 3, "Fagales": 4}, False),
+        ({"Fabales": 2, "Fagales": 4}, False),
+        ({"Fabales": 2, "Fagales": 9}, False),
+        ({"Fagalse": 2, "Fagales": 10}, True),
+        ({"fagaless": 1, "Fagales": 5}, True),
+        ({"Fagals": 1, "Fagales": 5}, True),
+        ({"Fgls": 1, "Fagales": 50}, False),
+        ({"group 1": 1, "group 2": 50}, False),
+        ({"type A": 1, "type B": 50}, False),
+        ({"Fagales ": 20, "Fagales": 20}, True),
+        ({"FAGALES": 20, "Fagales": 20}, True),
+    ],
+)
+def test_two_names_are_told_if_one_is_rare(classes, told) -> None:
+    remarks = [line for line in label_remarks(classes) if "single item" not in line]
+    assert bool(remarks) == told

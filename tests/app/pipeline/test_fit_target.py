@@ -115,6 +115,7 @@ def test_commands(town: Path, fitted: Any) -> None:
     options = ("--bootstrap", "0", "--folds", "3", "--no-report", "-o", out)
     told = run("fit", houses, "--label", "price", "--kind", "price=number", *options)
     assert "ridge regression     R²" in told
+    assert "  alone R² " in told
     told = run("predict", out, str(town / "new.csv"))
     assert "mean absolute error" in told
     assert "on the 6 targets" in told
@@ -259,4 +260,6 @@ def test_regressors_over_sparse_edges(town: Path) -> None:
 def test_predicted_numbers_are_told(town: Path, fitted: Any) -> None:
     run = open_run(town / "out")
     sentence = run.phrases(run.lengths()).sentence(0, 30)
-    assert re.search(r"predicted [\d.]+ and [\d.]+ \(ridge regression on size, age\)", sentence)
+    assert re.search(
+        r"a ridge regression on size, age predicts [\d.]+ for one, [\d.]+ for the other", sentence
+    )

@@ -64,19 +64,21 @@ def fitted(folder: Path, *options: str, table: str = "numbers.csv"):
     settings = next(k for k, line in enumerate(lines) if line.startswith("settings: "))
     record = json.loads((out / "run.json").read_text())["found"]
     first = lines.index(record["headline"])
-    assert all(line.startswith("warning: ") for line in lines[first + 1 : settings])
+    between = lines[first + 1 : settings]  # findings, and the command for a simpler choice
+    assert all(
+        line.startswith(("warning: ", "  predictions.csv is", "  metricmix fit "))
+        for line in between
+    )
     return lines[first:], record
 
 
 def check_behind(lines: list[str], record: dict) -> None:
-    assert lines[0].startswith("simpler is better here: ")
-    assert lines[0].endswith(
-        "predict with it, and use the metric for what needs distances; or label more items"
-    )
+    assert lines[0].startswith(("simpler is better here: ", "simpler may be better: "))
+    assert lines[0].endswith("predict with it, and use the metric for what needs distances")
     verdict = record["accuracy"]["verdict"]
     assert verdict["sentence"] == record["headline"] == lines[0]
     assert verdict["status"] == "behind"
-    assert verdict["gain"] < -verdict["standard_error"]
+    assert verdict["gain"] < 0
 
 
 def test_a_single_source_loses_to_logistic_regression(folder) -> None:
@@ -117,7 +119,7 @@ def test_computed_rows(folder, tmp_path) -> None:
     )
     rows = ValueStorage("rows", "", {"rows": Cost(1, 1.0)})
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out", storage=rows)
-    assert outcome.headline.startswith("simpler is better here: ")
+    assert outcome.headline.startswith("simpler may be better: ")
     assert outcome.findings == ()
 
 
@@ -128,7 +130,7 @@ def test_matrices_alone(folder) -> None:
     assert kinds[3:5] == ["source-1-nn", "source-5-nn"]
     assert "logistic" not in kinds
     assert lines[0].startswith(
-        ("no clear difference: ", "the learned metric is best: ", "simpler is better")
+        ("no clear difference: ", "the learned metric is best: ", "simpler ")
     )
     assert record["findings"] == []
 
@@ -158,9 +160,9 @@ def test_a_hub_is_told_everywhere(folder, tmp_path) -> None:
     lines, record = fitted(folder, *matrices, "--constraint", "signed", table="items.csv")
     (hub,) = [found for found in record["findings"] if found["kind"] == "hub"]
     assert (hub["item"], hub["source"]) == ("i79", "size")
-    assert lines[1] == f"warning: {hub['sentence']}"
-    assert "'i79' is on " in lines[1]
-    assert " % of the shortest paths, because 'size' has weight -" in lines[1]
+    assert f"warning: {hub['sentence']}" in lines[1:4]
+    assert "'i79' is on " in hub["sentence"]
+    assert " % of the shortest paths, because 'size' has weight -" in hub["sentence"]
 
 
 def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:

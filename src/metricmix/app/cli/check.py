@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from click.core import ParameterSource
 
 from metricmix.app.cli.common import (
     FILE,
+    command_line,
     interruptible,
     json_option,
     percent,
@@ -30,6 +32,8 @@ __all__ = ["check", "print_check"]
 
 SCALED = 1.25
 """Ratio of the rows of near items, or its inverse, from which on a row looks scaled."""
+OUTSTANDING = 8.0
+"""Times the typical violation from which on a violation is hardly noise."""
 SMALL = 1e-4
 """Violations below this fraction of the largest entry may come from rounding in the file."""
 
@@ -89,14 +93,17 @@ def check(
         print_json(checked.to_record())
     elif not quiet:
         stated = context.get_parameter_source("tol") is not ParameterSource.DEFAULT
-        print_check(checked, tol_stated=stated)
+        print_check(
+            checked,
+            None if stated else lambda tol: command_line(context, ("tol",), ["--tol", f"{tol:g}"]),
+        )
     raise SystemExit(0 if checked.is_metric else 1)
 
 
-def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
+def print_check(checked: MatrixCheck, command: Callable[[float], str] | None = None) -> None:
     """Print the verdict, what is violated and where, and the items that most violations share.
 
-    With `tol_stated`, no other tolerance is suggested for items that explain little.
+    If these explain little, the `command` with a tolerance that fits the matrix is printed.
     """
     found, matrix = checked.violations, checked.matrix
     n, limit = found.n, found.tolerance
@@ -145,22 +152,24 @@ def print_check(checked: MatrixCheck, *, tol_stated: bool) -> None:
             f"{one.second:.6g} = {one.first + one.second:.6g}"
         )
     if checked.responsible:
-        print_responsible_items(checked, tol_stated=tol_stated)
+        print_responsible_items(checked, command)
 
 
-def print_responsible_items(checked: MatrixCheck, *, tol_stated: bool) -> None:
+def print_responsible_items(checked: MatrixCheck, command: Callable[[float], str] | None) -> None:
     """Print the items that are part of most violations, and how many these explain.
 
-    The count of an item is over the triangles that remain without the items above it.
+    The count of an item is over the triangles that remain without the items above it. If no few
+    items explain the violations, the `command` with a tolerance for noise is printed.
     """
     matrix, responsible, total = checked.matrix, checked.responsible, checked.n_violations
-    count = checked.explained_by
+    count, largest = checked.explained_by, checked.violations.triangle / checked.violations.scale
     if count is None:
-        hint = "" if tol_stated else " (--tol 0.01 ignores small violations)"
-        click.echo(
-            f"  no small set of items explains the {total:,} violated triangles{hint}; "
-            "the items in most of them:"
-        )
+        click.echo(f"  no small set of items explains the {total:,} violated triangles")
+        if command is not None and checked.typical and largest >= SMALL:
+            about, tol = tolerance_for_noise(checked.typical, largest)
+            click.echo(f"  {about}:")
+            click.echo(f"    {command(tol)}")
+        click.echo("  the items in most of them:")
     else:
         share = 1.0 - responsible[count - 1].remaining / total
         subject = "1 item is" if count == 1 else f"{count} items are"
@@ -176,6 +185,15 @@ def print_responsible_items(checked: MatrixCheck, *, tol_stated: bool) -> None:
         )
     if len(responsible) > 1:
         click.echo("  (each count is after removing the items above it)")
+
+
+def tolerance_for_noise(typical: float, largest: float) -> tuple[str, float]:
+    """Return what to try where no few items explain the violations, and the tolerance for it."""
+    told = f"the typical violation is {typical:.2g} of the largest entry"
+    if OUTSTANDING * typical < largest:
+        times = f"{OUTSTANDING:g} times as large"
+        return f"{told}; to see only those {times}", float(f"{OUTSTANDING * typical:.2g}")
+    return f"{told}, the worst {largest:.2g}; to see only larger ones", float(f"{typical:.2g}")
 
 
 def where_to_look(checked: MatrixCheck, one: ViolationCount) -> str:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -88,8 +88,13 @@ def read_matrix_file(file: Path, symmetrise: str | None = None) -> MatrixFile:
     return matrix if symmetrise is None else matrix_check.symmetrise(matrix, symmetrise)
 
 
-def command_line(context: click.Context, leave_out: tuple[str, ...] = ()) -> str:
-    """Return the command line that repeats a command: all stated options, in order of its help."""
+def command_line(
+    context: click.Context, leave_out: tuple[str, ...] = (), more: Sequence[str] = ()
+) -> str:
+    """Return the command line that repeats a command: all stated options, in order of its help.
+
+    `more` are words of other options, which come last.
+    """
     words = ["metricmix", str(context.info_name)]
     arguments = []
     for parameter in context.command.params:
@@ -109,6 +114,7 @@ def command_line(context: click.Context, leave_out: tuple[str, ...] = ()) -> str
         values: Any = value if parameter.multiple else (value,)
         for one in values:
             words += [option, str(one)]
+    words += more
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join([*words, "--", *arguments])
     return shlex.join([*words[:2], *arguments, *words[2:]])

@@ -130,7 +130,8 @@ Without data of your own: metricmix example citations""",
     "--only",
     multiple=True,
     metavar="NAME",
-    help="Use this source and leave out the others; may be given several times.",
+    help="Use this source and leave out the others, whether or not it is used by default; may be "
+    "given several times.",
 )
 @click.option(
     "--kind",
@@ -332,8 +333,12 @@ def fit(
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
         print_json({**outcome.to_record(), **more, "files": list(outcome.files)})
     elif not quiet:
-        again = command_line(context, leave_out=(*own, "out"))
-        print_outcome(outcome, out, time.perf_counter() - began, again)
+        simpler = ""
+        if options := simpler_options(outcome):
+            words = [word for name, value in options.items() for word in (f"--{name}", value)]
+            words += ["-o", f"{out}-simpler"]
+            simpler = command_line(context, (*own, "out", *options), words)
+        print_outcome(outcome, out, time.perf_counter() - began, simpler)
 
 
 def settings_of_file(
@@ -510,18 +515,19 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             click.echo(f"estimated time: {duration(storage.cost.seconds)}")
 
 
-def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str = "") -> None:
+def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str = "") -> None:
     """Print the verdict, the weights, the accuracies, and which files were written.
 
-    Where a simpler choice is better, `command` is printed as it would be for that one.
+    `simpler` is the command for a simpler choice that is better, or as good.
     """
+    from metricmix.estimators.comparison import Comparison
     from metricmix.estimators.regression_comparison import TargetComparison
 
     click.echo(outcome.headline)
-    if command and (more := simpler_options(outcome)):
-        folder = shlex.quote(f"{out}-simpler")
-        click.echo("  predictions.csv is from the learned metric; for the simpler choice:")
-        click.echo(f"  {command} {more} -o {folder}")
+    if simpler and isinstance(outcome.comparison, Comparison):
+        mine = outcome.comparison.verdict.mine
+        click.echo(f"  predictions.csv is from {mine}; for the simpler choice:")
+        click.echo(f"  {simpler}")
     for finding in outcome.findings:
         click.echo(f"warning: {finding}")
     chosen = "chosen by cross-validation" if outcome.settings.tune else "settings"
@@ -534,16 +540,7 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str =
             if source.spec.kind == "matrix":
                 file = shlex.quote(str(source.spec.file))
                 click.echo(f"  whether {source.spec.name} is a metric: metricmix check {file}")
-    table = outcome.weights
-    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
-    width = max(len(str(name)) for name, *_ in rows)
-    kept = outcome.kept_near
-    click.echo("learned weights" if kept is None else kept)
-    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
-        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
-        if kept is not None or lower != lower:
-            interval = ""
-        click.echo(f"  {name:<{width}}  {weight:+.3g}{interval}")
+    print_weights(outcome)
     for region, weights in (outcome.to_record()["local_weights"] or {}).items():
         largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
         words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
@@ -567,24 +564,59 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, command: str =
         click.echo(f"open {out / 'report.html'} in a browser, or: metricmix explore {out}")
 
 
-def simpler_options(outcome: FitOutcome) -> str:
-    """Return the options of `fit` for the simpler choice that was better on held-out labels.
+def print_weights(outcome: FitOutcome) -> None:
+    """Print the weights, what each source predicts alone, and sums by file if several are used."""
+    table = outcome.weights
+    rows = list(zip(table["name"], table["weight"], table["lower"], table["upper"], strict=True))
+    width = max(len(str(name)) for name, *_ in rows)
+    kept = outcome.kept_near
+    click.echo("learned weights" if kept is None else kept)
+    is_target = outcome.gathered.report.target is not None
+    scores = outcome.alone if len(rows) > 1 else {}
+    lines = []
+    for name, weight, lower, upper in sorted(rows, key=lambda row: -abs(row[1])):
+        interval = f"  (95 %: {lower:.3g} to {upper:.3g})"
+        if kept is not None or lower != lower:
+            interval = ""
+        alone = ""
+        if name in scores:
+            alone = f"R² {scores[name]:.3f}" if is_target else f"{100 * scores[name]:.1f} %"
+        lines.append((f"  {name:<{width}}  {weight:+.3g}{interval}", alone))
+    width = max(len(line) for line, _ in lines)
+    for line, alone in lines:
+        click.echo(f"{line:<{width}}  alone {alone}" if alone else line)
+    files = outcome.weights_by_file
+    if 1 < len(files) < len(rows):
+        click.echo("sum of the weights by file")
+        width = max(map(len, files))
+        for file, (total, count) in sorted(files.items(), key=lambda part: -abs(part[1][0])):
+            click.echo(f"  {file:<{width}}  {total:+.3g}  ({count} source{'s' * (count > 1)})")
 
-    Empty if there was none, or no option gives it.
+
+def simpler_options(outcome: FitOutcome) -> dict[str, str]:
+    """Return the options of `fit` for the simpler choice that is better, or as good.
+
+    None if there is no such choice on held-out labels, no option gives it, or it was fitted.
     """
     from metricmix.estimators.comparison import Comparison
 
-    comparison = outcome.comparison
-    if not isinstance(comparison, Comparison) or comparison.verdict.status != "behind":
-        return ""
-    only = f"--only {shlex.quote(comparison.best_source)}"
-    rho = f"--rho {EQUAL_BY_RHO:g}"
-    return {
-        "equal": rho,
-        "best-single": only,
-        "source-1-nn": f"{only} --rule nearest",
-        "source-5-nn": f"{only} --rule k-nearest",
-    }.get(comparison.verdict.rival.kind, "")
+    comparison, settings = outcome.comparison, outcome.settings
+    if not isinstance(comparison, Comparison) or comparison.verdict.status == "ahead":
+        return {}
+    rival = comparison.verdict.rival.kind
+    if rival == "equal":
+        if settings.rho is not None and settings.rho >= EQUAL_BY_RHO:
+            return {}
+        # With a constraint, no source alone is chosen instead.
+        constraint = settings.constraint or "nonnegative"
+        return {"rho": f"{EQUAL_BY_RHO:g}", "constraint": constraint}
+    rules = {"best-single": None, "source-1-nn": "nearest", "source-5-nn": "k-nearest"}
+    if rival not in rules or not comparison.best_source:
+        return {}
+    rule = rules[rival]
+    if len(comparison.sources) == 1 and settings.rule == rule:
+        return {}
+    return {"only": comparison.best_source} | ({} if rule is None else {"rule": rule})
 
 
 def print_target_comparison(comparison: TargetComparison) -> None:

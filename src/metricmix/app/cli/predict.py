@@ -102,6 +102,11 @@ def predict(
     confidence, the nearest labelled item and its distance. If ITEMS has the column of labels, the
     accuracy is printed to standard error.
 
+    Confidence is the probability of the label by the rule. All items get a label; none is withheld
+    below a threshold. If less than half of the cells and links that the sources need are known for
+    an item, its confidence is lowered in proportion, down to 1 / number of classes if none is
+    known, and the item is named on standard error.
+
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
     with interruptible("nothing was written"), report_errors():

@@ -8,10 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column
+from metricmix.app.ingest.delimited_text import did_you_mean
 from metricmix.app.ingest.edge_list import EdgeFile
-from metricmix.app.ingest.source_specs import SourceSpec
+from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.exceptions import InputError
 
-__all__ = ["MOST_SOURCES", "DefaultSource", "default_specs", "within_limit"]
+__all__ = [
+    "MOST_SOURCES",
+    "NEEDS_METRICS",
+    "DefaultSource",
+    "default_specs",
+    "named_specs",
+    "used_by_default",
+]
 
 MOST_SOURCES = 20
 """Weights that are learned at most, by default."""
@@ -21,6 +30,13 @@ MOST_SINGLE_CATEGORIES = 5
 MOST_FOREST_COLUMNS = 30
 """Columns up to which a forest is among the sources: with more, as of pixels, it takes most of the
 time and gains nothing."""
+
+EXAMPLE_SOURCE = 'said = "learned:*"'
+NEEDS_METRICS = (
+    "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
+    f"the sources with --write-config FILE, add a line such as {EXAMPLE_SOURCE}, and pass "
+    "--config FILE"
+)
 
 
 @dataclass(frozen=True)
@@ -155,6 +171,23 @@ def model_name(numbers: bool) -> str:
     return "ridge regression" if numbers else "logistic regression"
 
 
+def used_by_default(
+    added: list[DefaultSource], specs: Sequence[SourceSpec], *, directed: bool
+) -> tuple[list[DefaultSource], dict[str, str]]:
+    """Return which sources are used beside those of `specs`, and the others with reasons."""
+    left_out: dict[str, str] = {}
+    if directed or any(spec.kind == "matrix" for spec in specs):
+        slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
+        why_not = NEEDS_METRICS
+        if slow and slow[0].spec.kind != "learned":
+            name, _, rest = str(slow[0].spec).partition("=")
+            why_not = NEEDS_METRICS.replace(EXAMPLE_SOURCE, f'"{name}" = "{rest}"')
+        left_out = {one.spec.name: why_not for one in slow}
+        added = [one for one in added if one not in slow]
+    added, beyond = within_limit(added, MOST_SOURCES - len(specs))
+    return added, left_out | {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
+
+
 def within_limit(
     candidates: Sequence[DefaultSource], room: int
 ) -> tuple[list[DefaultSource], list[DefaultSource]]:
@@ -165,3 +198,12 @@ def within_limit(
         [one for k, one in enumerate(candidates) if k in kept],
         [one for k, one in enumerate(candidates) if k not in kept],
     )
+
+
+def named_specs(specs: Sequence[SourceSpec], names: Sequence[str]) -> list[SourceSpec]:
+    """Return the sources of some names; InputError if there is none of a name."""
+    known = [spec.name for spec in specs]
+    for name in names:
+        if name not in known:
+            raise InputError(argument="--only", expected=did_you_mean(known, name, len(known)))
+    return [spec for spec in specs if spec.name in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,8 @@ __all__ = [
 END_COLUMNS = (("source", "target"), ("from", "to"))
 MEANINGS = ("length", "similarity", "ignore")
 WEIGHT_COLUMNS = ("length", "similarity", "weight")
+ALONE = 0.05
+"""Share of edges up to which those whose ends have no other edge are rare."""
 MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What networkx may raise for malformed files, besides its own errors."""
 
@@ -250,18 +253,35 @@ def read_edge_table(
 def _recognised_ends(table: TextTable, items: set[str]) -> tuple[int, ...]:
     """Return the two columns of ends that a header names, none if the first row is an edge.
 
-    JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do.
+    JSON, Parquet and the like have names; in texts, a header has no id, and most other rows do. If
+    few do, as where ids are written otherwise, a first row of two cells is a header if these occur
+    nowhere else (:func:`_stands_alone`); as an edge, it would not be used either.
     """
     first, rest = table.rows[0], table.rows[1:]
     width, is_named = len(first), table.numbers[0] == 0
     if width < 2 or (not is_named and any(cell in items for cell in first)):
         return ()
     hits = np.array([[cell in items for cell in row] for row in rest], bool).reshape(-1, width)
-    if not is_named and not 2 * hits.any(axis=1).sum() > len(rest):
+    few = not 2 * hits.any(axis=1).sum() > len(rest)
+    if not is_named and few and not (items and width == 2 and _stands_alone(first, rest)):
         return ()
     known = 2 * hits.sum(axis=0) > len(rest)
     order = [0, 1] if known[:2].all() else np.argsort(~known, kind="stable")[:2].tolist()
     return tuple(sorted(order))
+
+
+def _stands_alone(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Return whether both cells of a row occur once in a list of edges, as hardly any other does.
+
+    A text above a column of numbers is enough.
+    """
+    times = Counter(cell for row in (first, *rest) for cell in row)
+    if not rest or len(set(first)) < 2 or any(times[cell] > 1 for cell in first):
+        return False
+    alone = sum(times[row[0]] == times[row[1]] == 1 for row in rest)
+    return alone <= ALONE * len(rest) or any(
+        not first[k].isdigit() and all(row[k].isdigit() for row in rest) for k in range(2)
+    )
 
 
 def read_networkx_file(

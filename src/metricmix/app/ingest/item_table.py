@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ __all__ = [
     "BY_ROW",
     "ItemTable",
     "check_class_labels",
+    "id_hint",
     "items_from_table",
     "numbered_like",
     "read_items",
@@ -297,6 +299,22 @@ def numbered_like(items: ItemTable, files: Mapping[str, Sequence[str]]) -> ItemT
         f"{other[0]}: expected ids of {items.source}, {ours} to {ours + n - 1}, found {found}, as "
         f"if all were one off; {remedy}"
     )
+
+
+def id_hint(items: ItemTable, names: Sequence[str], by_row: str = BY_ROW) -> str:
+    """Return which ``--id`` may match the ids in a file that does not match; "" if none does.
+
+    Another column that has most of them, else `by_row` if all are row numbers, from 0 or from 1.
+    """
+    theirs, n = set(names), len(items.ids)
+    if items.id_column is None or not theirs:
+        return ""
+    for column, cells in items.attributes.items():
+        ours = set(cells)
+        if len(ours) == n and 2 * len(theirs & ours) > len(theirs):
+            return f"pass --id {shlex.quote(column)}, the column that has them"
+    rows = {str(k) for k in range(n + 1)}
+    return f"if these are row numbers, pass --id {by_row}" if theirs <= rows else ""
 
 
 def _check_ids(table: TextTable, ids: Sequence[str], column: str) -> None:

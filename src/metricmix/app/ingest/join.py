@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.column_types import Column, infer_columns
-from metricmix.app.ingest.default_specs import MOST_SOURCES, default_specs, within_limit
+from metricmix.app.ingest.default_specs import default_specs, named_specs, used_by_default
 from metricmix.app.ingest.delimited_text import quoted
 from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_table import ItemTable, numbered_like
+from metricmix.app.ingest.item_table import BY_ROW, ItemTable, id_hint, numbered_like
 from metricmix.app.ingest.matrices import places_of, read_matrix
 from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
@@ -45,12 +45,6 @@ __all__ = [
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
-EXAMPLE_SOURCE = 'said = "learned:*"'
-NEEDS_METRICS = (
-    "computed from labels, which is slow beside a matrix or a directed graph; to add one, write "
-    f"the sources with --write-config FILE, add a line such as {EXAMPLE_SOURCE}, and pass "
-    "--config FILE"
-)
 LABELS_A_CLASS = 3
 FEWEST_TARGETS = 20
 """From which on, on average a class or in all, there are supervised sources by default."""
@@ -110,7 +104,8 @@ class SourceReport:
     `foreign` ids are in the source only, `missing` ids in the table only; `lookalikes` are pairs
     of a foreign id and the id of the table that it may stand for. `n_repeated` edges are duplicates
     of others; `n_both_ways` edges of an undirected graph occur in both directions, and
-    `direction_stated` says whether that was asked for.
+    `direction_stated` says whether that was asked for. Where most ids are foreign, `id_hint` says
+    what may match them.
     """
 
     name: str
@@ -142,6 +137,7 @@ class SourceReport:
     why: str = ""
     of_numbers: bool = False
     n_zero: int = 0
+    id_hint: str = ""
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
@@ -187,6 +183,7 @@ class SourceReport:
             yield (
                 f"{dropped}{ids:,} id{'s are' if ids != 1 else ' is'} not in the table"
                 + (f", such as {shorten(self.foreign)}" if self.foreign else "")
+                + (f"; {self.id_hint}" if self.id_hint else "")
             )
         if 10 * self.n_across > self.n_edges:
             yield f"{name}:membership would compare items by the other ids, too"
@@ -345,6 +342,7 @@ def plan(
     *,
     kinds: Mapping[str, str] | None = None,
     defaults: bool = True,
+    only: Sequence[str] = (),
 ) -> Plan:
     r"""Join a table, graphs and matrices on item id; the items are those of the table.
 
@@ -366,13 +364,16 @@ def plan(
         Whether to add the sources of :mod:`metricmix.app.ingest.default_specs`: groups of columns,
         what graphs and memberships tell beside paths, and, where items have labels, supervised
         ones.
+    only : sequence of str
+        Names of sources, if the others are to be left out. Those that are not used by default, such
+        as sources beyond the limit, can be named, too.
 
     Raises
     ------
     TableFileError, MatrixFileError
         If a file does not match the table; it says which one, and why.
     InputError
-        If two sources have the same name, or there is none.
+        If two sources have the same name, there is none, or none of a name in `only`.
 
     Examples
     --------
@@ -401,9 +402,6 @@ def plan(
     items = numbered_like(items, named)
     two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
     specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
-    directed = any(spec.directed for spec in specs if spec.kind == "matrix") or any(
-        graphs[spec.file].directed for spec in specs if spec.kind == "paths"
-    )
     all_specs, why = list(specs), dict.fromkeys((spec.name for spec in specs), "as stated")
     left_out: dict[str, str] = {}
     if defaults:
@@ -415,21 +413,16 @@ def plan(
             supervised=can_cross_fit(items),
             numbers=numbers,
         )
-        if directed or any(spec.kind == "matrix" for spec in specs):
-            slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
-            why_not = NEEDS_METRICS
-            if slow and slow[0].spec.kind != "learned":
-                name, _, rest = str(slow[0].spec).partition("=")
-                why_not = NEEDS_METRICS.replace(EXAMPLE_SOURCE, f'"{name}" = "{rest}"')
-            left_out = {one.spec.name: why_not for one in slow}
-            added = [one for one in added if one not in slow]
-        added, beyond = within_limit(added, MOST_SOURCES - len(specs))
-        left_out |= {one.spec.name: f"beyond {MOST_SOURCES} sources" for one in beyond}
+        if not only:
+            added, left_out = used_by_default(added, specs, directed=is_directed(specs, graphs))
         why |= {one.spec.name: one.why for one in added}
         new = [one.spec for one in added]
         all_specs = [spec for spec in new if spec.uses_columns] + all_specs
         all_specs += [spec for spec in new if not spec.uses_columns]
     check_specs(items, all_specs)
+    if only:
+        all_specs = named_specs(all_specs, only)
+    directed = is_directed(all_specs, graphs)
     reports, sources = [], []
     for spec in all_specs:
         edges: EdgeFile | Memberships | None = None
@@ -460,6 +453,15 @@ def plan(
         left_out,
     )
     return Plan(items, tuple(sources), report_of_all)
+
+
+def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, EdgeFile]) -> bool:
+    """Return whether a matrix or path lengths among the sources are directed."""
+    return any(
+        bool(spec.directed) if spec.kind == "matrix" else graphs[spec.file].directed
+        for spec in specs
+        if spec.kind in ("matrix", "paths")
+    )
 
 
 def can_cross_fit(items: ItemTable) -> bool:
@@ -582,7 +584,7 @@ def match_edges(
         )
     if not inside.any():
         theirs = f", such as {quoted(edges.ids)}" if edges.ids else ""
-        remedy = "are the ids in another column?"
+        remedy = id_hint(items, edges.ids or ()) or "are the ids in another column?"
         if items.id_column is None:
             rows = f"{items.ids[0]} to {items.ids[-1]}"
             remedy = f"with --id {items.id_option}, edges name row numbers, {rows}"
@@ -619,6 +621,7 @@ def match_edges(
         direction=spec.direction,
         n_across=0 if lookalikes else int((~inside & (ends.max(axis=1) >= 0)).sum()),
         n_zero=n_zero,
+        id_hint=id_hint(items, edges.ids or ()) if 2 * len(foreign) > edges.n_nodes else "",
     )
     return report, edges.select(used, ends, len(items.ids))
 
@@ -638,10 +641,12 @@ def match_memberships(
     known = number[edges.ends] >= 0
     found = memberships_of(edges, number, len(items.ids))
     if not found.things or found.members.max() < 2:
+        ends = [[edges.ids[k] for k in set(column)] for column in edges.ends.T.tolist()]
+        hint = next(filter(None, (id_hint(items, names) for names in ends)), "")
         raise TableFileError(
             f"{edges.source}: expected groups that two items of {items.source} share, found "
             f"{'none' if found.things else 'no item'} among {edges.n_nodes} nodes, such as "
-            f"{quoted(edges.ids)}"
+            f"{quoted(edges.ids)}{f'; {hint}' if hint else ''}"
         )
     missing = [items.ids[k] for k in np.flatnonzero(np.diff(found.table.indptr) == 0)]
     across = known[:, 0] != known[:, 1]
@@ -683,7 +688,10 @@ def match_matrix(
             f"{len(matrix.values)}; a matrix without ids is in the order of the table"
         )
     names = ids if matrix.items is None else matrix.items
-    rows = np.arange(n) if matrix.items is None else places_of(file, matrix, ids, items.source)
+    hint = id_hint(items, names, "row0" if "0" in names else BY_ROW)
+    rows = np.arange(n)
+    if matrix.items is not None:
+        rows = places_of(file, matrix, ids, items.source, hint)
     values = matrix.values[np.ix_(rows, rows)]
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):

@@ -244,11 +244,16 @@ def read_cross_matrix(
 
 
 def places_of(
-    file: Path, matrix: MatrixFile, ids: Sequence[str], table: Path | None = None
+    file: Path,
+    matrix: MatrixFile,
+    ids: Sequence[str],
+    table: Path | None = None,
+    hint: str = "",
 ) -> Indices:
     """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
 
-    Names of trees may have underscores for blanks, as Newick and NEXUS allow.
+    Names of trees may have underscores for blanks, as Newick and NEXUS allow. `hint` says what to
+    do where most ids have none.
     """
     names = matrix.items or ()
     row_of = {name: k for k, name in enumerate(names)}
@@ -257,10 +262,13 @@ def places_of(
             row_of.setdefault(name.replace("_", " "), k)
     missing = [item for item in ids if item not in row_of]
     if missing:
+        remedy = "add them, or take them out of the table"
+        if hint and 2 * len(missing) > len(ids):
+            remedy = hint
         raise MatrixFileError(
             f"{file}: expected all {len(ids)} items{f' of {table}' if table else ''}, found "
             f"{len(missing)} missing, such as {quoted(missing)}, and ids such as {quoted(names)}; "
-            "add them, or take them out of the table"
+            f"{remedy}"
         )
     return np.array([row_of[item] for item in ids], dtype=np.int64)
 

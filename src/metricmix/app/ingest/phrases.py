@@ -19,7 +19,7 @@ dates          how many days, months or years lie between
 counts         the columns that both items have, the rarest first
 a graph        that the items are linked, and whom both are linked to, the least linked first;
                else the number of links between them
-predictions    the class or the number that is predicted for both
+predictions    the model, and the class or the number that it predicts for each
 other sources  the dissimilarity as a share of the mean one
 =============  ====================================================================================
 """
@@ -148,14 +148,13 @@ class EdgePhrases:
         name, whole = stack.names[r], stack.origin if isinstance(stack, EdgeStack) else stack
         file, source = self._files.get(name), None if whole is None else whole._sources[r]
         if isinstance(source, ProbabilitySource):
-            what = name if file is None else self._learned_from(file)
-            return [self._predicted(source, what, i, j)]
+            codes = source.probabilities[[i, j]].argmax(axis=1).tolist()
+            known = len(self.classes) == source.probabilities.shape[1]
+            first, second = (self.classes[c] if known else f"class {c}" for c in codes)
+            return [self._prediction(name, file, first, second)]
         if isinstance(source, PredictionSource):
-            what = name if file is None else self._learned_from(file, numbers=True)
             first, second = (f"{source.values[k]:.4g}" for k in (i, j))
-            if first == second:
-                return [f"both predicted {first} ({what})"]
-            return [f"predicted {first} and {second} ({what})"]
+            return [self._prediction(name, file, first, second, numbers=True)]
         ratio = value / float(self._means[r])
         share = f"at {ratio:.0%} of the mean distance"
         if ratio >= FAR:
@@ -178,20 +177,21 @@ class EdgePhrases:
             self._words[key] = make()
         return self._words[key]
 
-    def _learned_from(self, file: FileSource, *, numbers: bool = False) -> str:
-        """Return what a source that is a classifier or regressor is, and what it looks at."""
-        how = dict.fromkeys(("learned", "learned_graph"), model_name(numbers))
+    def _prediction(
+        self, name: str, file: FileSource | None, first: str, second: str, *, numbers: bool = False
+    ) -> str:
+        """Return what a model predicts of two items, what model it is, and what it looks at."""
+        what = (
+            f"{first} for both" if first == second else f"{first} for one, {second} for the other"
+        )
+        if file is None:
+            return f"{name!r} predicts {what}"
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
-        graph = self._graphs.get(file.spec.file or "", "")
-        return f"{how.get(file.spec.kind, file.spec.kind)} on {graph or listed(names) or 'columns'}"
-
-    def _predicted(self, source: ProbabilitySource, what: str, i: int, j: int) -> str:
-        a, b = source.probabilities[[i, j]].argmax(axis=1).tolist()
-        known = len(self.classes) == source.probabilities.shape[1]
-        first, second = (self.classes[c] if known else f"class {c}" for c in (a, b))
-        if a == b:
-            return f"both predicted {first} ({what})"
-        return f"predicted {first} and {second} ({what})"
+        of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
+        if file.spec.kind == "spread":
+            return f"{'targets' if numbers else 'labels'} spread over {of} predict {what}"
+        model = "random forest" if file.spec.kind == "forest" else model_name(numbers)
+        return f"a {model} on {of} predicts {what}"
 
 
 class LinkWords:

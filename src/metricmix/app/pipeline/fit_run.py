@@ -49,8 +49,8 @@ from metricmix.estimators.cross_validation import (
     MetricMixtureClassifierCV,
     held_out_probabilities,
 )
+from metricmix.estimators.files.models import save
 from metricmix.estimators.findings import diagnose
-from metricmix.estimators.model_files import save
 from metricmix.estimators.regression_comparison import FEWEST_TARGETS, held_out_targets
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.estimators.rules import as_rule

@@ -25,7 +25,7 @@ from metricmix.app.pipeline.settings import FitSettings, label_remarks
 from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison
+from metricmix.estimators.comparison import Comparison, Method
 from metricmix.estimators.cross_validation import FEWEST_LABELS, TUNED
 from metricmix.estimators.findings import MetricFinding
 from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
@@ -137,6 +137,22 @@ class FitOutcome:
         why = "" if self.settings.rho is not None else " (few labels)"
         return f"weights, which rho {best.rho:.2g} keeps near {best.centre}{why}"
 
+    @property
+    def alone(self) -> dict[str, float]:
+        """Accuracy or R² of each source alone, on the folds of the comparison; empty without it."""
+        methods = () if self.comparison is None else self.comparison.sources
+        return {method.name: score_of(method) for method in methods}
+
+    @property
+    def weights_by_file(self) -> dict[str, tuple[float, int]]:
+        """The sum of the weights of each file's sources, and how many these are."""
+        file_of = {source.name: source.file for source in self.gathered.report.sources}
+        found: dict[str, tuple[float, int]] = {}
+        for name, weight in zip(self.weights["name"], self.weights["weight"], strict=True):
+            total, count = found.get(file_of[name], (0.0, 0))
+            found[file_of[name]] = total + float(weight), count + 1
+        return found
+
     def storage_record(self) -> dict[str, Any]:
         """Return how values were stored, for JSON: of sparse edges, how many and how good they are.
 
@@ -190,6 +206,7 @@ class FitOutcome:
         """Return the results, for JSON."""
         report, comparison, mixture = self.gathered.report, self.comparison, self.model.mixture_
         rows = zip(*(self.weights[k] for k in ("name", "weight", "lower", "upper")), strict=True)
+        alone = self.alone
         record = {
             "items": report.n_items,
             "labelled": report.n_labelled,
@@ -200,9 +217,16 @@ class FitOutcome:
             "sources": [str(source.spec) for source in self.gathered.sources],
             "storage": self.storage_record(),
             "weights": [
-                {"source": name, "weight": weight, "lower": lower, "upper": upper}
+                {
+                    "source": name,
+                    "weight": weight,
+                    "lower": lower,
+                    "upper": upper,
+                    "alone": alone.get(name),
+                }
                 for name, weight, lower, upper in rows
             ],
+            "weights_by_file": {file: total for file, (total, _) in self.weights_by_file.items()},
             "local_weights": mixture.to_record() if isinstance(mixture, LocalMixture) else None,
             "rule": self.model.rule_.name,
             "rho": self.model.selection_.best.rho,
@@ -221,6 +245,11 @@ class FitOutcome:
                 verdict = comparison.verdict.to_record()
             record[name] = {"how": self.how_evaluated, "verdict": verdict, "methods": methods}
         return dict(json_values(record))
+
+
+def score_of(method: Method | TargetMethod) -> float:
+    """Return the accuracy of a method, or its R² on held-out targets."""
+    return method.r2 if isinstance(method, TargetMethod) else method.mean
 
 
 def method_record(method: Any) -> dict[str, Any]:
@@ -251,8 +280,7 @@ def run_page(
     accuracies: tuple[Accuracy, ...] = ()
     confusion = None
     for method in outcome.comparison.methods if outcome.comparison is not None else ():
-        score = method.r2 if isinstance(method, TargetMethod) else method.mean
-        single = method.kind == "single"
+        score, single = score_of(method), method.kind == "single"
         accuracies += (Accuracy(method.name, score, method.standard_error, single=single),)
     if isinstance(outcome.comparison, Comparison):
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)

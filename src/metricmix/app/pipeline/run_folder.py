@@ -38,7 +38,7 @@ from metricmix.app.page.html import as_live, page_items
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.model_files import load
+from metricmix.estimators.files.models import load
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
 from metricmix.mixture.edge_lengths import EdgeLengths

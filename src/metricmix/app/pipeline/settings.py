@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from metricmix.app.ingest.delimited_text import did_you_mean
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline.storage import ValueStorage
 
 __all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record", "resolved"]
+
+TYPO_TIMES, TYPO_FACTOR = 2, 5
+"""How often a misspelled label occurs at most, and how many times as often the right one does."""
+SHORT_WORD = 3
+"""Letters up to which words are abbreviations, which are not compared."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class FitSettings:
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
     only : tuple of str
-        Names of sources, if the others are to be left out.
+        Names of sources, if the others are to be left out; also of those beyond the limit.
     edges_per_item : int, optional
         If given, values are held on sparse edges: the links of the graphs, and from each item to so
         many nearest ones by each table.
@@ -167,26 +172,14 @@ def plan_files(settings: FitSettings) -> Plan:
         )
     if target is not None:
         items = replace(items, targets=target_values(items))
-    found = plan(items, settings.sources, kinds=kinds, defaults=settings.defaults)
-    if settings.only:
-        found = with_only(found, settings.only)
-    return replace(found, report=replace(found.report, target=target))
-
-
-def with_only(plan: Plan, names: Sequence[str]) -> Plan:
-    """Return a plan with some of its sources; InputError if it has no source of a name."""
-    known = [source.spec.name for source in plan.sources]
-    for name in names:
-        if name not in known:
-            raise InputError(argument="--only", expected=did_you_mean(known, name, len(known)))
-    report = plan.report
-    return replace(
-        plan,
-        sources=tuple(source for source in plan.sources if source.spec.name in names),
-        report=replace(
-            report, sources=tuple(source for source in report.sources if source.name in names)
-        ),
+    found = plan(
+        items,
+        settings.sources,
+        kinds=kinds,
+        defaults=settings.defaults,
+        only=settings.only,
     )
+    return replace(found, report=replace(found.report, target=target))
 
 
 def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
@@ -244,7 +237,10 @@ def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
 def label_remarks(
     classes: Mapping[str, int], left_out: Sequence[tuple[str, str]] = ()
 ) -> Iterator[str]:
-    """Yield remarks on labels that may be typing errors: similar ones, and those of one item.
+    """Yield remarks on labels that may be typing errors: misspellings, and those of one item.
+
+    Labels that differ in case or blanks are one class; a label that occurs once or twice, one typo
+    away from one that occurs five times as often, may be a misspelling of it.
 
     `left_out` are labels that are left out of learning, and their items.
     """
@@ -256,10 +252,11 @@ def label_remarks(
                 counts = " and ".join(f"{one!r} ({sizes[one]:,})" for one in (name, other))
                 yield f"labels {counts} are probably one class: write them alike"
                 continue
-            ratio = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
-            rare = min(sizes[name], sizes[other]) <= 2 and not name.isdigit()
-            if ratio > 0.8 and rare and len(name) > 3:
-                yield f"labels {name!r} and {other!r} look alike; are they two classes?"
+            rare, usual = sorted((name, other), key=lambda one: sizes[one])
+            often = sizes[usual] >= TYPO_FACTOR * sizes[rare]
+            if sizes[rare] <= TYPO_TIMES and often and is_one_typo(rare, usual):
+                counts = f"{rare!r} ({sizes[rare]:,}) may be a misspelling of {usual!r}"
+                yield f"label {counts} ({sizes[usual]:,}); if so, correct it"
     single = [name for name, count in classes.items() if count == 1]
     if single:
         quoted = shorten([repr(name) for name in single], " or ")
@@ -274,6 +271,29 @@ def label_remarks(
             f"label{several} {shorten(names)} left out of learning: a single item has "
             f"{'each of ' * bool(several)}{them} (--single-labels keep uses {them})"
         )
+
+
+def is_one_typo(one: str, other: str) -> bool:
+    """Return whether words differ in one letter: changed, inserted, dropped, or two swapped.
+
+    Digits are not misspelled, and words of up to three letters are abbreviations.
+
+    >>> is_one_typo("Fagales", "Fabales"), is_one_typo("clohtes", "clothes")
+    (True, True)
+    >>> is_one_typo("group 1", "group 2"), is_one_typo("type A", "type B")
+    (False, False)
+    """
+    first, second = one.casefold().split(), other.casefold().split()
+    apart = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
+    if len(first) != len(second) or len(apart) != 1 or min(map(len, apart[0])) <= SHORT_WORD:
+        return False
+    a, b = apart[0]
+    for _ in range(2):  # without the beginning that they share; then, reversed, without the end
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+        a, b = a[shared:][::-1], b[shared:][::-1]
+    if any(letter.isdigit() for letter in a + b):
+        return False
+    return (len(a) <= 1 and len(b) <= 1) or (len(a) == 2 and a == b[::-1])
 
 
 def plain(label: str) -> str:

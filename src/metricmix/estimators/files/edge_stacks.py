@@ -18,8 +18,8 @@ from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.matrix import SourceFacts
-from metricmix.estimators.classifier_files import as_predictions
-from metricmix.estimators.model_container import require
+from metricmix.estimators.files.classifiers import as_predictions
+from metricmix.estimators.files.container import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [

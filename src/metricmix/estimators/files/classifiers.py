@@ -27,7 +27,7 @@ from metricmix.dissimilarity.sources import Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised import FittedClassifier, SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import AppliedRegressor, AppliedSupervised
-from metricmix.estimators.model_container import require
+from metricmix.estimators.files.container import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
