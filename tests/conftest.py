@@ -45,8 +45,7 @@ def quick_sources(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("default_sources") is None:
-            for module in ("table_sources", "regressors"):
-                patch.setattr(f"metricmix.dissimilarity.{module}.TREES", 8)
+            patch.setattr("metricmix.dissimilarity.forests.TREES", 8)
             patch.setattr("metricmix.dissimilarity.kernel_logistic.PENALTIES", (1.0, 100.0))
         yield
 

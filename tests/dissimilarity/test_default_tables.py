@@ -10,11 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, load_wine
 
 import metricmix as mm
-from metricmix.dissimilarity.table_sources import (
-    OutOfBagForest,
-    scaled_columns,
-    without_far_values,
-)
+from metricmix.dissimilarity.forests import OutOfBagForest
+from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
 
 
 def test_every_default_source_of_a_table_is_a_metric():
@@ -215,7 +212,7 @@ def test_one_far_value_costs_at_most_three_points_against_equal_weights():
 
 
 def test_a_forest_judges_labelled_items_by_trees_that_left_them_out(monkeypatch):
-    monkeypatch.setattr("metricmix.dissimilarity.table_sources.TREES", 100)
+    monkeypatch.setattr("metricmix.dissimilarity.forests.TREES", 100)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
     known = np.where(np.arange(60) < 40, y, -1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["KernelLogisticRegression", "regularisation_path"]
+__all__ = ["KernelLogisticRegression", "gram_basis", "regularisation_path"]
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Inverse strengths C that a default classifier is chosen from."""
@@ -82,16 +82,19 @@ class KernelLogisticRegression:
         return np.exp(-gamma * np.maximum(left[:, None] + right - 2.0 * values, 0.0))
 
     def fit_gram(
-        self, gram: Floats, y: Indices, sample_weight: Floats | None = None
+        self,
+        gram: Floats,
+        y: Indices,
+        sample_weight: Floats | None = None,
+        basis: Floats | None = None,
     ) -> KernelLogisticRegression:
-        """Fit to classes y, given the kernel values of the rows with each other, (L, L)."""
+        """Fit to classes y, given the kernel values of the rows with each other, (L, L).
+
+        `basis` is their :func:`gram_basis`, if it is known.
+        """
         from sklearn.linear_model import LogisticRegression
 
-        values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
-        kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        kept[-1] = True  # rows of zeros have no direction, but the classes have shares
-        lengths = np.sqrt(np.where(values > 0, values, 1.0)[kept])
-        self.basis_ = np.ascontiguousarray(vectors[:, kept] / lengths)
+        self.basis_ = gram_basis(gram) if basis is None else basis
         model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -102,6 +105,21 @@ class KernelLogisticRegression:
     def gram_probabilities(self, gram: Floats) -> Floats:
         """Return class probabilities, given the kernel values with the rows of the fit, (n, L)."""
         return np.asarray(self.model_.predict_proba(gram @ self.basis_))
+
+
+def gram_basis(gram: Floats) -> Floats:
+    """Return B (L, k) such that the rows of ``gram @ B`` have the products that gram (L, L) holds.
+
+    >>> gram = np.array([[4.0, 2.0], [2.0, 5.0]])
+    >>> rows = gram @ gram_basis(gram)
+    >>> bool(np.allclose(rows @ rows.T, gram))
+    True
+    """
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
+    kept = values > 1e-10 * max(float(values[-1]), 1e-300)
+    kept[-1] = True  # rows of zeros have no direction, but the classes have shares
+    lengths = np.sqrt(np.where(values > 0, values, 1.0)[kept])
+    return np.ascontiguousarray(vectors[:, kept] / lengths)
 
 
 def regularisation_path(kernel: str = "linear") -> list[KernelLogisticRegression]:

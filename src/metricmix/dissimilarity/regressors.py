@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.forests import OutOfBagForest, grown_trees, out_of_bag_means
 from metricmix.dissimilarity.matrix import SourceFacts, facts, states
 from metricmix.dissimilarity.ridge import moved_in, ridge_path
 from metricmix.dissimilarity.sources import Source
@@ -36,8 +37,8 @@ from metricmix.dissimilarity.supervised import (
     Predictor,
     weight_option,
 )
-from metricmix.dissimilarity.table_sources import TREES, OutOfBagForest
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import small_products
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -55,6 +56,8 @@ FEWEST = 4
 """Known targets below which nothing is fitted."""
 WIDTHS = (0.3, 1.0, 3.0)
 """Widths of a Gaussian kernel to choose from, in typical distances of two rows."""
+COLUMNS_TRIED = 0.5
+"""Share of the columns that a split of a tree is chosen from."""
 ANCHORS = 1000
 """Rows that span the feature space of a kernel, at most."""
 
@@ -255,30 +258,49 @@ class TargetForest(TargetPredictor):
     def __init__(self, X: Floats, n_trees: int) -> None:
         self.X, self.n, self.n_trees = X, len(X), n_trees
 
-    def part(self, items: Indices, n_folds: int = N_FOLDS) -> TargetForest:
-        """Return the predictor for some rows of the table; of fewer trees, for fewer folds."""
-        return TargetForest(self.X[items], min(self.n_trees, TREES * n_folds // N_FOLDS))
+    def part(self, items: Indices, n_folds: int = N_FOLDS) -> ResampledTargetForest:
+        """Return the predictor for some rows of the table, of as many trees."""
+        return ResampledTargetForest(self.X[items], self.n_trees)
 
     def predict(self, y: Floats, weights: Floats | None = None) -> tuple[Floats, Any]:
         """Return the numbers of all items."""
-        from sklearn.ensemble import RandomForestRegressor
+        from sklearn.tree import DecisionTreeRegressor
 
         known = np.flatnonzero(~np.isnan(y))
         own = None if weights is None else weights[known]
-        forest = RandomForestRegressor(
-            self.n_trees, oob_score=True, max_features=0.5, random_state=0
+        X = np.ascontiguousarray(self.X, dtype=np.float32)
+        grown = grown_trees(
+            lambda seed: DecisionTreeRegressor(max_features=COLUMNS_TRIED, random_state=seed),
+            X[known],
+            y[known],
+            self.n_trees,
+            own,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # items that all trees have seen
-            forest.fit(self.X[known], y[known], own)
-        values = forest.predict(self.X) if len(known) < self.n else np.empty(self.n)
-        held_out = forest.oob_prediction_
-        # scikit-learn leaves 0 where every tree has seen an item.
-        left_out = np.zeros(len(known), dtype=bool)
-        for sample in forest.estimators_samples_:
-            left_out |= np.bincount(sample, minlength=len(known)) == 0
-        values[known] = np.where(left_out, held_out, np.average(y[known], weights=own))
+        values = grown.predict(X)[:, 0] if len(known) < self.n else np.empty(self.n)
+        held_out = grown.out_of_bag(X[known])[:, 0]
+        mean = np.average(y[known], weights=own)
+        values[known] = np.where(np.isnan(held_out), mean, held_out)  # all trees have seen it
         return values, None
+
+
+class ResampledTargetForest(TargetPredictor):
+    """A random forest that is only asked for the rows that its trees were not grown on.
+
+    See :func:`~metricmix.dissimilarity.forests.out_of_bag_means`.
+    """
+
+    def __init__(self, X: Floats, n_trees: int) -> None:
+        self.X, self.n, self.n_trees = X, len(X), n_trees
+
+    def predict(self, y: Floats, weights: Floats | None = None) -> tuple[Floats, Any]:
+        """Return the numbers of all items."""
+        known = ~np.isnan(y)
+        own = known * (1.0 if weights is None else weights)
+        mean = float(np.average(y[known], weights=own[known]))
+        centred = np.where(known, y - mean, 0.0)[:, None]
+        columns = max(1, int(COLUMNS_TRIED * self.X.shape[1]))
+        found = out_of_bag_means(self.X, centred, own, self.n_trees, columns)[:, 0]
+        return np.where(np.isnan(found), mean, mean + found), None
 
 
 class TargetPropagation(TargetPredictor):
@@ -356,7 +378,7 @@ def for_targets(predictor: Predictor) -> TargetPredictor:
     if isinstance(predictor, LabelPropagation):
         return TargetPropagation(predictor)
     if isinstance(predictor, OutOfBagForest):
-        return TargetForest(predictor.X, TREES)
+        return TargetForest(predictor.X, predictor.n_trees)
     assert isinstance(predictor, CrossFittedClassifier)
     return KernelRidgePredictor(predictor.X, predictor.classifiers[0].kernel)
 
@@ -441,7 +463,8 @@ class PredictionSource(Source):
         if known.sum() >= FEWEST:
             target = self.y.copy()
             target[known] = moved_in(target[known])
-            values, model = predictor.predict(target, weights)
+            with small_products(int(known.sum())):
+                values, model = predictor.predict(target, weights)
             own = None if weights is None else weights[known]
             errors = np.square(values[known] - target[known])
             spread = np.square(target[known] - np.average(target[known], weights=own))

@@ -29,8 +29,13 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
-from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression, regularisation_path
+from metricmix.dissimilarity.kernel_logistic import (
+    KernelLogisticRegression,
+    gram_basis,
+    regularisation_path,
+)
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import small_products
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
@@ -213,28 +218,26 @@ class CrossFittedClassifier(Predictor):
             table = self.kernel_table(labelled) if by_kernel else X
             own = table[labelled]
         folds = deal_folds(y, self.n_folds)
-        best: tuple[float, Any, Floats] | None = None
-        for classifier in self.classifiers:
-            held_out = np.zeros((len(y), n_classes))
-            for fold in range(int(folds.max()) + 1):
-                test = folds == fold
-                model = fitted(classifier, own, y, ~test, n_classes, weights)
-                held_out[test] = predicted(model, own[test], ~test)
-                held_out[test & ~np.isin(y, model.classes)] = 1.0 / n_classes
-            right = float((held_out.argmax(axis=1) == y).mean())
-            if best is None or right > best[0] + 1e-9:
-                best = right, classifier, held_out
-        assert best is not None
-        self.chosen = best[1]
+        held_out = np.zeros((len(self.classifiers), len(y), n_classes))
+        for fold in range(int(folds.max()) + 1):
+            test = folds == fold
+            basis = gram_basis(own[np.ix_(~test, ~test)]) if by_kernel else None
+            for classifier, p in zip(self.classifiers, held_out, strict=True):
+                model = fitted(classifier, own, y, ~test, n_classes, weights, basis)
+                p[test] = predicted(model, own[test], ~test)
+                p[test & ~np.isin(y, model.classes)] = 1.0 / n_classes
+        right = (held_out.argmax(axis=2) == y).mean(axis=1)
+        best = int((right > right.max() - 1e-9).argmax())
+        self.chosen = self.classifiers[best]
         p, everyone = np.zeros((self.n, n_classes)), np.ones(len(y), dtype=bool)
         kept = None
         if self.new_items or len(labelled) < self.n:
-            kept = fitted(best[1], own, y, everyone, n_classes, weights)
+            kept = fitted(self.chosen, own, y, everyone, n_classes, weights)
             p = self.in_parts(kept, labelled) if in_parts else predicted(kept, table, everyone)
             if self.new_items and isinstance(kept.model, KernelLogisticRegression):
                 items = labelled if self._kernel is None else self._kernel[0]
                 kept.model.keep_rows(X[labelled], kept.model.gamma_of(X[items]))
-        p[labelled] = best[2]
+        p[labelled] = held_out[best]
         return p, kept if self.new_items else None
 
     def in_parts(self, model: FittedClassifier, labelled: Indices) -> Floats:
@@ -264,12 +267,18 @@ class CrossFittedClassifier(Predictor):
 
 
 def fitted(
-    classifier: Any, table: Any, y: Indices, train: AnyArray, n_classes: int, weights: Floats | None
+    classifier: Any,
+    table: Any,
+    y: Indices,
+    train: AnyArray,
+    n_classes: int,
+    weights: Floats | None,
+    basis: Floats | None = None,
 ) -> FittedClassifier:
     """Return a classifier fitted to the labelled rows of `train`.
 
     `table` holds the rows of the labelled items, or for a :class:`KernelLogisticRegression` their
-    kernel values with each other.
+    kernel values with each other, of which `basis` is the :func:`gram_basis` if it is known.
     """
     classes, numbers = np.unique(y[train], return_inverse=True)
     if len(classes) < 2:
@@ -277,7 +286,7 @@ def fitted(
     rows = table[train]
     own = None if weights is None else weights[train]
     if isinstance(classifier, KernelLogisticRegression):
-        model: Any = copy(classifier).fit_gram(rows[:, train], numbers, own)
+        model: Any = copy(classifier).fit_gram(rows[:, train], numbers, own, basis)
         return FittedClassifier(model, classes, n_classes)
     from sklearn.base import clone
 
@@ -457,8 +466,10 @@ class SupervisedSource(ProbabilitySource):
         self.codes = np.full(predictor.n, -1) if codes is None else codes.copy()
         self.name, self.n_classes, self.classifier = name, n_classes, None
         p = np.full((predictor.n, n_classes), 1.0 / n_classes)
-        if (self.codes >= 0).any():
-            p, self.classifier = predictor.fit(self.codes, n_classes, item_weights)
+        labelled = int((self.codes >= 0).sum())
+        if labelled:
+            with small_products(labelled):
+                p, self.classifier = predictor.fit(self.codes, n_classes, item_weights)
         self._hold(np.maximum(p, 0.0))
         self.narrowed: Predictor | None = predictor.narrowed()
 

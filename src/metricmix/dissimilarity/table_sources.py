@@ -31,7 +31,6 @@ With labels follow supervised sources (:mod:`metricmix.dissimilarity.supervised`
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,22 +39,21 @@ import numpy as np
 from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
 from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.forests import OutOfBagForest
 from metricmix.dissimilarity.matrix import facts
 from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_items
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.dissimilarity.supervised import (
     CrossFittedClassifier,
-    FittedClassifier,
     LabelPropagation,
     Predictor,
     regularisation_path,
 )
 from metricmix.exceptions import InputError
-from metricmix.typing import Floats, Indices
+from metricmix.typing import Floats
 
 __all__ = [
     "NEEDS_ROWS",
-    "OutOfBagForest",
     "SourceSet",
     "attribute_matrix",
     "joint_columns",
@@ -74,7 +72,7 @@ CUT, FAR = 3.0, 13.5
 MOST_CATEGORIES = 50
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
-TREES, FOREST_TOPICS = 100, 10
+FOREST_TOPICS = 10
 """Of the forest: among many topics its trees would hardly see other columns."""
 WORDS = ("texts", "counts")
 SINGLE_FROM = 1 << 22
@@ -179,56 +177,6 @@ def views_of(table: EncodedTable) -> dict[str, tuple[Any, str]]:
     if table.numbers.size > SINGLE_FROM:
         views = {name: (Z.astype(np.float32), metric) for name, (Z, metric) in views.items()}
     return views
-
-
-class OutOfBagForest(Predictor):
-    """A random forest, in which labelled items are judged by the trees not grown on them.
-
-    These are cross-fitted probabilities without folds: one forest instead of eleven. An item that
-    all trees have seen, or whose class has no other label, gets equal probabilities.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    new_items : bool
-        Whether to keep the forest, for rows that are not in the table.
-    """
-
-    def __init__(self, X: Floats, *, new_items: bool = False) -> None:
-        self.X, self.n, self.new_items = X, len(X), new_items
-
-    def probabilities(
-        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
-    ) -> Floats:
-        """Return the probabilities (n, C) of all items."""
-        return self.fit(codes, n_classes, item_weights)[0]
-
-    def fit(
-        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
-    ) -> tuple[Floats, FittedClassifier | None]:
-        """Return the probabilities, and the forest if `new_items`."""
-        from sklearn.ensemble import RandomForestClassifier
-
-        labelled = np.flatnonzero(codes >= 0)
-        y = codes[labelled]
-        weights = None if item_weights is None else item_weights[labelled]
-        # Without an item its class is smaller, and would seem less likely for it.
-        forest = RandomForestClassifier(
-            TREES, oob_score=True, class_weight="balanced_subsample", random_state=0
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # items that all trees have seen
-            forest.fit(self.X[labelled], y, weights)
-        known = forest.classes_
-        p = np.zeros((self.n, n_classes))
-        p[:, known] = forest.predict_proba(self.X)
-        own = np.zeros((len(y), n_classes))
-        own[:, known] = np.nan_to_num(forest.oob_decision_function_.reshape(len(y), -1))
-        nothing_known = (own.sum(axis=1) == 0) | (np.bincount(y, minlength=n_classes)[y] == 1)
-        own[nothing_known] = 1.0 / n_classes
-        p[labelled] = own
-        kept = FittedClassifier(forest, known.astype(np.int64), n_classes)
-        return p, kept if self.new_items else None
 
 
 def joint_columns(table: EncodedTable, n_topics: int | None = None) -> Floats:

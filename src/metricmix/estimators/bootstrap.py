@@ -38,6 +38,7 @@ from metricmix.estimators.base import (
 )
 from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
 from metricmix.kernels.blocks import map_tasks
+from metricmix.kernels.threads import small_products
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.objectives.base import LabelObjective
@@ -92,7 +93,10 @@ def weights_table(
 
     Supervised sources are fitted again in every resample, each label weighted as in the objective,
     in three folds, with the classifiers that the fit chose and at the scales of the fit: some ten
-    milliseconds for each source and a hundred labels. A classifier whose ``fit`` takes no
+    milliseconds for each source and a hundred labels. Intervals for given sources would be too
+    narrow. A forest has as many trees as in the fit, grown in compiled code: with fewer trees, a
+    label that counts much in a resample is left out by hardly any of them, and the interval of the
+    forest's weight was too narrow as well. A classifier whose ``fit`` takes no
     ``sample_weight`` stays as it is, and so does a source of a loaded stack, which has no
     classifier: intervals are then those for given sources, and too narrow where the source itself
     depends much on which items are labelled.
@@ -235,7 +239,7 @@ def refitted(shared: Resampling, state: Any) -> tuple[Floats, float, bool]:
     item_weights[labelled], seed = draw(rng, len(labelled))
     objective = model._make_objective(codes, item_weights)
     assert objective is not None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), small_products(len(labelled)):
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = model._solve(
             objective,

@@ -58,6 +58,7 @@ from metricmix.exceptions import (
     warn_caller,
 )
 from metricmix.kernels.blocks import map_tasks
+from metricmix.kernels.threads import small_products
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.solvers.result import SolveResult, Status
@@ -210,7 +211,8 @@ def compare(
     if isinstance(model._input, FeatureInput):
         stack = stack.with_item_data(ItemData(encode_table(model._input.X)))
     data = item_data(stack, features, graph)
-    return Trials(model, labelled, splitter, data, on_fold).run()
+    with small_products(len(labelled)):
+        return Trials(model, labelled, splitter, data, on_fold).run()
 
 
 class Trials:

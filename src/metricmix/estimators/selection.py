@@ -41,6 +41,7 @@ from metricmix.estimators.rules import (
     as_rule,
 )
 from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.kernels.threads import small_products
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.trees import distances_from
 from metricmix.solvers.result import SolveResult, Status
@@ -350,7 +351,7 @@ def select(
     if len(labelled) > LABELS_AT_MOST:
         labelled = some_of_each_class(labelled, codes[labelled], LABELS_AT_MOST)
     trials = CandidateTrials(model, stack, codes, labelled, n_classes)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), small_products(len(labelled)):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself will say so
         compared, p = trials.run(candidates)
     right = codes[labelled]

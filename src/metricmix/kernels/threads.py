@@ -38,6 +38,7 @@ __all__ = [
     "in_threads",
     "one_thread",
     "row_ranges",
+    "small_products",
     "stop_after",
     "threads_for",
     "time_is_up",
@@ -50,6 +51,8 @@ MANY = 64
 """Threads that may be asked for on any machine."""
 WORTHWHILE = 256
 """Smallest n for which a pass over n × n entries is split over threads."""
+SMALL = 1000
+"""Largest n for which products of n × n matrices are left to one thread."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -222,6 +225,20 @@ def blas_threads(limit: int) -> Iterator[None]:
     """
     with loaded_libraries(len(sys.modules)).limit(limits=limit, user_api="blas"):
         yield
+
+
+@contextmanager
+def small_products(size: int) -> Iterator[None]:
+    """Use one thread for matrix products inside, if matrices have at most 1000 rows or columns.
+
+    Threads that wait for the next small product take up a core each. In iterations that alternate
+    with Python, such as those of a small logistic regression, this multiplies the processor time.
+    """
+    if size > SMALL:
+        yield
+    else:
+        with blas_threads(1):
+            yield
 
 
 @lru_cache(maxsize=1)

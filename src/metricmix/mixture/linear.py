@@ -32,6 +32,7 @@ __all__ = [
     "as_mixture",
     "inverse_link",
     "link",
+    "link_and_derivative",
     "link_code",
     "link_derivative",
 ]
@@ -218,6 +219,30 @@ def link_derivative(m: AnyArray, beta: float = 1.0, name: str = "softplus") -> A
         return np.where(m >= 0, 1.0, 0.0)
     small = np.exp(-beta * np.abs(m))  # never overflows
     return np.asarray(np.where(m >= 0, 1.0, small) / (1.0 + small))
+
+
+def link_and_derivative(
+    m: AnyArray, beta: float = 1.0, name: str = "softplus"
+) -> tuple[AnyArray, AnyArray]:
+    """Return the link of the mixture values `m` and its derivative, by one exponential function.
+
+    >>> import numpy as np
+    >>> link_and_derivative(np.array([0.0]))
+    (array([0.69314718]), array([0.5]))
+    """
+    if link_code(name) == 0:
+        return link(m, beta, name), link_derivative(m, beta, name)
+    small = np.abs(m)
+    small *= -beta
+    np.exp(small, out=small)
+    w = np.log1p(small)
+    w /= beta
+    w += np.maximum(m, 0)
+    np.maximum(w, np.finfo(w.dtype).tiny, out=w)
+    slope = np.where(m >= 0, 1.0, small)
+    small += 1.0
+    slope /= small
+    return w, slope
 
 
 def inverse_link(w: AnyArray, beta: float = 1.0, name: str = "softplus") -> AnyArray:

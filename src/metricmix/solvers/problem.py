@@ -25,7 +25,7 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import check_time, in_threads, threads_for
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
-from metricmix.mixture.linear import Mixture, link, link_derivative
+from metricmix.mixture.linear import Mixture, link_and_derivative
 from metricmix.mixture.local import LocalStack
 from metricmix.objectives.base import Objective
 from metricmix.paths.pair import PathBundle, bundle_paths
@@ -365,15 +365,13 @@ class UnprojectedProblem(Problem):
 
     def sampled(self, weights: Floats, terms: Indices) -> tuple[float, Floats]:
         """Return the mean of some terms and its gradient by the weights, without the ridge."""
-        value, gradient = self._evaluate(
-            weights, terms, self._values(terms), np.full(len(terms), 1.0 / len(terms))
-        )
-        return value, gradient
+        sources, same = self._values(terms)
+        return self._evaluate(weights, terms, sources, same, np.full(len(terms), 1.0 / len(terms)))
 
     def estimate(self, weights: Floats, terms: Indices) -> float:
         """Return the objective with only `terms` in the mean, each by its probability."""
         p = self.objective.probabilities(terms, self.n)
-        value, _ = self._evaluate(weights, terms, self._values(terms), p / p.sum())
+        value, _ = self._evaluate(weights, terms, *self._values(terms), p / p.sum())
         return value + self.ridge(weights)
 
     def value(self, weights: Floats) -> float:
@@ -389,10 +387,10 @@ class UnprojectedProblem(Problem):
                 "soft paths are a projection", argument="temperature", remedy="pass projection=True"
             )
         value, gradient = self.ridge(weights), self.ridge_gradient(weights)
-        for terms, sources in self.stored_sources or self._with_sources():
+        for terms, sources, same in self.stored_sources or self._with_sources():
             check_time()
             p = self.objective.probabilities(terms, self.n)
-            part, slope = self._evaluate(weights, terms, sources, p)
+            part, slope = self._evaluate(weights, terms, sources, same, p)
             value, gradient = value + part, gradient + slope
         return value, gradient
 
@@ -401,32 +399,35 @@ class UnprojectedProblem(Problem):
         return "unprojected " + super().fingerprint()
 
     def _evaluate(
-        self, weights: Floats, terms: Indices, sources: AnyArray, p: Floats
+        self, weights: Floats, terms: Indices, sources: AnyArray, same: Indices, p: Floats
     ) -> tuple[float, Floats]:
-        """Return the sum of p times the terms, and its gradient; `sources` is (R, pairs)."""
-        i, j = self.objective.pairs(terms, self.n)
-        m = weights @ sources
-        w = np.where(i == j, 0.0, link(m, self.beta, self.link).reshape(i.shape))
-        values, slopes = self.objective.evaluate(terms, w, self.n)
-        flow = np.where(i == j, 0.0, slopes * p[:, None]).ravel()
-        slope = link_derivative(m, self.beta, self.link)
-        return float((values * p).sum()), sources @ (flow * slope)
+        """Return the sum of p times the terms, and its gradient.
 
-    def _values(self, terms: Indices) -> AnyArray:
-        """Return the scaled sources at the pairs of the terms, (R, pairs)."""
-        i, j = self.objective.pairs(terms, self.n)
+        `sources` is (R, pairs), `same` the numbers of the pairs of an item with itself.
+        """
+        w, slope = link_and_derivative(weights @ sources, self.beta, self.link)
+        w[same] = 0.0
+        values, slopes = self.objective.evaluate(terms, w.reshape(len(terms), -1), self.n)
+        flow = (slopes * p[:, None]).ravel()
+        flow[same] = 0.0
+        flow *= slope
+        return float((values * p).sum()), sources @ flow
+
+    def _values(self, terms: Indices) -> tuple[AnyArray, Indices]:
+        """Return the scaled sources at the pairs of the terms, (R, pairs), and pairs (i, i)."""
+        i, j = (ends.ravel() for ends in self.objective.pairs(terms, self.n))
         check_time()
-        raw = self.stack.between_any.raw_pairs(i.ravel(), j.ravel())
+        raw = self.stack.between_any.raw_pairs(i, j)
         check_time()
-        return np.asarray(raw / self.stack.scales[:, None])
+        return np.asarray(raw / self.stack.scales[:, None]), np.flatnonzero(i == j)
 
     @cached_property
-    def stored_sources(self) -> list[tuple[Indices, AnyArray]] | None:
+    def stored_sources(self) -> list[tuple[Indices, AnyArray, Indices]] | None:
         """All terms with the sources at their pairs; None where that takes too much memory."""
         i, _ = self.objective.pairs(np.arange(1), self.n)
         fits = self.n_terms * i.shape[1] * self.stack.n_sources <= STORED_UP_TO
         return list(self._with_sources()) if fits else None
 
-    def _with_sources(self) -> Iterator[tuple[Indices, AnyArray]]:
-        """Yield all terms, a few at a time, with the sources at their pairs."""
-        return ((terms, self._values(terms)) for terms in self.pieces())
+    def _with_sources(self) -> Iterator[tuple[Indices, AnyArray, Indices]]:
+        """Yield all terms, a few at a time, with the sources at their pairs, and pairs (i, i)."""
+        return ((terms, *self._values(terms)) for terms in self.pieces())

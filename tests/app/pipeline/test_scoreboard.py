@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from metricmix.app.ingest import parse_edges, parse_source
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files
 from metricmix.app.pipeline.fit_run import item_data
 from metricmix.app.pipeline.outcome import run_page
-from metricmix.app.pipeline.progress import expected_seconds
+from metricmix.app.pipeline.progress import expected_fits, expected_seconds
 from metricmix.app.pipeline.storage import Cost, ValueStorage
+from metricmix.dissimilarity.forests import OutOfBagForest, ResampledForest
+from metricmix.dissimilarity.supervised import KernelLogisticRegression, LabelPropagation
 from metricmix.estimators import MetricFinding
-from metricmix.estimators.bootstrap import REFIT_FOLDS
 
 N = 80
 QUICK = ("--bootstrap", "0", "--folds", "4", "--no-report")
@@ -218,17 +221,49 @@ def test_label_propagation_is_over_the_best_graph_and_named(tmp_path) -> None:
     assert "NAME being one of 'clubs', 'married', 'met', got 'others'" in refused.stderr
 
 
-def test_the_estimate_of_the_time_counts_refits(folder) -> None:
-    settings = FitSettings(str(folder / "numbers.csv"), "kind")
-    plain, forest = (parse_source(f"x={kind}:x*") for kind in ("euclidean", "forest"))
-    costs = [
-        expected_seconds(plan_files(stated), stated)
-        for one in (plain, forest)
-        for stated in [replace(settings, sources=(one,), defaults=False)]
+@pytest.mark.parametrize("labelled", [24, 60])
+def test_the_estimate_of_the_time_counts_fits(labelled, tmp_path, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    rows = [
+        f"i{k},{a + y[k]:.3f},{b:.3f},{'abc'[y[k]] if k < labelled else ''}"
+        for k, (a, b) in enumerate(rng.normal(size=(60, 2)))
     ]
-    for step in ("learning", "intervals", "accuracy"):
-        assert costs[1][step] > 1.5 * costs[0][step]
-    assert costs[1]["intervals"] > 100 * REFIT_FOLDS * 0.05  # a forest in each fold of a resample
+    (tmp_path / "t.csv").write_text("\n".join(["id,u,v,kind", *rows]) + "\n")
+    links = [f"i{k},i{(k + 3 * step) % 60}" for k in range(60) for step in (1, 2)]
+    (tmp_path / "g.csv").write_text("\n".join(["source,target", *links]) + "\n")
+    specs = ("said=learned:u,v", "grown=forest:u,v", f"near=spread:{tmp_path / 'g.csv'}")
+    settings = FitSettings(
+        str(tmp_path / "t.csv"),
+        "kind",
+        sources=tuple(parse_source(spec) for spec in specs),
+        defaults=False,
+        n_bootstrap=2,
+        report=False,
+    )
+    found: dict[str, Counter[str]] = {}
+    step = []
+
+    def count(owner: Any, name: str, kind: str) -> None:
+        call = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            found.setdefault(step[-1], Counter())[kind] += 1
+            return call(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(KernelLogisticRegression, "fit_gram", "linear")
+    count(OutOfBagForest, "fit", "forest")
+    count(ResampledForest, "probabilities", "resampled forest")
+    count(LabelPropagation, "probabilities", "spread")
+    plan = plan_files(settings)
+    fit_files(plan, settings, tmp_path / "out", on_progress=lambda name, _: step.append(name))
+    assert expected_fits(plan, settings) == found
+    seconds = expected_seconds(plan, settings)
+    more = expected_seconds(plan, replace(settings, n_bootstrap=200))
+    assert more["intervals"] > 20 * (seconds["intervals"] - 0.2)
+    assert more["accuracy"] == seconds["accuracy"]
 
 
 def test_links_of_several_graphs_count_alike(folder, tmp_path) -> None:

@@ -35,6 +35,7 @@ from metricmix.app.ingest.graph_file_sources import (
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator
+from metricmix.dissimilarity.forests import OutOfBagForest
 from metricmix.dissimilarity.regressors import (
     PredictionSource,
     TargetPredictor,
@@ -48,7 +49,6 @@ from metricmix.dissimilarity.supervised import (
     SupervisedSource,
 )
 from metricmix.dissimilarity.supervised_recipes import digests
-from metricmix.dissimilarity.table_sources import OutOfBagForest
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["LearnedSource", "SpreadSource"]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from metricmix.app.ingest.join import Plan
-from metricmix.app.ingest.source_specs import SUPERVISED_KINDS
 from metricmix.app.pipeline.settings import FitSettings
 from metricmix.app.pipeline.storage import ValueStorage, choose_storage
+from metricmix.dissimilarity.supervised import FEWER_FOLDS, N_FOLDS, regularisation_path
 from metricmix.estimators.bootstrap import REFIT_FOLDS
-from metricmix.estimators.selection import FOLDS
+from metricmix.estimators.selection import FEW_LABELS, FOLDS
 
-__all__ = ["OnProgress", "StepProgress", "expected_seconds", "storage_of"]
+__all__ = ["OnProgress", "StepProgress", "expected_fits", "expected_seconds", "storage_of"]
 
 OnProgress = Callable[[str, float], None]
 """Called with the name of a step, and the fraction of all work that is done."""
 STARTING = 2.0
 """Seconds to start, import packages and read the files."""
-FIT, FIT_LABEL = {False: 0.001, True: 0.08}, 2.5e-5
-"""Seconds that fitting a classifier or regressor of a supervised source takes, of a forest, and for
-each label: measured once, to the right order of magnitude, as all of these."""
-FITS_TO_LEARN, FITS_A_FOLD = 30, 6
-"""Fits of each such source while settings are chosen, and in each fold of the comparison."""
+SECONDS = {"linear": 0.003, "forest": 0.08, "resampled forest": 0.001, "spread": 4e-4}
+"""Of one fit of each kind of model: a logistic or ridge regression in one fold with one penalty, a
+forest, a forest of a resample, and labels spread over a graph. Measured on a small machine."""
+PER_LABEL = {"linear": 1.5e-5, "forest": 2e-4, "resampled forest": 6e-5, "spread": 1e-6}
+"""What each label adds."""
+EVALUATIONS, PER_EVALUATION = 130, (1.2e-4, 1.2e-8, 2e-9)
+"""Of the objective until weights are learned; seconds for each, for a pair of labels, and for a
+pair and source."""
+SOLVES = 25
+"""Times that weights are learned while settings are chosen, and once to use them."""
 PREDICTING = 0.05
 """Seconds for each source in a fold, to predict by it alone and to choose the best one."""
 
@@ -49,29 +55,75 @@ def expected_seconds(
         return {name: share / total * storage.cost.seconds for name, share in steps.items()}
     n, R = plan.report.n_items, len(plan.sources)
     labelled = plan.report.n_labelled
-    fits = sum(
-        FIT[source.spec.kind == "forest"] + FIT_LABEL * labelled
-        for source in plan.sources
-        if source.spec.kind in SUPERVISED_KINDS
-    )
-    learning = 1.0 + 2e-6 * R * labelled**2 + FITS_TO_LEARN * fits
+    seconds = {
+        step: fitting_seconds(fits, labelled)
+        for step, fits in expected_fits(plan, settings).items()
+    }
+    start, per_pair, per_value = PER_EVALUATION
+    pairs = min(labelled, 1000) ** 2
+    solve = EVALUATIONS * (start + (per_pair + per_value * R) * pairs)
     costs = {
-        "sources": 0.5 + plan.report.seconds,
-        "learning": learning * (8 if settings.tune else 1),
+        "sources": 0.5 + plan.report.seconds + seconds["sources"],
+        "learning": 0.3 + SOLVES * solve * (8 if settings.tune else 1) + seconds["learning"],
     }
     if settings.n_bootstrap:
-        refit = 0.008 + 2e-7 * R * min(labelled, 1000) ** 2 + REFIT_FOLDS * fits
-        costs["intervals"] = 0.5 + settings.n_bootstrap * refit
+        costs["intervals"] = 0.2 + settings.n_bootstrap * solve + seconds["intervals"]
     if settings.n_splits != 0:
         folds = settings.n_splits or FOLDS
         searches = (folds + R + 1) * 2e-8 * n * (n + 20 * labelled)
-        of_fold = PREDICTING * R + FITS_A_FOLD * fits
-        costs["accuracy"] = 0.5 + searches + folds * of_fold
+        costs["accuracy"] = 0.5 + searches + folds * (PREDICTING * R + solve) + seconds["accuracy"]
     costs["metric"] = 0.2 + 2e-11 * n**3
     if settings.report:
         costs["page"] = 0.6 + (R + 1) * 5e-4 * n
     costs["writing"] = 0.3 + 2e-9 * R * n * n
     return costs
+
+
+def fitting_seconds(fits: Mapping[str, int], labelled: int) -> float:
+    """Return how long the models of supervised sources take, given how many of each kind."""
+    return sum(count * (SECONDS[kind] + PER_LABEL[kind] * labelled) for kind, count in fits.items())
+
+
+def expected_fits(plan: Plan, settings: FitSettings) -> dict[str, Counter[str]]:
+    """Return how many models of each kind a fit to full matrices fits, by step.
+
+    Supervised sources are fitted to all labels, in five folds while settings are chosen, in each
+    fold of the comparison, and in each resample. A logistic regression is cross-fitted each time,
+    with all penalties or with the one that was chosen. For numbers, all penalties of a ridge
+    regression come at the price of one.
+    """
+    report, numbers = plan.report, plan.report.target is not None
+    kinds = Counter(source.spec.kind for source in plan.sources)
+    linear = kinds["learned"] + kinds["learned_graph"]
+    classes = max(1, len(report.classes))
+    penalties = 1 if numbers else len(regularisation_path())
+
+    def cross_fits(labels: int, n_folds: int, n_penalties: int) -> int:
+        most = max(2, labels // (2 if numbers else classes))
+        return linear * (min(n_folds, most) * n_penalties)
+
+    L = report.n_labelled
+    unlabelled = linear * (report.n_items > L)  # items that the model of all labels is for
+    compared = FOLDS if numbers or report.n_labelled >= FEW_LABELS * classes else 0
+    held_out = 0 if settings.n_splits == 0 else settings.n_splits or FOLDS
+    others = {"forest": kinds["forest"], "spread": kinds["spread"]}
+    resampled = {"resampled forest": kinds["forest"], "spread": kinds["spread"]}
+
+    def fits(times: int, linear_fits: int, models: Mapping[str, int]) -> Counter[str]:
+        each = {"linear": linear_fits, **models}
+        return Counter({kind: times * count for kind, count in each.items() if times * count})
+
+    def kept(folds: int) -> int:
+        return L - L // max(1, folds)
+
+    learning = cross_fits(kept(FOLDS), FEWER_FOLDS, 1) + linear
+    accuracy = cross_fits(kept(held_out), N_FOLDS, penalties) + linear
+    return {
+        "sources": fits(1, cross_fits(L, N_FOLDS, penalties) + unlabelled, others),
+        "learning": fits(compared, learning, others),
+        "intervals": fits(settings.n_bootstrap, cross_fits(L, REFIT_FOLDS, 1), resampled),
+        "accuracy": fits(held_out, accuracy, others),
+    }
 
 
 class StepProgress:
