@@ -273,7 +273,9 @@ class ResampledForest(Predictor):
     ) -> Floats:
         """Return the probabilities (n, C) of all items."""
         targets = (codes[:, None] == np.arange(n_classes)).astype(np.float64)
-        weights = (codes >= 0) * (1.0 if item_weights is None else item_weights)
+        weights = (codes >= 0).astype(np.float64)
+        if item_weights is not None:
+            weights *= item_weights
         columns = max(1, int(np.sqrt(self.X.shape[1])))
         p = out_of_bag_means(self.X, targets, weights, self.n_trees, columns, balanced=True)
         alone = (codes >= 0) & (np.bincount(codes[codes >= 0], minlength=n_classes)[codes] == 1)

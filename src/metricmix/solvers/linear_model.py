@@ -151,13 +151,14 @@ class LinearModel(UnprojectedProblem):
         return p * found[0], p * found[1], p * found[2]
 
     def _evaluate(
-        self, weights: Floats, terms: Indices, sources: AnyArray, p: Floats
+        self, weights: Floats, terms: Indices, sources: AnyArray, same: Indices, p: Floats
     ) -> tuple[float, Floats]:
         """As for edge lengths, but entries may be negative: only the constraints exclude that."""
-        i, j = self.objective.pairs(terms, self.n)
-        d = np.where(i == j, 0.0, (weights @ sources).reshape(i.shape))
-        values, slopes = self.objective.evaluate(terms, d, self.n)
-        flow = np.where(i == j, 0.0, slopes * p[:, None]).ravel()
+        d = weights @ sources
+        d[same] = 0.0
+        values, slopes = self.objective.evaluate(terms, d.reshape(len(terms), -1), self.n)
+        flow = (slopes * p[:, None]).ravel()
+        flow[same] = 0.0
         return float((values * p).sum()), np.asarray(sources @ flow, dtype=np.float64)
 
     def infeasible(self) -> InputError:
