@@ -204,7 +204,9 @@ def test_supervised_sources_are_fitted_in_every_resample(projection):
     assert all(0.5 < weights.mean() < 2.0 for weights in used)
 
 
-def test_a_refit_with_equal_weights_is_the_fit():
+def test_a_refit_with_equal_weights_is_the_fit(monkeypatch):
+    # Small forests differ by their random numbers.
+    monkeypatch.setattr("metricmix.dissimilarity.forests.TREES", 100)
     X, y = table_and_labels()
     stack = mm.sources_for(X, labels=y)
     model = mm.MetricMixtureClassifier(stack, rule="class-mean", **FIXED).fit(np.arange(40), y)
