@@ -150,7 +150,7 @@ def out_of_bag_means(
 
     Examples
     --------
-    >>> X = np.arange(8.0)[:, None]
+    >>> X = np.array([0.0, 1, 2, 3, 10, 11, 12, 13])[:, None]
     >>> targets = np.repeat(np.eye(2), 4, axis=0)
     >>> out_of_bag_means(X, targets, np.ones(8), 50, 1, balanced=True).argmax(axis=1)
     array([0, 0, 0, 0, 1, 1, 1, 1])
