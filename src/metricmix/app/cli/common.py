@@ -245,10 +245,10 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; while LLVM has called Python back, a moment later.
+    """Raise KeyboardInterrupt; if LLVM is calling back into Python, a moment later.
 
-    LLVM, which compiles the kernels, cannot pass an exception on: it would be printed and lost, and
-    the compiler left without its result.
+    LLVM, which compiles the kernels, cannot propagate an exception from its callbacks: it would be
+    printed and lost, and the compiler would be left without the result.
     """
     inner = frame
     while inner is not None:
