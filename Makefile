@@ -8,9 +8,16 @@ SITE   := docs/_build/html
 DATA   ?= embedded
 MINUTES ?= 10
 JOBS   ?= 1
+FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test_one_of_each.py test_public_names.py test_validation.py \
+	kernels/test_heap.py kernels/test_minplus.py kernels/test_mixing.py kernels/test_symmetric.py mixture objectives \
+	dissimilarity/test_edge_stack.py dissimilarity/test_graphs.py dissimilarity/test_stack.py \
+	paths/test_all_pairs.py paths/test_pair.py paths/test_sparse_pairs.py paths/test_trees.py \
+	solvers/test_gradient.py solvers/test_lbfgs.py nearness/test_constraints.py nearness/test_problem.py \
+	relaxations/test_graph_search.py relaxations/test_odd_cycles.py learning/test_rules.py learning/test_task.py \
+	app/ingest/test_delimited_text.py app/ingest/test_number_formats.py app/page/test_html.py app/pipeline/test_config.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean
+.PHONY: help install demo test test-fast test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean
 
 help:          ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -28,6 +35,9 @@ demo: $(STAMP) ## learn a metric on embedded data; prints a table, writes a pict
 
 test: $(STAMP) ## the tests, docstring examples included
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+test-fast: $(STAMP) ## unit tests of every room: no browser, no cluster, no long fits
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(addprefix tests/,$(FAST))
 
 test-slow: $(STAMP) ## the slow tests only
 	$(BIN)/python -m pytest -m slow
@@ -84,8 +94,8 @@ reproduce: $(STAMP) ## the paper's experiments; DATA=real for MNIST and Citeseer
 fuzz: $(STAMP) ## random problems against slow references for MINUTES=10, JOBS=1; writes docs/trust.md
 	nice -n 19 $(BIN)/python -m fuzz --minutes $(MINUTES) --jobs $(JOBS)
 
-metrics: $(STAMP) ## sizes, helpers, importers and repeated names in src/; the files that a call passes
-	$(BIN)/python tools/code_metrics.py
+metrics: $(STAMP) ## sizes, helpers, private reads, branches in src/; files that a call passes; LIST=--list names them
+	$(BIN)/python tools/code_metrics.py $(LIST)
 
 clean:         ## remove the environment, the site and caches
 	rm -rf $(VENV) $(ACCURACY) docs/_build docs/api/generated docs/worked/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis

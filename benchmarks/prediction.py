@@ -9,8 +9,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from benchmarks.measure import best_time, headline, table
 from metricmix import MetricMixtureClassifier, Mixture, nearest_labelled
 from metricmix.dissimilarity import DissimilarityStack, features
-from metricmix.estimators.rules import FittedRule, KNearest, as_rule
+from metricmix.dissimilarity.known import Known
 from metricmix.kernels.minplus import min_plus
+from metricmix.learning.rules import FittedRule, KNearest, as_rule
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths import project
 from metricmix.paths.out_of_sample import NewItems
@@ -72,7 +73,7 @@ def _labelling(stack: DissimilarityStack, y: np.ndarray) -> str:
     formed = lengths.formed()
 
     def label(rule: str) -> np.ndarray:
-        return FittedRule(as_rule(rule), formed, codes, 10).probabilities
+        return FittedRule(as_rule(rule), formed, Known(codes, 10)).of_items
 
     form = best_time(lambda: lengths.matrix(), repeats=2)
     closure = best_time(lambda: project(formed.block[0]), repeats=2)

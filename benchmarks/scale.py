@@ -97,7 +97,7 @@ def learn(n: int) -> dict[str, Any]:
     clock = Clock()
     model = mm.MetricMixtureClassifier(stack).fit(np.arange(n), known)
     clock.lap("learn and label")
-    mm.nearest_labelled(model._lengths(), labelled=np.flatnonzero(known >= 0))
+    mm.nearest_labelled(model.learned_.lengths, labelled=np.flatnonzero(known >= 0))
     lengths = mm.mixture.edge_lengths(stack, model.mixture_)
     mm.kneighbors(lengths, k=5, items=[0])
     _ = lengths.renumbered

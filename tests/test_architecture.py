@@ -15,6 +15,8 @@ import metricmix
 LAYERS = [
     "typing",
     "exceptions",
+    "registry",
+    "state",
     "memory",
     "validation",
     "devices",
@@ -30,13 +32,16 @@ LAYERS = [
     "nearness",
     "torch",
     "datasets",
+    "learning",
     "estimators",
+    "storage",
     "dask",
     "plots",
     "app.ingest",
     "app.matrix_check",
     "app.page",
     "app.pipeline",
+    "app.connections",
     "app.server",
     "paper",
     "app.demo",
@@ -45,9 +50,9 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 253,
-    "modules with a single importer": 60,
-    "private helpers used once": 200,
+    "files": 304,
+    "modules with a single importer": 71,
+    "private helpers used once": 60,
     "class names defined twice": 0,
     "NDArray aliases": 5,
 }

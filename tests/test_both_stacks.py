@@ -9,11 +9,13 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 import metricmix as mm
-from metricmix.dissimilarity.supervised import CrossFittedClassifier, SupervisedSource
+from metricmix.dissimilarity.kernel_logistic import KernelClassifier
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.estimators import LabelledKFold, MetricMixtureClassifierCV
-from metricmix.estimators.rules import RULES, ClassMean, FittedRule, KNearest, Logistic, as_rule
+from metricmix.learning.rules import CLASS_RULES, ClassMean, FittedRule, KNearest, Logistic, as_rule
 from metricmix.mixture.edge_lengths import EdgeLengths, lengths_of
-from metricmix.mixture.local import LocalMixture, LocalStack
+from metricmix.mixture.local import LocalMixture, RegionWeights
 from metricmix.objectives.base import Objective
 from metricmix.solvers.problem import Problem
 
@@ -164,7 +166,10 @@ def solve_both(
     assert found.status is expected.status
     weights = getattr(found.mixture, "local_weights", found.weights).ravel()
     if found.objective_kind == "exact":  # of what was found over edges, also for all pairs
-        agree(found.objective, Problem(objective, stacks[0]).value(weights), rtol=1e-7)
+        first = stacks[0]
+        weighting = first if isinstance(first, RegionWeights) else None
+        whole = Problem(objective, getattr(first, "stack", first), weighting=weighting)
+        agree(found.objective, whole.value(weights), rtol=1e-7)
     return results
 
 
@@ -195,7 +200,7 @@ def test_constraints(stacks: Any, constraint: str | None, method: str) -> None:
 @pytest.mark.filterwarnings("ignore::metricmix.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_local_weights(stacks: Any, method: str) -> None:
-    local = [LocalStack(stack, REGIONS) for stack in stacks]
+    local = [RegionWeights(stack, REGIONS) for stack in stacks]
     options = {"start": START * 2, "constraint": "nonnegative"}
     for result in solve_both(OBJECTIVES["class means"], local, method, **options):
         agree(*(mm.path_metric(stack, result.mixture) for stack in stacks))
@@ -258,7 +263,7 @@ def same_predictions(models: Any) -> None:
 
 
 RULE_SETTINGS: dict[str, Any] = {
-    **{name: name for name in RULES},
+    **{name: name for name in CLASS_RULES.names()},
     "class-mean, priors": ClassMean(priors="estimated"),
     "class-mean, offsets": ClassMean(offsets=True),
     "k-nearest by distance": KNearest(3, weights="distance"),
@@ -286,7 +291,7 @@ def test_rules_over_few_edges_are_those_of_the_metric(rule: str, directed: bool)
     metric = lengths_of(mm.path_metric(stack, mixture), directed=directed)
     chosen = as_rule(RULE_SETTINGS[rule])
     found, expected = (
-        FittedRule(chosen, lengths, Y, 3).probabilities
+        FittedRule(chosen, lengths, Known(Y, 3)).of_items
         for lengths in (EdgeLengths(stack, mixture), metric)
     )
     agree(found, expected, rtol=1e-6, atol=1e-9)
@@ -317,14 +322,15 @@ def test_many_distances_to_labels_are_in_single_precision(
 ) -> None:
     stack = few_edges(directed)
     model = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
-    assert model._rule.distances[0].dtype == np.float64
+    assert model.learned_.rule.distances[0].dtype == np.float64
     d = mm.path_metric(stack, model.mixture_)[:, Y >= 0]
-    agree(model._rule.distances[0], d)
-    monkeypatch.setattr("metricmix.estimators.rules.closure_pays", lambda lengths, roots: False)
-    monkeypatch.setattr("metricmix.estimators.rules.SINGLE_BEYOND", N)
-    monkeypatch.setattr("metricmix.estimators.rules.ROWS_AT_ONCE", 7)
+    agree(model.learned_.rule.distances[0], d)
+    monkeypatch.setattr("metricmix.paths.trees.closure_pays", lambda lengths, roots: False)
+    monkeypatch.setattr("metricmix.learning.rules.base.SINGLE_BEYOND", N)
+    monkeypatch.setattr("metricmix.learning.rules.class_mean.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("metricmix.learning.rules.logistic.ROWS_AT_ONCE", 7)
     again = mm.MetricMixtureClassifier(stack, **(CLASSIFIER | {"rule": rule})).fit(IDS, LABELS)
-    assert again._rule.distances[0].dtype == np.float32
+    assert again.learned_.rule.distances[0].dtype == np.float32
     agree(again.predict_proba(IDS), model.predict_proba(IDS), rtol=1e-3, atol=1e-5)
 
 
@@ -497,7 +503,7 @@ def test_cross_validation_of_a_stack(stacks: Any) -> None:
 
 def with_classifier() -> tuple[mm.DissimilarityStack, mm.EdgeStack]:
     """Return both kinds of stack with a source that is computed from labels."""
-    source = SupervisedSource(CrossFittedClassifier(TABLE, n_folds=3), "learned", Y, 3)
+    source = SupervisedSource(KernelClassifier(TABLE, n_folds=3), "learned", Known(Y, 3))
     dense = mm.DissimilarityStack(
         [SOURCES["squares"], SOURCES["noise"], source],
         ["squares", "noise", "learned"],
@@ -514,7 +520,7 @@ def test_supervised_sources() -> None:
     models = fit_both(stacks)
     same_predictions(models)
     other = np.where(np.arange(N) < 12, np.arange(N) % 2, -1)
-    agree(*(stack.relabelled(other, 2) for stack in reversed(stacks)))
+    agree(*(stack.relabelled(Known(other, 2)) for stack in reversed(stacks)))
     tables = [m.weights_table(2, random_state=0).drop(columns="name") for m in models]
     agree(tables[1], tables[0], rtol=1e-6, atol=1e-9)
     expected, found = (model.compare(n_splits=3) for model in models)

@@ -19,7 +19,7 @@ import pytest
 import metricmix as mm
 from metricmix.kernels import threads
 from metricmix.nearness.dual_ascent import DualAscent
-from metricmix.nearness.linf import LInfinitySolver
+from metricmix.nearness.norms.linf import LInfinitySolver
 from metricmix.nearness.projected_gradient import ProjectedGradient
 from metricmix.nearness.splitting import Splitting
 from metricmix.relaxations.correlation_clustering import ClusteringLP

@@ -1,4 +1,4 @@
-"""Measure the shape of the code: sizes, helpers, importers, repeated names, the walk of a call.
+"""Measure the shape of the code: sizes, helpers, importers, passages, the walk of a call.
 
 Run with ``make metrics``. ``tests/test_architecture.py`` holds the limits.
 """
@@ -14,11 +14,24 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 __all__ = ["SOURCE", "Metrics", "measure", "walk"]
 
 SOURCE = Path(__file__).parents[1] / "src" / "metricmix"
 PARAMETER_LIMIT = 10
+LONG_MODULE = 400
+ESTIMATORS = re.compile(r"MetricMixture\w*|MetricRepair|Mixture(Estimator|Learner|Predictor)")
+HEAP = {
+    "heappush",
+    "heappop",
+    "heapify",
+    "heapreplace",
+    "lift",
+    "take_first",
+    "sift_up",
+    "sift_down",
+}
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -72,6 +85,20 @@ def measure(source: Path = SOURCE) -> Metrics:
                 len(re.findall(r"^\w+ = NDArray\[", text, re.M)) for text in texts.values()
             ),
             f"functions with more than {PARAMETER_LIMIT} parameters": _wide(trees, source),
+            f"modules above {LONG_MODULE} lines": [
+                f"{path.relative_to(source)} ({n})"
+                for path, text in texts.items()
+                if (n := len(text.splitlines())) > LONG_MODULE
+            ],
+            **{
+                name: [
+                    f"{path.relative_to(source)}:{line} {what}"
+                    for path, tree in trees.items()
+                    for line, what in find(tree)
+                ]
+                for name, find in PASSAGES.items()
+            },
+            "lists of the names of a package": _name_lists(trees, source),
         }
     )
 
@@ -158,22 +185,155 @@ def _wide(trees: dict[Path, ast.Module], source: Path) -> list[str]:
     ]
 
 
+# -- passages of code, as line and text ----------------------------------------------------------
+
+Found = Iterator[tuple[int, str]]
+
+
+def _foreign_reads(tree: ast.Module) -> Found:
+    """Yield reads of another object's underscore attributes.
+
+    An object may read its own, and those of another of its class: left out are `self`, `cls`,
+    `super()`, `type(self)`, `other`, and names that the same function binds to
+    ``cls.__new__(cls)`` or ``copy(self)``. Dunder names are left out, too. Setting counts as
+    reading.
+    """
+    for node, own in _with_owners(tree):
+        if (
+            isinstance(node, ast.Attribute)
+            and re.match(r"_(?!_)", node.attr)
+            and not (isinstance(node.value, ast.Name) and node.value.id in own)
+            and ast.unparse(node.value) not in ("super()", "type(self)")
+        ):
+            yield node.lineno, ast.unparse(node)
+
+
+def _with_owners(tree: ast.Module) -> Iterator[tuple[ast.AST, set[str]]]:
+    """Yield every node with the names of the objects whose attributes are its function's own."""
+    todo: list[tuple[ast.AST, set[str]]] = [(tree, {"self", "cls", "other"})]
+    while todo:
+        node, own = todo.pop()
+        yield node, own
+        inside = own
+        if isinstance(node, Functions):
+            made = {
+                target.id
+                for part in ast.walk(node)
+                if isinstance(part, ast.Assign) and _makes_own(part.value)
+                for target in part.targets
+                if isinstance(target, ast.Name)
+            }
+            inside = own | made
+        todo.extend((child, inside) for child in ast.iter_child_nodes(node))
+
+
+def _makes_own(value: ast.expr) -> bool:
+    """Whether an expression makes an object of the class itself: by `__new__` or a copy."""
+    return _is_copy_of_self(value) or _called(value) == "__new__"
+
+
+def _called(node: ast.AST) -> str:
+    """Return the last name of the function that a node calls, "" if it is no call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return getattr(function, "attr", None) or getattr(function, "id", "")
+
+
+def _is_copy_of_self(node: ast.AST) -> bool:
+    return _called(node) in ("copy", "deepcopy") and [
+        getattr(argument, "id", "")
+        for argument in node.args  # type: ignore[attr-defined]
+    ] == ["self"]
+
+
+def _self_copies(tree: ast.Module) -> Found:
+    """Yield calls of `copy` on `self`, each followed by changes to the copy."""
+    for node in ast.walk(tree):
+        if _is_copy_of_self(node):
+            yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
+
+
+def _estimator_tests(tree: ast.Module) -> Found:
+    """Yield `isinstance` tests and `type(x) is` comparisons that name a class of estimators."""
+    for node in ast.walk(tree):
+        if _called(node) in ("isinstance", "issubclass"):
+            classes: ast.AST = node.args[1]  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Compare) and _called(node.left) == "type":
+            classes = node.comparators[0]
+        else:
+            continue
+        names = [part.id for part in ast.walk(classes) if isinstance(part, ast.Name)]
+        if any(ESTIMATORS.fullmatch(name) for name in names):
+            yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
+
+
+def _edge_branches(tree: ast.Module) -> Found:
+    """Yield tests of whether edges are sparse: `x.edges is None`, `isinstance(x, EdgeStack)`."""
+    pattern = r"(\.|^)_?edges is (not )?None|isinstance\(.*\bEdge(Stack|Set)\b"
+    for node in ast.walk(tree):
+        is_test = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
+        is_test |= _called(node) == "isinstance"
+        if is_test and re.search(pattern, ast.unparse(node)):
+            yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
+
+
+def _heap_loops(tree: ast.Module) -> Found:
+    """Yield functions that call a kernel of a priority queue (:mod:`metricmix.kernels.heap`)."""
+    for node in ast.walk(tree):
+        if isinstance(node, Functions) and node.name not in HEAP:
+            called = set(map(_called, ast.walk(node)))
+            inner = any(isinstance(part, Functions) for part in ast.walk(node) if part is not node)
+            if called & HEAP and not inner:
+                yield node.lineno, node.name
+
+
+PASSAGES: dict[str, Callable[[ast.Module], Found]] = {
+    "reads of other objects' underscore attributes": _foreign_reads,
+    "copies of self": _self_copies,
+    "tests for classes of estimators": _estimator_tests,
+    "branches on sparse edges": _edge_branches,
+    "functions with a priority queue": _heap_loops,
+}
+
+
+def _name_lists(trees: dict[Path, ast.Module], source: Path) -> list[str]:
+    """Return where the public names of a package are listed: `__all__`, tables, type imports."""
+    found: list[str] = []
+    for path, tree in trees.items():
+        if path.name != "__init__.py":
+            continue
+        package = str(path.parent.relative_to(source.parent))
+        for node in tree.body:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                count = sum(
+                    len(part.names) for part in node.body if isinstance(part, ast.ImportFrom)
+                )
+                found += [f"{package}: imports for type checking ({count})"] if count else []
+            elif isinstance(node, ast.Assign) and isinstance(
+                node.value, ast.Dict | ast.List | ast.Tuple
+            ):
+                size = len(getattr(node.value, "keys", None) or getattr(node.value, "elts", ()))
+                found.append(f"{package}: {ast.unparse(node.targets[0])} ({size})")
+    return found
+
+
 # -- the walk of a call --------------------------------------------------------------------------
 
 
 def walk(call: Callable[[], object]) -> set[str]:
-    """Return the files of the package whose Python functions a call passes through.
+    """Return the Python functions of the package that a call passes through, as "file:name".
 
-    The call is made twice: what importing and compiling pass through does not count.
+    The call is made twice: what importing and compiling pass through does not count, nor do lambdas
+    and comprehensions.
     """
     call()
-    files: set[str] = set()
+    passed: set[str] = set()
     prefix = str(SOURCE)
 
-    def note(frame: object, event: str, argument: object) -> None:
-        name = frame.f_code.co_filename  # type: ignore[attr-defined]
-        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(prefix):  # type: ignore[attr-defined]
-            files.add(str(Path(name).relative_to(SOURCE)))
+    def note(frame: Any, event: str, argument: object) -> None:
+        code = frame.f_code
+        is_named = not code.co_name.startswith("<")  # no module, lambda or comprehension
+        if event == "call" and is_named and code.co_filename.startswith(prefix):
+            passed.add(f"{Path(code.co_filename).relative_to(SOURCE)}:{code.co_qualname}")
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -182,7 +342,7 @@ def walk(call: Callable[[], object]) -> set[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return files
+    return passed
 
 
 def walks() -> dict[str, Callable[[], object]]:
@@ -245,10 +405,12 @@ def main() -> None:
         if "--list" in sys.argv and isinstance(found := metrics[name], list):
             print("".join(f"           {entry}\n" for entry in found), end="")
     for name, call in walks().items():
-        files = walk(call)
+        functions = walk(call)
+        files = {function.split(":")[0] for function in functions}
         print(f"{len(files):7d}  files that one call passes through: {name}")
+        print(f"{len(functions):7d}  functions that it passes through")
         if "--list" in sys.argv:
-            print("".join(f"           {entry}\n" for entry in sorted(files)), end="")
+            print("".join(f"           {entry}\n" for entry in sorted(functions)), end="")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from fuzz.instances import chance, lengths, numbers, pick, size
 from metricmix.dissimilarity import CrossEdges, EdgeSet
 from metricmix.dissimilarity.edge_building import bridged
 from metricmix.mixture import edge_lengths
-from metricmix.paths.sparse_new_items import SparseNewItems
+from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.sparse_rows import distances_in_blocks
 
 mm: Any = metricmix  # its arguments are known at run time only
@@ -170,7 +170,7 @@ def check_new(stack: Any, mixture: Any, d: Any, instance: Instance) -> None:
         return
     new[~joined] = np.inf
     rows = CrossEdges.from_array(new, stack.names)
-    items = SparseNewItems.from_edges(edge_lengths(stack, mixture), rows)
+    items = NewItems.from_rows(edge_lengths(stack, mixture), rows)
     first = np.full((len(new), n), np.inf)
     for q in range(len(new)):
         ends, w = items.edges_of(q)

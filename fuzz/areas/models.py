@@ -19,7 +19,7 @@ import metricmix as mm
 from fuzz.cases import Area, Instance, ask
 from fuzz.damage import byte_edits, damage_bytes, zip_members
 from fuzz.instances import chance, pick
-from metricmix.estimators.files.container import as_text, npy_header, seal
+from metricmix.storage.container import as_text, npy_header, seal
 
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 10**30, 1.5, -0.0, "", "inf", [], {}, [[]], "\x00", "__class__"),
@@ -90,6 +90,15 @@ def stack() -> Any:
     return mm.DissimilarityStack({"one": X[:, :, 0], "two": X[:, :, 1] ** 2}, items=IDS)
 
 
+RING = mm.dissimilarity.EdgeSet(N, np.arange(N), (np.arange(N) + 3) % N)
+
+
+def learned() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return mm.dissimilarity.supervised(LogisticRegression(), n_folds=2)
+
+
 MODELS: tuple[Any, ...] = (
     lambda: (mm.MetricMixtureClassifier(["cosine", "euclidean"]), TABLE),
     lambda: (mm.MetricMixtureClassifier(rule="k-nearest"), stack()),
@@ -97,6 +106,8 @@ MODELS: tuple[Any, ...] = (
     lambda: (mm.MetricMixture(["euclidean", mm.dissimilarity.knn_path_length(k=2)]), TABLE),
     lambda: (mm.MetricRepair(), abs(TABLE[:, :1] - TABLE[:, 0]) ** 2),
     lambda: (mm.MetricMixtureClassifierCV(stack(), cv=2, rhos=(1e-2,), random_state=0), IDS),
+    lambda: (mm.MetricMixtureClassifier(["cosine", learned()], rule="class-mean"), TABLE),
+    lambda: (mm.MetricMixtureClassifier(mm.EdgeStack.of(stack(), RING), rule="nearest"), IDS),
 )
 
 
@@ -112,7 +123,9 @@ def saved(number: int) -> tuple[bytes, Any, Any]:
 
 
 def answer(model: Any, X: Any) -> Any:
-    return np.asarray((getattr(model, "predict_proba", None) or model.transform)(X))
+    ask_for = getattr(model, "predict_proba", None) or model.transform
+    new = X + 0.25 if X is TABLE else X  # of a table new rows
+    return np.asarray(ask_for(new))
 
 
 @functools.cache
@@ -284,7 +297,7 @@ AREA = Area(
     "models",
     make,
     check,
-    tried="`load` (and checkpoints of `nearest_metric`) on files of six kinds of models with "
+    tried="`load` (and checkpoints of `nearest_metric`) on files of eight kinds of models with "
     "flipped, missing and inserted bytes, members that are swapped, renamed, compressed or "
     "missing, manifests with hostile values under valid checksums, hostile array headers, "
     "decompression bombs and pickles.",

@@ -10,7 +10,8 @@ import metricmix
 from fuzz.cases import Area, Instance, ask
 from fuzz.instances import chance, labels, lengths, pick, size
 from metricmix.mixture import edge_lengths
-from metricmix.solvers.problem import Problem, UnprojectedProblem
+from metricmix.solvers.problem import Problem
+from metricmix.solvers.unprojected_problem import UnprojectedProblem
 
 mm: Any = metricmix  # its arguments are known at run time only
 

@@ -64,6 +64,7 @@ def check(instance: Instance) -> None:
     check_neighbours(call, options, d, min(int(instance["k"]), len(w) - 1))
     check_labelled(call, options, d, instance["labelled"], int(instance["k"]))
     check_trees(call, options, w, d, instance["roots"])
+    check_object(mm.Metric(*call, **options), d, instance["roots"], instance["labelled"])
     if plain:
         check_networkx(w, d, directed)
         check_soft(w, directed)
@@ -218,6 +219,22 @@ def check_soft(w: Any, directed: bool) -> None:
     ask(mm.is_metric(found), "soft_paths are a metric")
 
 
+def check_object(metric: Any, d: Any, roots: Any, labelled: Any) -> None:
+    """Compare the methods of a metric that are more than a call of one function."""
+    same(np.asarray(metric), d, "Metric is its matrix")
+    same(metric.distance(0, range(len(d))), d[0], "Metric.distance")
+    same(metric.rows(list(roots)), d[roots], "Metric.rows")
+    same(metric.columns(list(roots)), d[:, roots].T, "Metric.columns")
+    if labelled:
+        mask = np.isin(np.arange(len(d)), labelled)
+        others = np.where(mask & ~np.eye(len(d), dtype=bool), d, np.inf)
+        found, nearest = metric.nearest_labelled(mask, others=True)[0][:, 0], others.min(axis=1)
+        there = np.isfinite(nearest)  # the only labelled item has no other
+        ask(np.array_equal(np.isfinite(found), there), "Metric.nearest_labelled: others")
+        found, nearest = np.where(there, found, 0.0), np.where(there, nearest, 0.0)
+        same(found, nearest, "Metric.nearest_labelled: others")
+
+
 def check_new(lengths_: Any, raw: Any, w: Any, d: Any) -> None:
     """Compare distances of new items with a minimum over their first edges."""
     if raw.shape[1:] != (len(w), lengths_.stack.n_sources):
@@ -230,6 +247,10 @@ def check_new(lengths_: Any, raw: Any, w: Any, d: Any) -> None:
     nearest, items = new.nearest(wanted, min(2, len(w)))
     same(nearest, np.sort(expected, axis=1)[:, : min(2, len(w))], "new items: nearest")
     same(nearest, np.take_along_axis(expected, items, axis=1), "new items: nearest items")
+    joined = mm.Metric(lengths_).join(raw)
+    same(joined.distances(), expected, "Metric.join: distances")
+    if new.same[0] < 0:  # a row that is nearly that of an item has the paths of that item
+        same(np.array(joined.path(0, 0).length), expected[0, 0], "Metric.join: path")
 
 
 AREA = Area(

@@ -20,190 +20,22 @@ Importing the package is cheap: a name's module is loaded when the name is first
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import get_data
+from typing import Any
 
-if TYPE_CHECKING:
-    from metricmix import (
-        app,
-        datasets,
-        dissimilarity,
-        estimators,
-        mixture,
-        nearness,
-        objectives,
-        paper,
-        paths,
-        plots,
-        relaxations,
-        solvers,
-        torch,
-    )
-    from metricmix.dissimilarity.default_sources import sources_for
-    from metricmix.dissimilarity.edge_stack import EdgeStack
-    from metricmix.dissimilarity.stack import DissimilarityStack
-    from metricmix.estimators.classifier import MetricMixtureClassifier
-    from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
-    from metricmix.estimators.files.models import load, save
-    from metricmix.estimators.metric_mixture import MetricMixture
-    from metricmix.estimators.metric_repair import MetricRepair
-    from metricmix.estimators.regressor import MetricMixtureRegressor
-    from metricmix.estimators.selection import LabelledKFold
-    from metricmix.exceptions import (
-        CheckpointError,
-        ClusterError,
-        ConvergenceWarning,
-        DatasetError,
-        DatasetNotFoundError,
-        InputError,
-        MatrixFileError,
-        MetricMixError,
-        MissingPackageError,
-        ModelFileError,
-        NotAMetricError,
-        ProjectionWarning,
-        ResultsError,
-        TableFileError,
-        TooLargeError,
-        UnreachableWarning,
-    )
-    from metricmix.metric import check_metric, is_metric, metric_violations
-    from metricmix.mixture.linear import Mixture
-    from metricmix.nearness.minimize_metric import minimize_metric
-    from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
-    from metricmix.paths.all_pairs import path_metric, project
-    from metricmix.paths.distance_files import write_distances
-    from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
-    from metricmix.paths.pair import Path, shortest_path
-    from metricmix.paths.sampled_violations import sampled_violations
-    from metricmix.solvers.minimize import minimize
-    from metricmix.solvers.result import SolveResult, Status
 
-_PACKAGES = (
-    "app",
-    "datasets",
-    "dissimilarity",
-    "estimators",
-    "mixture",
-    "nearness",
-    "objectives",
-    "paper",
-    "paths",
-    "plots",
-    "relaxations",
-    "solvers",
-    "torch",
-)
-_HOME = {
-    "CheckpointError": "exceptions",
-    "ClusterError": "exceptions",
-    "ConvergenceWarning": "exceptions",
-    "DatasetError": "exceptions",
-    "DatasetNotFoundError": "exceptions",
-    "DissimilarityStack": "dissimilarity.stack",
-    "EdgeStack": "dissimilarity.edge_stack",
-    "InputError": "exceptions",
-    "LabelledKFold": "estimators.selection",
-    "MatrixFileError": "exceptions",
-    "MetricMixError": "exceptions",
-    "MetricMixture": "estimators.metric_mixture",
-    "MetricMixtureClassifier": "estimators.classifier",
-    "MetricMixtureClassifierCV": "estimators.cross_validation",
-    "MetricMixtureRegressor": "estimators.regressor",
-    "MetricRepair": "estimators.metric_repair",
-    "MissingPackageError": "exceptions",
-    "Mixture": "mixture.linear",
-    "ModelFileError": "exceptions",
-    "NearnessResult": "nearness.nearest_metric",
-    "NotAMetricError": "exceptions",
-    "ProjectionWarning": "exceptions",
-    "Path": "paths.pair",
-    "ResultsError": "exceptions",
-    "SolveResult": "solvers.result",
-    "Status": "solvers.result",
-    "TableFileError": "exceptions",
-    "TooLargeError": "exceptions",
-    "UnreachableWarning": "exceptions",
-    "check_metric": "metric",
-    "is_metric": "metric",
-    "kneighbors": "paths.neighbours",
-    "kneighbors_graph": "paths.neighbours",
-    "load": "estimators.files.models",
-    "metric_violations": "metric",
-    "minimize": "solvers.minimize",
-    "minimize_metric": "nearness.minimize_metric",
-    "nearest_labelled": "paths.neighbours",
-    "nearest_metric": "nearness.nearest_metric",
-    "path_metric": "paths.all_pairs",
-    "project": "paths.all_pairs",
-    "sampled_violations": "paths.sampled_violations",
-    "save": "estimators.files.models",
-    "shortest_path": "paths.pair",
-    "sources_for": "dissimilarity.default_sources",
-    "write_distances": "paths.distance_files",
-}
+def _read_stub() -> dict[str, str]:
+    """Return the module of every public name, as ``__init__.pyi`` lists them."""
+    stub = get_data(__name__, "__init__.pyi")
+    assert stub is not None
+    imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
 
-__all__ = [
-    "CheckpointError",
-    "ClusterError",
-    "ConvergenceWarning",
-    "DatasetError",
-    "DatasetNotFoundError",
-    "DissimilarityStack",
-    "EdgeStack",
-    "InputError",
-    "LabelledKFold",
-    "MatrixFileError",
-    "MetricMixError",
-    "MetricMixture",
-    "MetricMixtureClassifier",
-    "MetricMixtureClassifierCV",
-    "MetricMixtureRegressor",
-    "MetricRepair",
-    "MissingPackageError",
-    "Mixture",
-    "ModelFileError",
-    "NearnessResult",
-    "NotAMetricError",
-    "Path",
-    "ProjectionWarning",
-    "ResultsError",
-    "SolveResult",
-    "Status",
-    "TableFileError",
-    "TooLargeError",
-    "UnreachableWarning",
-    "app",
-    "check_metric",
-    "datasets",
-    "dissimilarity",
-    "estimators",
-    "is_metric",
-    "kneighbors",
-    "kneighbors_graph",
-    "load",
-    "metric_violations",
-    "minimize",
-    "minimize_metric",
-    "mixture",
-    "nearest_labelled",
-    "nearest_metric",
-    "nearness",
-    "objectives",
-    "paper",
-    "path_metric",
-    "paths",
-    "plots",
-    "project",
-    "relaxations",
-    "sampled_violations",
-    "save",
-    "shortest_path",
-    "solvers",
-    "sources_for",
-    "torch",
-    "write_distances",
-]
+
+_MODULES = _read_stub()
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
@@ -211,10 +43,12 @@ def __getattr__(name: str) -> Any:
         from metricmix.devices import torch_module
 
         torch_module("tensors")  # says how to install PyTorch where it is missing
-    if name in _PACKAGES:
-        value: Any = import_module(f"metricmix.{name}")
-    elif name in _HOME:
-        value = getattr(import_module(f"metricmix.{_HOME[name]}"), name)
+    if name in _MODULES:
+        home = _MODULES[name]
+        if home == __name__:  # a package, such as metricmix.paths
+            value: Any = import_module(f"{home}.{name}")
+        else:
+            value = getattr(import_module(home), name)
     elif name == "__version__":
         from importlib.metadata import version
 

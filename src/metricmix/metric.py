@@ -33,6 +33,7 @@ from metricmix.kernels.minplus import (
     update,
 )
 from metricmix.kernels.threads import check_time
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_copies_fit, check_number, check_square
 
@@ -57,6 +58,7 @@ DEPTH = 128
 """Intermediate items per round of the product."""
 
 
+@stored("MetricViolations")
 @dataclass(frozen=True)
 class MetricViolations:
     """How far a matrix is from being a metric; all amounts are >= 0, and 0 is no violation.

@@ -196,7 +196,7 @@ def test_ending_leaves_no_thread_and_no_port(model: Any, html: str) -> None:
 def test_a_client_that_does_not_read_does_not_delay_the_end(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.server.SEND_TIMEOUT", None)  # no other way to end
+    monkeypatch.setattr("metricmix.app.connections.SEND_TIMEOUT", None)  # no other way to end
 
     def serve() -> None:
         with PageServer(model, html + " " * 50_000_000) as server:
@@ -237,8 +237,8 @@ def test_hundreds_of_requests_at_once_are_all_answered(server: PageServer) -> No
 def test_slow_clients_make_room_for_others(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.server.MAX_CONNECTIONS", 5)
-    monkeypatch.setattr("metricmix.app.server.PARTIAL_PATIENCE", 0.05)
+    monkeypatch.setattr("metricmix.app.connections.MAX_CONNECTIONS", 5)
+    monkeypatch.setattr("metricmix.app.connections.PARTIAL_PATIENCE", 0.05)
     with PageServer(model, html) as server:
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
         for client in silent:
@@ -252,7 +252,7 @@ def test_slow_clients_make_room_for_others(
 def test_a_request_has_to_arrive_in_time_however_it_trickles(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.server.REQUEST_TIMEOUT", 0.2)
+    monkeypatch.setattr("metricmix.app.connections.REQUEST_TIMEOUT", 0.2)
     with (
         PageServer(model, html) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=20) as client,
@@ -298,7 +298,7 @@ def test_half_closed_connections_are_answered(server: PageServer) -> None:
 def test_a_long_computation_does_not_delay_the_end(
     model: Any, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricmix.app.server.STOPPING", 0.01)
+    monkeypatch.setattr("metricmix.app.connections.STOPPING", 0.01)
     begun, finish = threading.Event(), threading.Event()
 
     def compute(*_: object) -> dict[str, Any]:
@@ -315,6 +315,18 @@ def test_a_long_computation_does_not_delay_the_end(
         assert ask(server, "/")[0].status == 200
     finish.set()
     client.close()
+
+
+@pytest.mark.parametrize("kind", ["path", "chain"])
+def test_one_thread_computes_all_paths(
+    kind: str, server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute(*_: object) -> dict[str, Any]:
+        return {"nodes": [], "thread": threading.current_thread().name}
+
+    monkeypatch.setattr("metricmix.app.server.path_record", compute)
+    _, body = ask(server, f"/{kind}/0/1")
+    assert json.loads(body)["thread"] == "page server paths"
 
 
 def test_an_unexpected_error_concerns_one_request_only(

@@ -12,7 +12,7 @@ import pytest
 
 from metricmix.app.page import ConfusionMatrix, write_page
 from metricmix.app.page.values import LocalWeights
-from metricmix.estimators.comparison import KINDS
+from metricmix.learning.comparison import NAMES
 
 pytestmark = pytest.mark.browser
 
@@ -134,7 +134,7 @@ def test_words_are_explained(visit: Any, annotated_report: Any) -> None:
     assert page.locator("#details").get_attribute("open") is None
     page.click("#details summary")
     words = page.locator("#figures").inner_text()
-    assert {"equal weights", "best single source"} <= set(KINDS.values())
+    assert {"equal weights", "best single source"} <= set(NAMES.values())
     assert "Equal weights: every source has the same weight" in words
     assert (
         "The best single source is chosen on the training labels, so it can score lower than the "

@@ -96,15 +96,16 @@ def test_misfits_keep_the_colour_of_their_class(
     image = pytest.importorskip("PIL.Image")
     opened = visit(annotated_report.path, device_scale_factor=3)
     page, items = opened.page, annotated_report.data.items
-    i = int(np.flatnonzero(items.misfit)[0])
     page.click("#clear")
-    x, y = places(annotated_report.data).of(page, i)
-    clip = {"x": x - 5, "y": y - 5, "width": 10, "height": 10}
-    pixels = np.asarray(image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB"))
-    colour = CLASS_COLOURS[items.labels[i]]
-    wanted = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
-    share = (np.abs(pixels.astype(int) - wanted).max(axis=2) < 12).mean()
-    assert share > 0.3
+    shares = []
+    for i in np.flatnonzero(items.misfit)[:10].tolist():  # some are behind other marks
+        x, y = places(annotated_report.data).of(page, i)
+        clip = {"x": x - 5, "y": y - 5, "width": 10, "height": 10}
+        pixels = np.asarray(image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB"))
+        colour = CLASS_COLOURS[items.labels[i]]
+        wanted = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
+        shares.append((np.abs(pixels.astype(int) - wanted).max(axis=2) < 12).mean())
+    assert max(shares) > 0.3
 
 
 def test_figures_can_be_read_as_text(visit: Any, report: Any) -> None:

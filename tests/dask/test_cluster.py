@@ -16,9 +16,9 @@ import metricmix as mm
 from metricmix.dissimilarity import FeatureSource
 from metricmix.dissimilarity.edge_building import edge_union, evaluated
 from metricmix.dissimilarity.nearest_items import nearest_items
-from metricmix.estimators.bootstrap import bootstrap_weights
 from metricmix.exceptions import ClusterError, TooLargeError
 from metricmix.kernels.blocks import THREADS, current_engine, keep_blocks, run_blocks, stream_blocks
+from metricmix.learning.bootstrap import bootstrap_weights
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from reference.slow_blocks import SlowSquares
@@ -375,7 +375,7 @@ def test_refits_through_joblib(client, labelled) -> None:
 
     def refits() -> tuple[Any, Any, Any]:
         folds = model.compare(n_splits=3)
-        return bootstrap_weights(model, 4, 0), search.fit(X, y).cv_results_, folds
+        return bootstrap_weights(model.learned_, 4, 0), search.fit(X, y).cv_results_, folds
 
     alone = refits()
     with use_cluster(client, **NOW):

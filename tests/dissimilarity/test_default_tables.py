@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, load_wine
 
 import metricmix as mm
-from metricmix.dissimilarity.forests import OutOfBagForest
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
 
 
@@ -216,16 +217,16 @@ def test_a_forest_judges_labelled_items_by_trees_that_left_them_out(monkeypatch)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
     known = np.where(np.arange(60) < 40, y, -1)
-    p = OutOfBagForest(X).probabilities(known, 3)
+    p = Forest(X).predict(Known(known, 3)).values
     assert p.sum(axis=1) == pytest.approx(1.0)
     assert np.all(p[:, 2] == 0)
     assert abs(np.mean(p[:40].argmax(axis=1) == y[:40]) - 0.5) < 0.25  # noise is not learned
     box = ((X[:, 0] > 0) & (X[:, 1] > -0.5)).astype(int)
-    found = OutOfBagForest(X).probabilities(np.where(np.arange(60) < 40, box, -1), 2)
+    found = Forest(X).predict(Known(np.where(np.arange(60) < 40, box, -1), 2)).values
     assert np.mean(found.argmax(axis=1) == box) > 0.8
     single = np.where(np.arange(60) < 40, 0, -1)
     single[3] = 1
-    assert OutOfBagForest(X).probabilities(single, 2)[3].tolist() == [0.5, 0.5]
+    assert Forest(X).predict(Known(single, 2)).values[3].tolist() == [0.5, 0.5]
 
 
 def test_large_tables_are_kept_in_single_precision(monkeypatch):

@@ -9,13 +9,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from metricmix.dissimilarity.forests import (
-    OutOfBagForest,
-    ResampledForest,
-    add_left_out,
-    out_of_bag_means,
-)
-from metricmix.dissimilarity.regressors import TargetForest
+from metricmix.dissimilarity.forests import Forest, add_left_out, out_of_bag_means
+from metricmix.dissimilarity.known import Known
 
 
 def rows_and_classes(n=60, d=5):
@@ -29,31 +24,33 @@ def rows_and_classes(n=60, d=5):
 
 def test_a_forest_has_the_trees_of_scikit_learn():
     X, y = rows_and_classes()
-    codes = np.where(np.arange(60) < 40, y, -1)
-    p, kept = OutOfBagForest(X, 12, new_items=True).fit(codes, 4)
+    known = Known(np.where(np.arange(60) < 40, y, -1), 4)
+    grown = Forest(X, 12)
+    p, items, order = grown.predict(known).values, known.canonical, known.class_order
     forest = RandomForestClassifier(
         12, oob_score=True, class_weight="balanced_subsample", random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows that all trees have seen
-        forest.fit(X[:40], y[:40])
-    assert np.array_equal(p[40:, :3], forest.predict_proba(X[40:]))
+        forest.fit(X[items], np.argsort(order)[y[items]])  # in the order of the keys
+    assert np.array_equal(p[40:, order], forest.predict_proba(X[40:]))
     unseen = np.nan_to_num(forest.oob_decision_function_).sum(axis=1) > 0
-    assert np.array_equal(p[:40, :3][unseen], forest.oob_decision_function_[unseen])
-    assert kept is not None
-    assert np.array_equal(kept.probabilities(X[40:]), p[40:])
+    assert np.array_equal(p[items][:, order][unseen], forest.oob_decision_function_[unseen])
+    assert np.array_equal(grown.model(known).predict(X[40:]), p[40:])
     assert np.all(p[:, 3] == 0)
 
 
 def test_a_forest_of_numbers_has_the_trees_of_scikit_learn():
     X, _ = rows_and_classes()
     target = X[:, 0] ** 2
-    known = np.where(np.arange(60) < 40, target, np.nan)
-    values, _ = TargetForest(X, 40).predict(known)
+    known = Known(np.where(np.arange(60) < 40, target, np.nan))
+    grown, items = Forest(X, 40), known.canonical
+    values = grown.predict(known).values
     forest = RandomForestRegressor(40, oob_score=True, max_features=0.5, random_state=0)
-    forest.fit(X[:40], target[:40])
+    forest.fit(X[items], target[items])
     assert np.array_equal(values[40:], forest.predict(X[40:]))
-    assert np.array_equal(values[:40], forest.oob_prediction_)
+    assert np.array_equal(values[items], forest.oob_prediction_)
+    assert np.array_equal(grown.model(known).predict(X[40:]), values[40:])
 
 
 @pytest.mark.parametrize("numbers", [False, True])
@@ -79,9 +76,9 @@ def test_a_resample_is_judged_as_well_as_by_the_whole_forest():
     for seed in range(8):
         X, y = rows_and_classes(60 + seed)
         weights = rng.exponential(size=len(y))
-        both = OutOfBagForest(X, 60), OutOfBagForest(X, 60).part(np.arange(len(y)), 3)
-        assert isinstance(both[1], ResampledForest)
-        p = [forest.probabilities(y, 3, weights) for forest in both]
+        both = Forest(X, 60), Forest(X, 60).part(np.arange(len(y)), 3)
+        assert both[1].is_resampled
+        p = [forest.predict(Known(y, 3), weights).values for forest in both]
         assert p[1].sum(axis=1) == pytest.approx(1.0)
         right.append([of_one[np.arange(len(y)), y].mean() for of_one in p])
     gap = np.subtract(*np.transpose(right))
@@ -94,8 +91,8 @@ def test_rows_that_no_tree_leaves_out_are_unknown():
         out_of_bag_means(X, np.eye(3)[y], np.full(12, 1e-9) + (y == 0) * 1e9, 1, 2)
     ).any()
     single = np.where(np.arange(12) == 3, 1, 0)
-    p = ResampledForest(X, 20).probabilities(single, 2)
+    p = Forest(X, 20, is_resampled=True).predict(Known(single, 2)).values
     assert p[3].tolist() == [0.5, 0.5]
     unlabelled = np.where(np.arange(12) < 8, y, -1)
-    p = ResampledForest(X, 20).probabilities(unlabelled, 3)
+    p = Forest(X, 20, is_resampled=True).predict(Known(unlabelled, 3)).values
     assert p.sum(axis=1) == pytest.approx(1.0)

@@ -385,7 +385,7 @@ def stack(request):
     stack = mm.DissimilarityStack(matrices(), ["A", "B"], items=IDS, scaling="mean")
     if request.param == "computed":
         lazy = on_demand(stack)
-        return mm.DissimilarityStack(lazy._sources, lazy.names, items=IDS, scaling=stack.scales)
+        return mm.DissimilarityStack(lazy.sources, lazy.names, items=IDS, scaling=stack.scales)
     return stack
 
 

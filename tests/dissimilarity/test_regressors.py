@@ -10,17 +10,14 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
 import metricmix as mm
-from metricmix.dissimilarity.regressors import (
-    CrossFittedRegressor,
-    KernelRidgePredictor,
-    PredictionSource,
-    TargetForest,
-    TargetPropagation,
-    deal_targets,
-    mean_shift,
-)
+from metricmix.dissimilarity.cross_fitting import CrossFitted
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.kernel_ridge import KernelRegressor
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictors import Training
+from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.ridge import moved_in, ridge_path
-from metricmix.dissimilarity.supervised import LabelPropagation
+from metricmix.dissimilarity.supervised import SupervisedSource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -38,11 +35,11 @@ def ring() -> Any:
 
 
 PREDICTORS = {
-    "linear": KernelRidgePredictor(X),
-    "rbf": KernelRidgePredictor(X, "rbf"),
-    "forest": TargetForest(X, 40),
-    "spread": TargetPropagation(LabelPropagation(ring())),
-    "scikit-learn": CrossFittedRegressor(X, LinearRegression()),
+    "linear": KernelRegressor(X),
+    "rbf": KernelRegressor(X, "rbf"),
+    "forest": Forest(X, 40),
+    "spread": LabelPropagation(ring()),
+    "scikit-learn": CrossFitted(X, LinearRegression()),
 }
 
 
@@ -53,7 +50,7 @@ def test_held_out_numbers_do_not_depend_on_the_item_itself(name: str) -> None:
     order = np.argsort(TRUE[:40])
     one, other = order[20], order[21]  # adjacent: the folds stay the same
     changed[one] = 0.5 * (changed[one] + changed[other])
-    before, after = predictor.predict(KNOWN)[0], predictor.predict(changed)[0]
+    before, after = (predictor.predict(Known(y)).values for y in (KNOWN, changed))
     moved = abs(changed[one] - KNOWN[one])
     assert moved > 0
     assert abs(after[one] - before[one]) <= 0.3 * moved
@@ -62,13 +59,13 @@ def test_held_out_numbers_do_not_depend_on_the_item_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "scikit-learn"])
 def test_numbers_predict_the_target(name: str) -> None:
-    values = PREDICTORS[name].predict(KNOWN)[0]
+    values = PREDICTORS[name].predict(Known(KNOWN)).values
     assert r2_score(TRUE[:40], values[:40]) > 0.8
     assert r2_score(TRUE[40:], values[40:]) > 0.8
 
 
 def test_folds_of_the_ridge_are_refits() -> None:
-    y, folds = KNOWN[:40], deal_targets(KNOWN[:40], 5)
+    y, folds = KNOWN[:40], Known(KNOWN[:40]).folds(5)
     fit = ridge_path(X[:40], y, penalty=3.0, folds=folds)
     for fold in range(5):
         train = folds != fold
@@ -88,16 +85,17 @@ def test_folds_of_the_ridge_are_refits() -> None:
 def test_all_numbers_are_relative_to_one_mean() -> None:
     """A model that knows nothing says the same of all items, in whatever fold."""
     y = np.random.default_rng(2).exponential(size=23)
-    folds = deal_targets(y, 5)
+    training = Training.of(Known(y), None, 5)
+    y, folds = training.y, training.folds
     means = np.array([y[folds != fold].mean() for fold in folds])
     assert np.ptp(means) > 0
-    assert np.ptp(means + mean_shift(y, folds, None)) == pytest.approx(0.0, abs=1e-12)
+    assert np.ptp(training.judged(means)) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_useless_regressor_is_a_source_of_zeros() -> None:
     noise = np.random.default_rng(3).normal(size=60)
     zeros = [
-        not PredictionSource(KernelRidgePredictor(X), "noise", np.roll(noise, k)).values.any()
+        not SupervisedSource(KernelRegressor(X), "noise", Known(np.roll(noise, k))).values.any()
         for k in range(20)
     ]
     assert sum(zeros) >= 10
@@ -106,13 +104,13 @@ def test_a_useless_regressor_is_a_source_of_zeros() -> None:
 def test_far_targets_are_moved_in() -> None:
     wild = KNOWN.copy()
     wild[5] = 1e9
-    one, other = (PredictionSource(KernelRidgePredictor(X), "f", y) for y in (KNOWN, wild))
+    one, other = (SupervisedSource(KernelRegressor(X), "f", Known(y)) for y in (KNOWN, wild))
     assert np.abs(one.values - other.values).max() < 20
     assert (moved_in(np.r_[np.zeros(60), np.arange(40)]) == np.r_[np.zeros(60), range(40)]).all()
 
 
 def test_distances() -> None:
-    source = PredictionSource(KernelRidgePredictor(X), "f", KNOWN)
+    source = SupervisedSource(KernelRegressor(X), "f", Known(KNOWN))
     expected = np.abs(source.values[:, None] - source.values)
     i, j = np.array([0, 5, 59]), np.array([3, 5, 1])
     assert (source.rows(i) == expected[i]).all()

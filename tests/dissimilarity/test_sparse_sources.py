@@ -8,9 +8,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import metricmix as mm
-from metricmix.dissimilarity.supervised import CrossFittedClassifier, LabelPropagation
+from metricmix.dissimilarity.kernel_logistic import KernelClassifier
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.propagation import LabelPropagation
 
-SUPERVISED = importlib.import_module("metricmix.dissimilarity.supervised")
 DEFAULTS = importlib.import_module("metricmix.dissimilarity.default_sources")
 
 
@@ -53,7 +54,7 @@ def test_edges_are_links_and_nearest_items(stack: mm.EdgeStack) -> None:
 def test_every_source_has_a_value_on_every_edge(stack: mm.EdgeStack) -> None:
     tails, heads = stack.edges.tails.astype(np.int64), stack.edges.heads.astype(np.int64)
     assert stack.origin is not None
-    for r, source in enumerate(stack.origin._sources):
+    for r, source in enumerate(stack.origin.sources):
         rows = source.rows(np.arange(120))
         np.testing.assert_allclose(stack.values[r], rows[tails, heads], atol=2e-6)
     assert {"path_length", "jaccard", "attributes", "learned_attributes"} <= set(stack.names)
@@ -183,22 +184,23 @@ def test_refusals() -> None:
 
 def test_kernel_values_in_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, _, labels = network()
-    whole = CrossFittedClassifier(X).probabilities(labels, 3)
-    monkeypatch.setattr(SUPERVISED, "KERNEL_VALUES_KEPT", 500)
-    np.testing.assert_allclose(CrossFittedClassifier(X).probabilities(labels, 3), whole, atol=1e-9)
+    known = Known(labels, 3)
+    whole = KernelClassifier(X).predict(known).values
+    monkeypatch.setattr("metricmix.dissimilarity.kernel_logistic.VALUES_KEPT", 500)
+    np.testing.assert_allclose(KernelClassifier(X).predict(known).values, whole, atol=1e-9)
 
 
 def test_labels_spread_by_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     _, links, labels = network()
     B = DEFAULTS.smoothing_operator(DEFAULTS.as_graph(links, nodes=120))
-    whole = LabelPropagation(B).probabilities(labels, 3)
-    monkeypatch.setattr(SUPERVISED, "KERNEL_VALUES_KEPT", 500)
-    monkeypatch.setattr(SUPERVISED, "deal_folds", lambda y, n_folds: np.arange(len(y)) % n_folds)
-    by_folds = LabelPropagation(B).probabilities(labels, 3)
+    whole = LabelPropagation(B).predict(Known(labels, 3)).values
+    monkeypatch.setattr("metricmix.dissimilarity.propagation.VALUES_AT_ONCE", 500)
+    monkeypatch.setattr(Known, "folds", lambda self, n, **_: np.arange(len(self.items)) % n)
+    by_folds = LabelPropagation(B).predict(Known(labels, 3)).values
     np.testing.assert_allclose(by_folds[18:], whole[18:], atol=1e-4)  # items without a label
     np.testing.assert_allclose(by_folds.sum(axis=1), 1.0)
     flipped = labels.copy()
     flipped[3] = (labels[3] + 1) % 3
-    again = LabelPropagation(B).probabilities(flipped, 3)
+    again = LabelPropagation(B).predict(Known(flipped, 3)).values
     np.testing.assert_allclose(again[3], by_folds[3], atol=1e-5)  # its own label does not count
     assert abs(again[18:] - by_folds[18:]).max() > 0.01

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 import metricmix as mm
 from metricmix.dissimilarity import ComputedSource, CrossDissimilarities
 from metricmix.dissimilarity.matrix import as_dissimilarity
-from metricmix.dissimilarity.stack import row_range
+from metricmix.dissimilarity.stack_values import row_range
 from reference.instances import on_demand, random_sources
 
 N, R = 7, 3
@@ -120,10 +120,10 @@ def test_memory_maps_are_not_copied(tmp_path, validate):
     maps = on_disk(sources(), tmp_path)
     stack = mm.DissimilarityStack(maps, validate=validate)
     assert stack.block is None
-    for source, disk in zip(stack._sources, maps, strict=True):
+    for source, disk in zip(stack.sources, maps, strict=True):
         assert np.shares_memory(source.matrix, disk)
     selected = stack.select([2, 0])
-    assert np.shares_memory(selected._sources[0].matrix, maps[2])
+    assert np.shares_memory(selected.sources[0].matrix, maps[2])
     assert np.array_equal(selected.source(0), maps[2])
 
 

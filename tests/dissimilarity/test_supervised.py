@@ -10,35 +10,38 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
 import metricmix as mm
+from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.diffusion import smoothing_operator
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.hellinger import hellinger
-from metricmix.dissimilarity.supervised import (
-    CrossFittedClassifier,
-    KernelLogisticRegression,
-    LabelPropagation,
-    SupervisedSource,
-    deal_folds,
-)
+from metricmix.dissimilarity.kernel_logistic import KernelClassifier, KernelLogisticRegression
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictions import hellinger
+from metricmix.dissimilarity.propagation import LabelPropagation
+from metricmix.dissimilarity.supervised import SupervisedSource
 
 RNG = np.random.default_rng(0)
 N = 60
 Y = np.arange(N) % 3
 X = RNG.normal(size=(N, 5)) + Y[:, None]
-KNOWN = np.where(np.arange(N) < 30, Y, -1)
+CODES = np.where(np.arange(N) < 30, Y, -1)
+KNOWN = Known(CODES, 3)
 
 
 def test_labelled_items_are_judged_by_models_that_did_not_see_their_label():
     model = LogisticRegression(C=10.0)
-    p = CrossFittedClassifier(X, model, n_folds=5).probabilities(KNOWN, 3)
-    labelled = np.flatnonzero(KNOWN >= 0)
-    folds = deal_folds(KNOWN[labelled], 5)
+    p = CrossFitted(X, model, n_folds=5).predict(KNOWN).values
+    labelled, order = KNOWN.canonical, KNOWN.class_order
+    folds = np.empty(N, dtype=int)
+    folds[KNOWN.items] = KNOWN.folds(5, keep_shares=True)
+
+    def expected(train, rows):
+        fitted = LogisticRegression(C=10.0).fit(X[train], np.argsort(order)[CODES[train]])
+        return fitted.predict_proba(rows)[:, np.argsort(order)]
+
     for fold in range(5):
-        train, test = labelled[folds != fold], labelled[folds == fold]
-        expected = LogisticRegression(C=10.0).fit(X[train], KNOWN[train]).predict_proba(X[test])
-        assert p[test] == pytest.approx(expected, abs=1e-12)
-    everyone = LogisticRegression(C=10.0).fit(X[labelled], KNOWN[labelled])
-    assert p[30:] == pytest.approx(everyone.predict_proba(X[30:]), abs=1e-12)
+        train, test = (labelled[(folds[labelled] == fold) == side] for side in (False, True))
+        assert p[test] == pytest.approx(expected(train, X[test]), abs=1e-12)
+    assert p[30:] == pytest.approx(expected(labelled, X[30:]), abs=1e-12)
 
 
 def test_of_several_classifiers_the_most_accurate_is_taken():
@@ -49,10 +52,18 @@ def test_of_several_classifiers_the_most_accurate_is_taken():
             return super().fit(noise[: len(y)], y)
 
     candidates = [OnNoise(), LogisticRegression()]
-    predictor = CrossFittedClassifier(X, candidates)
-    alone = CrossFittedClassifier(X, LogisticRegression())
-    assert np.array_equal(predictor.probabilities(KNOWN, 3), alone.probabilities(KNOWN, 3))
-    assert predictor.narrowed().classifiers == [candidates[1]]
+    both, alone = (CrossFitted(X, models) for models in (candidates, LogisticRegression()))
+    found = both.predict(KNOWN)
+    assert np.array_equal(found.values, alone.predict(KNOWN).values)
+    assert found.choice == 1
+    source = SupervisedSource(both, "f", KNOWN)
+    other = KNOWN.without([0, 1, 2])
+    assert source.relabel(other, keep_choice=True).choice == 1
+    expected = alone.predict(other, n_folds=5).values
+    assert np.array_equal(source.relabel(other, keep_choice=True).values, expected)
+    assert np.array_equal(
+        both.predict(other, choice=0).values, CrossFitted(X, OnNoise()).predict(other).values
+    )
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -65,15 +76,19 @@ def test_kernel_logistic_regression(kernel):
         plain = LogisticRegression(C=3.0, tol=1e-8, max_iter=1000).fit(X, Y).predict_proba(X)
         assert p == pytest.approx(plain, abs=0.02)  # the tolerance of the regression is coarse
     wide = np.hstack([X, RNG.normal(size=(N, 200))])
-    direct = CrossFittedClassifier(wide, KernelLogisticRegression(kernel)).probabilities(KNOWN, 3)
+    direct = CrossFitted(wide, KernelLogisticRegression(kernel)).predict(KNOWN).values
     assert direct.shape == (N, 3)
+    by_products = KernelClassifier(wide, kernel)
+    by_products.estimators = [KernelLogisticRegression(kernel)]
+    assert by_products.predict(KNOWN).values[30:] == pytest.approx(direct[30:], abs=1e-6)
+    model = by_products.model(KNOWN)
+    assert model.predict(wide[30:]) == pytest.approx(direct[30:], abs=1e-6)
 
 
 def test_label_propagation_leaves_out_the_own_label():
     graph = as_graph([(0, 1), (1, 2), (3, 4)], nodes=6)
-    p = LabelPropagation(smoothing_operator(graph)).probabilities(
-        np.array([0, 0, -1, 1, -1, -1]), 2
-    )
+    known = Known(np.array([0, 0, -1, 1, -1, -1]), 2)
+    p = LabelPropagation(smoothing_operator(graph)).predict(known).values
     assert p.sum(axis=1) == pytest.approx(1.0)
     assert p[2].argmax() == 0
     assert p[4].argmax() == 1
@@ -82,8 +97,8 @@ def test_label_propagation_leaves_out_the_own_label():
 
 
 def test_rows_pairs_and_the_definition_agree():
-    source = SupervisedSource(CrossFittedClassifier(X), "words", KNOWN, 3)
-    root = np.sqrt(source.probabilities)
+    source = SupervisedSource(KernelClassifier(X), "words", KNOWN)
+    root = np.sqrt(source.values)
     expected = np.sqrt(np.maximum(1 - root @ root.T, 0))
     every = np.arange(N)
     rows = source.rows(every)
@@ -91,17 +106,17 @@ def test_rows_pairs_and_the_definition_agree():
     assert np.array_equal(rows, source.columns(every))
     i, j = RNG.integers(0, N, (2, 50))
     assert source.pairs(i, j) == pytest.approx(rows[i, j], abs=1e-12)
-    assert hellinger(source.probabilities[:1], source.probabilities[:1]) == 0
+    assert hellinger(source.values[:1], source.values[:1]) == 0
     assert mm.is_metric(rows)
     assert rows.max() <= 1
 
 
 def test_other_labels_give_another_source():
-    stack = mm.sources_for(X, labels=KNOWN)
-    assert stack.relabelled(KNOWN, 3) is not None
-    again = stack.relabelled(KNOWN, 3)
+    stack = mm.sources_for(X, labels=CODES)
+    assert stack.relabelled(CODES, 3) is not None
+    again = stack.relabelled(CODES, 3)
     assert again.source("learned_columns") == pytest.approx(stack.source("learned_columns"))
-    other = np.where(KNOWN >= 0, (KNOWN + np.arange(N)) % 3, -1)
+    other = np.where(CODES >= 0, (CODES + np.arange(N)) % 3, -1)
     changed = stack.relabelled(other, 3)
     fresh = mm.sources_for(X, labels=other)
     assert np.asarray(changed) == pytest.approx(np.asarray(fresh))
@@ -111,9 +126,9 @@ def test_other_labels_give_another_source():
 
 
 def test_the_labels_of_the_fit_win():
-    shuffled = np.where(KNOWN >= 0, RNG.permutation(KNOWN[:30])[np.arange(N) % 30], -1)
-    right, wrong = (mm.sources_for(X, labels=labels) for labels in (KNOWN, shuffled))
-    fits = [mm.MetricMixtureClassifier(stack).fit(np.arange(N), KNOWN) for stack in (right, wrong)]
+    shuffled = np.where(CODES >= 0, RNG.permutation(CODES[:30])[np.arange(N) % 30], -1)
+    right, wrong = (mm.sources_for(X, labels=labels) for labels in (CODES, shuffled))
+    fits = [mm.MetricMixtureClassifier(stack).fit(np.arange(N), CODES) for stack in (right, wrong)]
     assert np.array_equal(fits[0].weights_, fits[1].weights_)
     assert np.array_equal(*(model.predict_proba(np.arange(N)) for model in fits))
 
@@ -141,24 +156,24 @@ def test_with_shuffled_labels_accuracy_is_at_chance():
 
 def test_any_classifier_with_probabilities():
     forest = RandomForestClassifier(10, random_state=0)
-    p = CrossFittedClassifier(X, forest, n_folds=3).probabilities(KNOWN, 3)
+    p = CrossFitted(X, forest, n_folds=3).predict(KNOWN).values
     assert p.sum(axis=1) == pytest.approx(1.0)
     with pytest.raises(mm.InputError, match="predict_proba, got LinearSVC"):
-        CrossFittedClassifier(X, LinearSVC())
+        CrossFitted(X, LinearSVC())
 
 
 def test_few_labels():
     single = np.where(np.arange(N) < 4, [0, 0, 0, 1][0], -1)
     single[3] = 1  # a class with one label: nothing is known of it without that
-    p = CrossFittedClassifier(X).probabilities(single, 2)
+    p = KernelClassifier(X).predict(Known(single, 2)).values
     assert p[3].tolist() == [0.5, 0.5]
     assert np.isfinite(p).all()
 
 
 def test_bad_input():
     with pytest.raises(mm.InputError, match="labels: expected 60 labels"):
-        mm.sources_for(X, labels=KNOWN[:-1])
+        mm.sources_for(X, labels=CODES[:-1])
     with pytest.raises(mm.InputError, match="labels"):
         mm.sources_for(X, labels=np.full(N, -1))
     with pytest.raises(mm.InputError, match="'learned_columns' is computed from labels"):
-        mm.MetricMixtureClassifier().fit(mm.sources_for(X, labels=KNOWN), KNOWN)
+        mm.MetricMixtureClassifier().fit(mm.sources_for(X, labels=CODES), CODES)

@@ -16,9 +16,10 @@ from sklearn.svm import LinearSVC
 
 import metricmix as mm
 from metricmix.dissimilarity import ProbabilitySource, supervised
-from metricmix.dissimilarity.hellinger import check_distributions, hellinger
+from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
-from metricmix.dissimilarity.supervised import CrossFittedClassifier, deal_folds
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictions import check_distributions, hellinger
 
 RNG = np.random.default_rng(0)
 N = 48
@@ -52,7 +53,7 @@ def test_the_source_is_computed_from_the_labels_of_the_fit(classifier):
     for kind in (mm.MetricMixture, mm.MetricMixtureClassifier):
         options = FIXED if kind is mm.MetricMixtureClassifier else PLAIN
         model = kind(sources(classifier), **options).fit(X, KNOWN)
-        p = CrossFittedClassifier(X, classifier).probabilities(KNOWN, 3)
+        p = CrossFitted(X, classifier).predict(model.learned_.known).values
         expected = hellinger(p[:, None], p[None])
         assert raw(model) == pytest.approx(expected, abs=1e-7)
         assert model.stack_.supervised == ("learned",)
@@ -63,7 +64,7 @@ def test_the_source_is_computed_from_the_labels_of_the_fit(classifier):
 def test_new_rows_go_through_predict_proba():
     model = mm.MetricMixtureClassifier(sources(), **FIXED).fit(X, KNOWN)
     everyone = LogisticRegression().fit(X[:30], Y[:30])
-    p, q = everyone.predict_proba(NEW), model.stack_._sources[1].probabilities
+    p, q = everyone.predict_proba(NEW), model.stack_.sources[1].values
     rows = np.concatenate(list(model._new_rows(NEW)))
     assert rows[:, :, 1] == pytest.approx(hellinger(p[:, None], q[None]), abs=1e-7)
     assert rows[:, :, 0] == pytest.approx(np.linalg.norm(NEW[:, None] - X, axis=2))
@@ -111,12 +112,10 @@ def test_sparse_tables(classifier):
 def test_a_kernel_model_says_the_same_of_a_row_inside_and_outside_the_table():
     kernel = KernelLogisticRegression("rbf")
     model = mm.MetricMixtureClassifier(sources(kernel), **FIXED).fit(X, KNOWN)
-    source = model.stack_._sources[1]
-    assert source.classifier.probabilities(X[40:]) == pytest.approx(
-        source.probabilities[40:], abs=1e-9
-    )
+    source = model.stack_.sources[1]
+    assert source.predicted(X[40:]) == pytest.approx(source.values[40:], abs=1e-9)
     fold = source.relabelled(np.where(np.arange(N) < 20, Y, -1), 3)
-    assert fold.classifier.probabilities(X[40:]) == pytest.approx(fold.probabilities[40:], abs=1e-9)
+    assert fold.predicted(X[40:]) == pytest.approx(fold.values[40:], abs=1e-9)
 
 
 def test_in_a_search_and_in_lists():
@@ -190,7 +189,7 @@ def test_a_classifier_that_knows_its_labels_by_heart_gets_no_credit():
     model = mm.MetricMixtureClassifier(
         {"plain": "euclidean", "memory": supervised(Memory())}, **FIXED
     ).fit(X, KNOWN)
-    p = model.stack_._sources[1].probabilities
+    p = model.stack_.sources[1].values
     assert p == pytest.approx(1 / 3)  # it has seen no row that it is asked for
     assert model.weights_[0] > 1.0
 
@@ -308,35 +307,35 @@ def test_classes_with_one_label():
     single[single == 2] = -1
     single[2] = 2
     model = mm.MetricMixtureClassifier(sources(), **FIXED).fit(X, single)
-    p = model.stack_._sources[1].probabilities
+    p = model.stack_.sources[1].values
     assert p[2] == pytest.approx(1 / 3)
     assert p.sum(axis=1) == pytest.approx(1.0)
     assert p[[5, 20]].max() > 0.4
     assert model.predict(NEW).shape == (6,)
     alone = np.full(N, -1)
     alone[:3] = [0, 1, 2]  # one label each: the source says nothing of labelled items
-    p = CrossFittedClassifier(X, LogisticRegression()).probabilities(alone, 3)
+    p = CrossFitted(X, LogisticRegression()).predict(Known(alone, 3)).values
     assert p[:3] == pytest.approx(1 / 3)
     assert p[3:].max() > 0.34
 
 
 def test_classes_missing_from_a_fold():
-    source = mm.MetricMixture(sources(GaussianNB()), **PLAIN).fit(X, KNOWN).stack_._sources[1]
+    source = mm.MetricMixture(sources(GaussianNB()), **PLAIN).fit(X, KNOWN).stack_.sources[1]
     fold = source.relabelled(np.where(KNOWN == 2, -1, KNOWN), 3)
-    assert fold.probabilities.shape == (N, 3)
-    assert (fold.probabilities[:, 2] == 0).all()
-    assert (fold.classifier.probabilities(NEW)[:, 2] == 0).all()
+    assert fold.values.shape == (N, 3)
+    assert (fold.values[:, 2] == 0).all()
+    assert (fold.predicted(NEW)[:, 2] == 0).all()
     one_class = source.relabelled(np.where(KNOWN == 1, 1, -1), 3)
-    assert one_class.probabilities[40:] == pytest.approx(np.eye(3)[[1] * 8])
-    assert one_class.classifier.probabilities(NEW) == pytest.approx(np.eye(3)[[1] * 6])
+    assert one_class.values[40:] == pytest.approx(np.eye(3)[[1] * 8])
+    assert one_class.predicted(NEW) == pytest.approx(np.eye(3)[[1] * 6])
 
 
 def test_folds_keep_the_shares_of_classes():
     """Otherwise the fewer labels of its own class would tell the class of an item."""
     y = np.repeat([0, 1], 5)
-    folds = deal_folds(y, 10)
+    folds = Known(y, 2).folds(10, keep_shares=True)
     assert all(np.bincount(y[folds == k]).tolist() == [1, 1] for k in range(5))
-    p = CrossFittedClassifier(np.zeros((10, 1)), DummyClassifier()).probabilities(y, 2)
+    p = CrossFitted(np.zeros((10, 1)), DummyClassifier()).predict(Known(y, 2)).values
     assert p == pytest.approx(0.5)
 
 
@@ -357,7 +356,7 @@ def test_labels_that_contradict_each_other_on_identical_items(classifier):
     table = np.vstack([X[:30], X[:30]])
     y = np.concatenate([Y[:30], (Y[:30] + 1) % 3])
     model = mm.MetricMixtureClassifier(sources(classifier), **FIXED).fit(table, y)
-    p = model.stack_._sources[1].probabilities
+    p = model.stack_.sources[1].values
     assert p.sum(axis=1) == pytest.approx(1.0)
     assert mm.is_metric(model.compute_metric())
     assert np.isfinite(model.predict_proba(np.vstack([X[:2], NEW]))).all()

@@ -20,7 +20,7 @@ from metricmix.estimators import (
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
 )
-from metricmix.estimators.rules import RULES, KNearest, Spreading
+from metricmix.learning.rules import CLASS_RULES, KNearest, Spreading
 
 N = 20
 X, Y = make_blobs(N, 3, centers=2, cluster_std=4.0, random_state=0)
@@ -279,7 +279,7 @@ def test_before_the_fit(ask: Any) -> None:
 
 def test_a_class_with_a_single_item_is_welcome() -> None:
     y = [0, 0, 1, *[-1] * (N - 3)]
-    for rule in RULES:
+    for rule in CLASS_RULES.names():
         assert classifier(rule=rule).fit(X, y).transduction_[:3].tolist() == [0, 0, 1]
 
 

@@ -60,9 +60,13 @@ def test_neighbours_in_a_pipeline() -> None:
     assert cross_val_score(model, X, Y, cv=3).mean() > 0.95
 
 
-def test_a_sparse_graph_is_enough(D: Any) -> None:
+def test_a_sparse_graph_is_enough(D: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.fail("the whole metric was computed")
+
+    monkeypatch.setattr("metricmix.paths.learned_metric.path_metric", refuse)
     model = mm.MetricMixture(SOURCES).fit(X, np.where(np.arange(150) < 60, Y, -1))
-    assert not hasattr(model, "metric_")
+    assert model.metric_.n == 150
     graph = model.kneighbors_graph(20)
     row = graph[[7]].toarray()[0]
     assert np.sort(row[row > 0]) == pytest.approx(np.sort(D[7])[1:21])

@@ -21,7 +21,7 @@ from metricmix.estimators import (
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
 )
-from metricmix.estimators.rules import RULES, KNearest, Spreading
+from metricmix.learning.rules import CLASS_RULES, KNearest, Spreading
 from reference.instances import random_sources
 
 N = 45
@@ -117,11 +117,23 @@ QUICK: dict[str, Any] = {"rhos": (1e-2,), "constraint": "nonnegative"}
 """Where the metric of a fit is the mixture itself: for tests of what surrounds the fits."""
 
 
-def loop(cv: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any) -> tuple[Any, Any]:
+def folds_of(model: MetricMixtureClassifierCV) -> list[Any]:
+    """Training and test items of each fold, where `cv` is a number."""
+    known, folds = model.learned_.known, []
+    for seed in LabelledKFold(model.cv, n_repeats=2, random_state=model.random_state).seeds():
+        dealt = known.folds(model.cv, seed)
+        tests = [known.items[dealt == number] for number in range(model.cv)]
+        folds += [(np.setdiff1d(np.arange(known.n), test), test) for test in tests]
+    return folds
+
+
+def loop(
+    folds: Any, y: Any, settings: Any, *, stack: Any = STACK, **options: Any
+) -> tuple[Any, Any]:
     """Accuracy and log loss of every setting and fold, held-out items being unlabelled ones."""
     ids, classes = np.arange(len(y)), np.unique(y[y >= 0])
     accuracy, loss = [], []
-    for train, test in cv.split(ids, y):
+    for train, test in folds:
         fits = [
             MetricMixtureClassifier(stack, **options, **setting).fit(ids[train], y[train])
             for setting in settings
@@ -146,8 +158,7 @@ def test_scores_are_those_of_a_loop(objective: str, weights: str) -> None:
         STACK, rules=rules, cv=3, random_state=0, **GRID, **options
     ).fit(np.arange(N), KNOWN)
     results = model.cv_results_
-    cv = LabelledKFold(3, n_repeats=2, random_state=0)
-    accuracy, loss = loop(cv, KNOWN, results["params"], **options)
+    accuracy, loss = loop(folds_of(model), KNOWN, results["params"], **options)
     assert len(results["params"]) == 2 * 2 * (1 + 1 + 2 + 2)
     found = np.array([results[f"split{k}_test_score"] for k in range(6)])
     # Weights differ in the last digits, since each is learned from another start.
@@ -162,10 +173,11 @@ def test_a_directed_stack() -> None:
     sources = random_sources(np.random.default_rng(0), N, 2, directed=True)
     stack = mm.DissimilarityStack(sources, directed=True)
     model = MetricMixtureClassifierCV(
-        stack, rhos=(1.0,), rules=RULES, cv=2, random_state=0, constraint="simplex"
+        stack, rhos=(1.0,), rules=CLASS_RULES.names(), cv=2, random_state=0, constraint="simplex"
     ).fit(np.arange(N), KNOWN)
-    cv = LabelledKFold(2, n_repeats=2, random_state=0)
-    accuracy, _ = loop(cv, KNOWN, model.cv_results_["params"], stack=stack, constraint="simplex")
+    accuracy, _ = loop(
+        folds_of(model), KNOWN, model.cv_results_["params"], stack=stack, constraint="simplex"
+    )
     assert model.cv_results_["mean_test_score"] == pytest.approx(accuracy.mean(axis=0), abs=0.05)
 
 
@@ -235,9 +247,13 @@ def test_it_answers_as_its_best_estimator(of_recipes: MetricMixtureClassifierCV)
     assert np.array_equal(alone.transduction_, model.transduction_)
 
 
+BY_NUMBER = LabelledKFold(2, n_repeats=2, random_state=0)
+"""Folds that are the same however the items are given; those of ``cv=2`` depend on ids or rows."""
+
+
 @pytest.fixture(scope="module")
 def of_recipes() -> MetricMixtureClassifierCV:
-    return MetricMixtureClassifierCV(SOURCES, cv=2, random_state=0, **GRID).fit(X, KNOWN)
+    return MetricMixtureClassifierCV(SOURCES, cv=BY_NUMBER, **GRID).fit(X, KNOWN)
 
 
 @pytest.mark.parametrize("name", ["precomputed", "recipes", "ids"])
@@ -247,7 +263,7 @@ def test_all_ways_in(name: str, of_recipes: MetricMixtureClassifierCV) -> None:
         "recipes": (SOURCES, X),
         "ids": (STACK, np.arange(N)),
     }[name]
-    model = MetricMixtureClassifierCV(sources, cv=2, random_state=0, **GRID).fit(table, KNOWN)
+    model = MetricMixtureClassifierCV(sources, cv=BY_NUMBER, **GRID).fit(table, KNOWN)
     assert model.best_params_ == of_recipes.best_params_
     assert model.best_score_ == pytest.approx(of_recipes.best_score_)
     quick = clone(model).set_params(**QUICK, betas=(1.0,))
@@ -270,7 +286,8 @@ def test_some_ids_only() -> None:
 def test_a_splitter_of_ones_own() -> None:
     for cv in (KFold(3), StratifiedKFold(3), ShuffleSplit(4, test_size=0.3, random_state=0)):
         model = MetricMixtureClassifierCV(STACK, cv=cv, **QUICK).fit(np.arange(N), Y)
-        accuracy, _ = loop(cv, Y, model.cv_results_["params"], constraint="nonnegative")
+        folds = cv.split(np.arange(N), Y)
+        accuracy, _ = loop(folds, Y, model.cv_results_["params"], constraint="nonnegative")
         assert model.cv_results_["mean_test_score"] == pytest.approx(
             accuracy.mean(axis=0), abs=0.02
         )

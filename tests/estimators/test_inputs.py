@@ -25,7 +25,7 @@ from metricmix.estimators import (
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
 )
-from metricmix.estimators.rules import RULES
+from metricmix.learning.rules import CLASS_RULES
 from reference.instances import random_sources
 from reference.models import classifier
 
@@ -68,7 +68,7 @@ WAYS = {
 each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_all_ways_agree_where_everything_is_in_the_fit(rule: str) -> None:
     fitted = {
         name: classifier(way.sources, rule=rule).fit(way.X, KNOWN) for name, way in WAYS.items()
@@ -83,7 +83,7 @@ def test_all_ways_agree_where_everything_is_in_the_fit(rule: str) -> None:
     assert np.array_equal(by_id.transduction_, one.transduction_)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_all_ways_agree_on_new_items(rule: str) -> None:
     train, test = np.arange(24), np.arange(24, N)
     answers = []
@@ -273,7 +273,7 @@ def test_ids_may_be_any_objects() -> None:
     assert np.array_equal(model.predict(pairs), expected.predict(np.arange(N)))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_sources_on_demand_and_on_disk(rule: str, tmp_path: Any) -> None:
     computed = mm.DissimilarityStack([FeatureSource(X, name) for name in RECIPES])
     for r, name in enumerate(RECIPES):
@@ -300,7 +300,7 @@ def test_float32(rule: str) -> None:
         assert two.predict_proba(new) == pytest.approx(one.predict_proba(rows), abs=1e-3)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_the_order_of_the_samples_does_not_matter(rule: str) -> None:
     order = np.random.default_rng(1).permutation(N)
     one = classifier(RECIPES, rule=rule).fit(X, KNOWN)
@@ -311,7 +311,7 @@ def test_the_order_of_the_samples_does_not_matter(rule: str) -> None:
     assert two.predict_proba(new) == pytest.approx(one.predict_proba(new), abs=1e-4)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_threads_do_not_matter(rule: str) -> None:
     new = X[:9] + 0.05
     one, two = (classifier(RECIPES, rule=rule, n_jobs=k).fit(X, KNOWN) for k in (1, 3))
@@ -324,7 +324,7 @@ def test_new_rows_do_not_depend_on_each_other() -> None:
     stack = mm.DissimilarityStack(random_sources(rng, 20, 3))
     rows = rng.uniform(0.1, 2.0, (7, 20, 3))
     y = np.arange(20) % 3
-    for rule in RULES:
+    for rule in CLASS_RULES.names():
         model = classifier(rule=rule, objective=None).fit(stack, y)
         whole = model.predict_proba(rows)
         for k in range(7):

@@ -9,10 +9,15 @@ import pandas as pd
 import pytest
 
 import metricmix as mm
-from metricmix.estimators.selection import candidates_of
+from metricmix.dissimilarity.known import Known
+from metricmix.learning import learn
+from metricmix.learning.candidates import candidates_of
+from metricmix.learning.options import Options
+from metricmix.learning.task import Classes
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
-from metricmix.objectives.class_means import ClassMeans, held_out_scores
+from metricmix.objectives.class_means import ClassMeans
+from metricmix.objectives.class_scores import held_out_scores
 from reference.instances import on_demand
 
 
@@ -80,9 +85,11 @@ def test_memberships_leave_out_the_own_label():
     codes = KNOWN.copy()
     codes[7] = 1 - codes[7]
     common = fitted(None)
-    objective = ClassMeans(codes)
-    changed, _ = model._memberships(EdgeLengths(STACK, common.mixture_), objective)
-    kept, _ = model._memberships(EdgeLengths(STACK, common.mixture_), ClassMeans(KNOWN))
+    lengths, learned = EdgeLengths(STACK, common.mixture_), model.learned_
+    changed, kept = (
+        learn.memberships(lengths, ClassMeans(y), learned.task, learned.options)[0]
+        for y in (codes, KNOWN)
+    )
     assert kept == pytest.approx(p)
     assert changed[7] == pytest.approx(kept[7])  # only its own label is another
     assert np.abs(changed - kept).max() > 1e-4
@@ -186,7 +193,7 @@ def test_new_items(new_items):
     assert attached == pytest.approx(augmented, abs=0.1)
     # Items of the fit are themselves.
     again = model.set_params(new_items="attached").predict_proba(X[::2])
-    assert again == pytest.approx(model._rule.probabilities, abs=1e-9)
+    assert again == pytest.approx(model.learned_.answers, abs=1e-9)
 
 
 def test_bootstrap_and_comparison():
@@ -203,13 +210,13 @@ def test_bootstrap_and_comparison():
 def test_a_fold_computes_its_own_memberships(monkeypatch):
     model = fitted()
     seen = []
-    original = mm.MetricMixtureClassifier._memberships
+    original = learn.memberships
 
-    def spy(self, lengths, objective):
+    def spy(lengths, objective, task, options):
         seen.append(np.flatnonzero(objective.y >= 0))
-        return original(self, lengths, objective)
+        return original(lengths, objective, task, options)
 
-    monkeypatch.setattr(mm.MetricMixtureClassifier, "_memberships", spy)
+    monkeypatch.setattr(learn, "memberships", spy)
     model.compare(n_splits=3)
     assert len(seen) == 3
     assert all(len(items) == 20 for items in seen)
@@ -221,20 +228,22 @@ def test_it_is_a_candidate_of_the_default_choice():
     names = [candidate.name for candidate in model.selection_.candidates]
     why = " ".join(model.selection_.skipped)
     assert "local weights >= 0" in names or "local weights >= 0" in why
-    assert len(names) == len(model.selection_.log_loss)
-    without = mm.MetricMixtureClassifier(STACK, local=None)
-    listed = candidates_of(without, STACK.names, np.array([30, 30]))
+    assert len(names) == len(model.selection_.loss)
+    given = Options(objective="class-means", constraint="auto")
+    task, known = Classes(np.array([0, 1])), Known(Y, 2)
+    listed = candidates_of(given, task, STACK.names, known)
+    assert len(listed) > 1
     assert not any(candidate.local for candidate in listed)
-    by_hand = mm.MetricMixtureClassifier(STACK, local="classes")
-    listed = candidates_of(by_hand, STACK.names, np.array([30, 30]))
+    listed = candidates_of(given.replace(local="classes"), task, STACK.names, known)
+    assert len(listed) > 1
     assert all(candidate.local for candidate in listed)
 
 
 def test_it_is_named_where_it_is_not_compared(monkeypatch):
-    monkeypatch.setattr("metricmix.estimators.selection.LOCAL_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.selection.Trials.is_large", lambda self, one: one.local)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
-    monkeypatch.setattr("metricmix.estimators.selection.SEARCHED_UP_TO", 10)
+    monkeypatch.setattr("metricmix.learning.trials.SEARCHED_UP_TO", 10)
     model = mm.MetricMixtureClassifier(STACK).fit(ITEMS, KNOWN)
     assert any("local weights >= 0" in why for why in model.selection_.skipped)
 

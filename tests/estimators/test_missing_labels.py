@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 
 import metricmix as mm
-from metricmix.estimators.bootstrap import bootstrap_weights
+from metricmix.learning.bootstrap import bootstrap_weights
 from reference.models import classifier
 
 X, TRUTH = load_iris(return_X_y=True)
@@ -60,9 +60,9 @@ def test_estimators_take_them_for_unlabelled(name):
     assert model.score(X, ALL[name]) == expected.score(X, usual(name))
     mixture = mm.MetricMixture(SOURCES, rho=1e-3).fit(X, ALL[name])
     np.testing.assert_array_equal(mixture.weights_, model.weights_)
-    bootstrap = bootstrap_weights(model, n_bootstrap=3, random_state=0)
+    bootstrap = bootstrap_weights(model.learned_, n_bootstrap=3, random_state=0)
     np.testing.assert_array_equal(
-        bootstrap, bootstrap_weights(expected, n_bootstrap=3, random_state=0)
+        bootstrap, bootstrap_weights(expected.learned_, n_bootstrap=3, random_state=0)
     )
 
 

@@ -11,8 +11,17 @@ from sklearn.datasets import make_blobs
 
 import metricmix as mm
 from metricmix.dissimilarity import features, knn_path_length
+from metricmix.dissimilarity.known import Known
 from metricmix.estimators import MetricMixture
-from metricmix.estimators.rules import RULES, ClassMean, KNearest, Nearest, Rule, Spreading
+from metricmix.learning.rules import (
+    CLASS_RULES,
+    ClassMean,
+    FittedRule,
+    KNearest,
+    Nearest,
+    Rule,
+    Spreading,
+)
 from reference.instances import random_sources
 from reference.models import classifier
 
@@ -78,7 +87,7 @@ def test_both_differ_where_sources_look_at_all_items() -> None:
         assert abs(attached - augmented).max() > 1e-3
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_augmented_is_a_fit_with_the_item_added(rule: str) -> None:
     sources = ["euclidean", knn_path_length(k=3)]
     model = classifier(sources, rule=rule, new_items="augmented").fit(X, KNOWN)
@@ -88,7 +97,7 @@ def test_augmented_is_a_fit_with_the_item_added(rule: str) -> None:
             {"euclidean": features(table), "knn_path_length": knn_path_length(table, k=3)}
         )
         lengths = mm.mixture.edge_lengths(stack, model.mixture_)
-        expected = model._fitted_rule(lengths, np.append(KNOWN, -1)).probabilities[-1]
+        expected = FittedRule(model.rule_, lengths, Known(np.append(KNOWN, -1), 3)).of_items[-1]
         assert p == pytest.approx(expected, rel=1e-9)
 
 
@@ -107,7 +116,7 @@ def test_an_item_of_the_fit_is_at_its_own_distances(sources: Any) -> None:
     assert np.array_equal(model.transform(X), D)
     assert np.array_equal(model.transform(X[[7, 3]]), D[[7, 3]])
     assert np.array_equal(model.compute_metric(), D)
-    assert np.array_equal(model.metric_, D)
+    assert np.array_equal(model.metric_.to_array(), D)
 
 
 def test_transform_again_for_precomputed_sources() -> None:

@@ -12,9 +12,10 @@ from sklearn.model_selection import cross_val_predict
 import metricmix as mm
 from metricmix.dissimilarity import CrossEdges, EdgeSet
 from metricmix.estimators import LabelledKFold
-from metricmix.estimators.rules import RULES, KNearest
+from metricmix.learning.rules import CLASS_RULES, KNearest
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.mixture.linear import link
+from reference.models import with_mixture
 
 N, M, R = 40, 6, 2
 RNG = np.random.default_rng(0)
@@ -74,7 +75,7 @@ def test_distances_go_through_the_edges(directed: bool, signed: bool) -> None:
     objective = mm.objectives.ClassMeans(Y, 1e-2)
     model = mm.MetricMixture(objective=objective, constraint=None if signed else "nonnegative")
     model.fit(stack(directed))
-    model.mixture_ = mm.Mixture([2.0, -0.5 if signed else 1.0], NAMES, scaling=model.stack_.scales)
+    model.learned_ = with_mixture(model.learned_, [2.0, -0.5 if signed else 1.0])
     metric = mm.path_metric(model.stack_, model.mixture_)
     raw = model.mixture_.raw_weights(model.stack_)
     u, v = near(NEW, 3)
@@ -84,7 +85,7 @@ def test_distances_go_through_the_edges(directed: bool, signed: bool) -> None:
     np.testing.assert_allclose(model.transform(matrices()), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("rule", [*RULES, KNearest(4, "distance")], ids=str)
+@pytest.mark.parametrize("rule", [*CLASS_RULES.names(), KNearest(4, "distance")], ids=str)
 def test_all_forms_of_input_agree(rule: Any) -> None:
     model = fitted(rule=rule)
     expected = model.predict_proba(matrices())
@@ -98,11 +99,11 @@ def test_all_forms_of_input_agree(rule: Any) -> None:
     assert (model.predict(matrices()) == np.arange(M) % 3).mean() > 0.6
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CLASS_RULES.names())
 def test_an_item_of_the_fit_is_itself(rule: str) -> None:
     model = fitted(rule=rule)
     found = model.predict_proba(model.stack_)
-    expected = model._rule.probabilities
+    expected = model.learned_.answers
     np.testing.assert_allclose(found, expected, atol=1e-9)
     some = model.stack_[np.ix_(np.array([5, 30]), np.arange(N))]
     assert isinstance(some, CrossEdges)
@@ -113,7 +114,7 @@ def test_local_weights_of_new_items() -> None:
     regions = RNG.dirichlet(np.ones(2), N)
     model = fitted(rule="nearest", local=regions)
     new = matrices(k=2)
-    joined = model._join_rows(next(model._new_rows(new)))
+    joined = model.learned_.join(next(model._new_rows(new)))
     u, v = near(NEW, 2)
     p = np.stack([regions[v[u == q]].mean(axis=0) for q in range(M)])
     raw = model.mixture_.raw_local_weights(model.stack_)

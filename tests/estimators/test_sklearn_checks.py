@@ -13,8 +13,8 @@ from metricmix.estimators import (
     MetricMixtureClassifierCV,
     MetricMixtureRegressor,
 )
-from metricmix.estimators.cross_validation import LabelledKFold
-from metricmix.estimators.rules import RULES, KNearest
+from metricmix.estimators.splitter import LabelledKFold
+from metricmix.learning.rules import CLASS_RULES, KNearest
 from reference.models import classifier
 
 FEATURES = ["euclidean", "cityblock"]
@@ -32,7 +32,7 @@ ESTIMATORS = [
     MetricMixtureClassifier(),
     MetricMixtureClassifier(FEATURES, **FIXED),
     *(classifier("precomputed", rule=rule) for rule in ("class-mean", "spreading")),
-    *(classifier(FEATURES, rule=rule) for rule in RULES),
+    *(classifier(FEATURES, rule=rule) for rule in CLASS_RULES.names()),
     classifier(FEATURES, rule=KNearest(weights="distance")),
     MetricMixtureClassifierCV(**SMALL),
     MetricMixtureClassifierCV(FEATURES, **{**SMALL, "rhos": (1e-2,)}),

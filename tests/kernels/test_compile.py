@@ -6,13 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numba
+import numpy as np
 import pytest
 
 import metricmix
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step, kernel_template
 
 SOURCE = Path(metricmix.__file__).parent
 
@@ -28,6 +31,39 @@ def test_a_kernel_is_not_compiled_before_it_is_called() -> None:
     assert len(compiled.signatures) == 1
 
 
+@kernel_step
+def add_at(k: int, values: Any, total: Any) -> None:
+    total[0] += values[k]
+
+
+@kernel_template
+def each(step: Any, values: Any, total: Any) -> None:
+    for k in range(values.shape[0]):
+        step(k, values, total)
+
+
+@kernel
+def added(values: Any) -> float:
+    total = np.zeros(1)
+    each(add_at, values, total)
+    return float(total[0])
+
+
+def test_a_template_is_compiled_into_the_kernel_that_calls_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # numba's, if the kernel could not be cached
+        assert added(np.arange(4.0)) == 6.0
+
+
+def test_a_step_allocates_nothing() -> None:
+    @kernel_step
+    def allocates(n: int) -> float:
+        return float(np.zeros(n).sum())
+
+    with pytest.raises(numba.core.errors.NumbaError, match="passed into the function"):
+        allocates(3)
+
+
 def test_where_nothing_can_be_cached_kernels_still_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     real = numba.njit
 
@@ -41,7 +77,7 @@ def test_where_nothing_can_be_cached_kernels_still_compile(monkeypatch: pytest.M
 
 
 def copy_package(target: Path) -> Path:
-    for path in SOURCE.rglob("*.py"):
+    for path in [*SOURCE.rglob("*.py"), SOURCE / "__init__.pyi"]:
         copy = target / "metricmix" / path.relative_to(SOURCE)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
@@ -127,7 +163,9 @@ def test_every_kernel_has_a_direct_test() -> None:
     folders = ("kernels", "dissimilarity", "mixture", "paths")
     files = [SOURCE / "metric.py", *(path for f in folders for path in (SOURCE / f).glob("*.py"))]
     kernels = [
-        name for path in files for name in re.findall(r"@kernel\ndef (\w+)", path.read_text())
+        name
+        for path in files
+        for name in re.findall(r"@kernel(?:_step)?\ndef (\w+)", path.read_text())
     ]
     assert len(kernels) > 50
     assert [name for name in kernels if name not in tested] == []

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.kernels.mixing import floor_of, length_of, mix_row, mix_rows, tangent_of
-from metricmix.mixture.edge_lengths import dense_edge_gradient, form_lengths, link_in_place
+from metricmix.kernels.mixing import (
+    dense_edge_gradient,
+    floor_of,
+    form_lengths,
+    length_of,
+    link_in_place,
+    mix_row,
+    mix_rows,
+    tangent_of,
+)
 from reference.instances import random_sources
 from reference.mixing import lengths, sigmoid, softplus
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 import metricmix as mm
 from metricmix.dissimilarity import features
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.mixture.local import LocalMixture, LocalStack, check_memberships
+from metricmix.mixture.local import LocalMixture, RegionWeights, check_memberships
 from metricmix.paths.out_of_sample import NewItems
 from metricmix.paths.trees import distances_from
+from metricmix.solvers.problem import Problem
+from metricmix.solvers.unprojected_problem import UnprojectedProblem
 from reference.instances import on_demand, random_sources
 
 
@@ -100,20 +102,20 @@ def test_equal_rows_are_the_linear_mixture():
         assert query(equal) == pytest.approx(query(common), rel=1e-12)
 
 
-def test_it_is_a_linear_mixture_of_more_sources():
+def test_it_is_linear_in_its_weights():
     stack, local = instance(2, C=3)
-    derived = LocalStack(stack, local.memberships)
-    assert derived.n_sources == 9
-    assert derived.names[3] == "region_1: s0"
-    flat = mm.Mixture(local.local_weights.ravel())
-    assert EdgeLengths(derived, flat).matrix() == pytest.approx(EdgeLengths(stack, local).matrix())
-    by_source = np.stack([derived.source(name) for name in derived.names], axis=-1)
-    assert np.asarray(derived) == pytest.approx(by_source)
+    weighting = RegionWeights(stack, local.memberships)
+    assert len(weighting.names) == 9
+    assert weighting.names[3] == "region_1: s0"
+    flat = local.local_weights.ravel()
+    again = weighting.mixture(flat, local.link, local.beta)
+    assert EdgeLengths(stack, again).matrix() == pytest.approx(EdgeLengths(stack, local).matrix())
+    assert weighting.weights_of(again) == pytest.approx(flat)
     i, j = np.array([0, 3, 5]), np.array([4, 4, 1])
-    assert derived.pairs(i, j) == pytest.approx(by_source[i, j])
-    part = derived.part(np.array([1, 4, 6]))
-    assert np.asarray(part) == pytest.approx(by_source[np.ix_([1, 4, 6], [1, 4, 6])])
-    assert not any(known.triangle_inequality for known in derived.facts)
+    terms = weighting.terms(stack.raw_pairs(i, j), i, j)
+    assert mm.mixture.link(flat @ terms) == pytest.approx(EdgeLengths(stack, again).pairs(i, j))
+    with pytest.raises(mm.InputError, match="9 weights, one per region and source"):
+        weighting.weights_of([1.0, 2.0])
 
 
 @pytest.mark.parametrize("own_scaling", [False, True])
@@ -142,11 +144,11 @@ def test_gradient_against_central_differences(own_scaling):
 @pytest.mark.parametrize("computed", [False, True])
 def test_objective_and_gradient_of_the_solvers(projection, computed):
     stack, mixture = instance(4, n=12, computed=computed)
-    derived = LocalStack(stack, mixture.memberships)
+    weighting = RegionWeights(stack, mixture.memberships)
     y = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1, -1, -1])
     objective = mm.objectives.ClassMeans(y, rho=1e-2).centred(np.ones(6))
-    kind = mm.solvers.problem.Problem if projection else mm.solvers.problem.UnprojectedProblem
-    problem = kind(objective, derived, centre=np.ones(6))
+    kind = Problem if projection else UnprojectedProblem
+    problem = kind(objective, stack, centre=np.ones(6), weighting=weighting)
     at = np.random.default_rng(1).normal(0.5, 0.3, 6)
     _, gradient = problem.value_and_gradient(at)
     slopes = [(problem.value(at + s) - problem.value(at - s)) / 2e-6 for s in 1e-6 * np.eye(6)]
@@ -155,10 +157,10 @@ def test_objective_and_gradient_of_the_solvers(projection, computed):
 
 def test_a_solver_returns_a_local_mixture():
     stack, mixture = instance(5, n=20)
-    derived = LocalStack(stack, mixture.memberships, ["a", "b"])
+    weighting = RegionWeights(stack, mixture.memberships, ["a", "b"])
     truth = LocalMixture([[1.0, 0.2, 0.1], [0.1, 0.3, 1.2]], mixture.memberships, stack.names)
     target = mm.path_metric(stack, truth)
-    result = mm.minimize(mm.objectives.LeastSquares(target), derived, method="full", max_iter=500)
+    result = mm.minimize(mm.objectives.LeastSquares(target), weighting, method="full", max_iter=500)
     assert isinstance(result.mixture, LocalMixture)
     assert result.mixture.regions == ("a", "b")
     assert result.mixture.local_weights == pytest.approx(truth.local_weights, abs=1e-3)

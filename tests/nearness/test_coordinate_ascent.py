@@ -8,16 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metricmix.nearness.constraints import ConstraintArrays
-from metricmix.nearness.coordinate_ascent import (
+from metricmix.nearness.coordinate_ascent import extrapolate, sweep_unweighted, sweep_weighted
+from metricmix.nearness.proximal_ascent import (
     WIDTH,
-    extrapolate,
     extrapolate_proximal,
     proximal_points,
     soft_threshold,
     solve_coordinate,
     sweep_proximal,
-    sweep_unweighted,
-    sweep_weighted,
     thresholds,
 )
 from reference.coordinate_ascent import constraint_matrix, coordinate_step, prox, sweep

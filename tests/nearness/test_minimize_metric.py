@@ -13,7 +13,6 @@ import pytest
 import metricmix as mm
 from metricmix.exceptions import CheckpointError, ConvergenceWarning, InputError
 from metricmix.kernels.threads import ThreadPool
-from metricmix.nearness.dual_ascent import NO_DUALS, project_onto_metrics
 from metricmix.nearness.minimize_metric import solver_for
 from metricmix.nearness.pair_objective import (
     PairObjective,
@@ -24,6 +23,7 @@ from metricmix.nearness.pair_objective import (
 )
 from metricmix.nearness.problem import pairs_of
 from metricmix.nearness.projected_gradient import ProjectedGradient
+from metricmix.nearness.projection import NO_DUALS, project_onto_metrics
 from metricmix.nearness.splitting import Splitting
 from metricmix.objectives import Objective
 from metricmix.solvers import Status

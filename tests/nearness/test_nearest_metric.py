@@ -14,9 +14,9 @@ import metricmix as mm
 from metricmix.kernels.threads import ThreadPool
 from metricmix.nearness import dual_ascent, refine_linf
 from metricmix.nearness.coordinate_ascent import AcceleratedAscent
-from metricmix.nearness.nearest_metric import NORMS as KNOWN_NORMS
 from metricmix.nearness.nearest_metric import solver_for
-from metricmix.nearness.problem import read_problem, tighten_bounds
+from metricmix.nearness.norms.norm import NORMS as KNOWN_NORMS
+from metricmix.nearness.reading import read_problem, tighten_bounds
 from reference.nearness import all_triangles, objective_of, optimum, pairs
 
 NORMS = ("l2", "l1", "linf", "decrease", "increase")
@@ -297,7 +297,7 @@ def test_steps_are_pure(norm, case):
     rng = np.random.default_rng(0)
     D, options = case(dissimilarity(30), norm, rng)
     bounds = (options.get("lower"), options.get("upper"), None)
-    problem = tighten_bounds(read_problem(norm, D, None, bounds, bytes_per_entry=1), 1)
+    problem = tighten_bounds(read_problem(norm, D, None, bounds), 1)
     with ThreadPool(1) as pool:
         solver = solver_for(problem, pool, 1e-12)
         state, _ = solver.check(solver.init(rng))
@@ -460,13 +460,13 @@ def test_linear_programs_finish_what_sweeps_begin():
 
 
 def test_linear_programs_that_fail_do_no_harm(monkeypatch):
-    monkeypatch.setattr("metricmix.nearness.losses.LARGEST_PROGRAM", 0)
+    monkeypatch.setattr("metricmix.nearness.norms.l1.LARGEST_PROGRAM", 0)
     result = mm.nearest_metric(dissimilarity(12, kind="noisy"), "l1")
     assert result.converged
 
 
 def test_norms_are_those_promised():
-    assert KNOWN_NORMS == NORMS
+    assert KNOWN_NORMS.names() == NORMS
     A = all_triangles(4)
     assert A.shape == (12, 6)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricmix.nearness.losses import sum_absolutes, sum_squares
+from metricmix.nearness.norms.l1 import sum_absolutes
+from metricmix.nearness.norms.l2 import sum_squares
 from metricmix.nearness.problem import (
     items_of,
     matrix_of,

@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse.csgraph import floyd_warshall
 
 from metricmix.exceptions import InputError
+from metricmix.kernels import locality
 from metricmix.metric import is_metric
 from metricmix.paths import all_pairs
 from metricmix.paths.all_pairs import close_in_place, impute_missing, project
@@ -86,9 +87,9 @@ def test_agrees_with_networkx_where_edges_are_missing(directed):
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("saving", [True, False])
 def test_the_order_of_the_items_changes_nothing(saving, directed, monkeypatch):
-    monkeypatch.setattr(all_pairs, "TOUR_COST", -np.inf if saving else np.inf)
+    monkeypatch.setattr(locality, "TOUR_COST", -np.inf if saving else np.inf)
     taken = []
-    order_of = all_pairs.tour_order
+    order_of = locality.tour_order
     monkeypatch.setattr(
         all_pairs, "tour_order", lambda matrix: taken.append(order_of(matrix)) or taken[-1]
     )
@@ -104,8 +105,8 @@ def test_an_order_is_found_for_clusters_and_not_for_noise():
     X = rng.normal(size=(1200, 3)) + 20 * rng.normal(size=(12, 3))[rng.integers(0, 12, 1200)]
     near = np.sqrt(((X[:, None] - X) ** 2).sum(axis=-1))
     noise = lengths(1200, "dense", False)
-    assert all_pairs.tour_order(near) is not None
-    assert all_pairs.tour_order(noise) is None
+    assert locality.tour_order(near) is not None
+    assert locality.tour_order(noise) is None
 
 
 def test_zero_is_an_edge_and_infinity_is_none():
@@ -215,12 +216,12 @@ def test_kernels_of_the_recursion(dtype):
 
 def test_tour_and_reordering():
     matrix = lengths(50, "dense", False)
-    order = all_pairs.nearest_neighbour_tour(matrix)
+    order = locality.nearest_neighbour_tour(matrix)
     left = set(range(1, 50))
     for before, after in pairwise(order.tolist()):
         assert matrix[before, after] == matrix[before, list(left)].min()
         left.remove(after)
     moved = np.zeros_like(matrix)
-    all_pairs.reorder(matrix, order, 0, 20, moved)
-    all_pairs.reorder(matrix, order, 20, 50, moved)
+    locality.reorder(matrix, order, 0, 20, moved)
+    locality.reorder(matrix, order, 20, 50, moved)
     np.testing.assert_array_equal(moved, matrix[np.ix_(order, order)])

@@ -9,17 +9,20 @@ import metricmix as mm
 from metricmix.mixture.edge_lengths import edge_lengths
 from metricmix.paths.dijkstra import (
     CHUNK,
+    Goal,
     SearchState,
     any_below,
     cap_distances,
     dijkstra,
-    dijkstra_rows,
     open_item,
     open_roots,
     pop_nearest,
     refresh_chunk,
     relax,
+    relax_row,
     reset,
+    search_dense,
+    settle_row,
 )
 from reference.instances import on_demand, random_lengths, random_sources
 from reference.mixing import lengths as naive_lengths
@@ -116,11 +119,12 @@ def test_distances_from_a_set_of_roots(n, directed):
     d = all_distances(w)
     for reverse in (False, True):
         expected = (d.T if reverse else d)[roots]
-        state, order = SearchState.empty(n), np.empty(n, np.int32)
-        lengths = edge_lengths(stack, weights)
-        assert dijkstra_rows(lengths.dense, reverse, n, roots, state, order) == n
+        state, lengths = SearchState.empty(n), edge_lengths(stack, weights)
+        open_roots(roots, state)
+        search_dense(lengths.dense, reverse, Goal(n, np.ones(n, bool), True, False), state)
+        assert state.counts[0] == n
         assert state.dist == pytest.approx(expected.min(axis=0), rel=1e-12)
-        assert np.array_equal(np.sort(order), np.arange(n))
+        assert np.array_equal(np.sort(state.order), np.arange(n))
         for some in (stack, on_demand(stack)):
             found = dijkstra(edge_lengths(some, weights), roots, reverse=reverse)
             assert found.distances == pytest.approx(expected.min(axis=0), rel=1e-12)
@@ -136,3 +140,29 @@ def test_only_the_nearest_items_are_settled(limit):
     found = dijkstra(edge_lengths(w), np.array([7]), limit=limit)
     assert found.settled.tolist() == np.argsort(d)[:limit].tolist()
     assert found.distances[found.settled] == pytest.approx(np.sort(d)[:limit])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_search_ends_at_its_goal(ties):
+    state = SearchState.empty(5)
+    reset(state.dist, state.key, state.chunk_min, state.pred)
+    state.counts[:] = 0
+    for v, distance in enumerate([1.0, 0.5, 2.0, 2.0, 3.0]):
+        open_item(v, distance, state.dist, state.key, state.chunk_min)
+    wanted = np.array([True, False, True, True, True])
+    goal = Goal(2, wanted, ties, False)
+    rows = []
+    while (u := settle_row(goal, state)) >= 0:
+        rows.append(u)
+    assert rows == ([1, 0, 2, 3] if ties else [1, 0])  # the row of the last one is not needed
+    assert state.order[: state.counts[0]].tolist() == ([1, 0, 2, 3] if ties else [1, 0, 2])
+
+
+def test_a_search_from_one_root_is_capped_after_its_row():
+    m = np.array([9.0, 1.0, 2.0, 3.0])
+    for cap in (False, True):
+        state = SearchState.empty(4)
+        open_roots(np.array([0]), state)
+        goal = Goal(3, np.ones(4, bool), True, cap)
+        relax_row(settle_row(goal, state), m, 1.0, 0, goal, state)
+        assert state.key.tolist() == [np.inf, 1.0, 2.0, np.inf if cap else 3.0]

@@ -10,13 +10,14 @@ import pytest
 import metricmix as mm
 from metricmix.kernels.minplus import min_plus
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.dijkstra import SearchState
+from metricmix.paths.dijkstra import Goal, SearchState
 from metricmix.paths.neighbours import nearest_labels
 from metricmix.paths.out_of_sample import (
     NewItems,
     nearest_by_table,
     nearest_wanted,
     open_entries,
+    take_wanted,
 )
 from reference.closure import minplus as slow_minplus
 from reference.instances import on_demand, random_sources, whole_lengths
@@ -280,7 +281,7 @@ def test_entries_are_the_items_within_the_kth_nearest_edge(k):
     m, wanted = rng.normal(size=100), rng.random(100) < 0.4
     cap = np.sort(m[wanted])[k - 1]
     state = SearchState.empty(100)
-    open_entries(m, 1.0, 1, wanted, k, state)
+    open_entries(m, 1.0, 1, Goal(k, wanted, False, False), state)
     length = np.logaddexp(0.0, m)
     near = m <= cap
     assert state.dist[near] == pytest.approx(length[near])
@@ -300,7 +301,8 @@ def test_kernels_for_a_range_of_new_items(k):
     searched, looked_up = np.full((2, 6, k), -1.0)
     items, looked_up_items = np.full((2, 6, k), -1)
     dense, m = case.lengths.dense, case.new.m
-    nearest_wanted(dense, m, 2, 5, wanted, SearchState.empty(70), searched, items)
+    goal = Goal(searched.shape[1], wanted, False, False)
+    nearest_wanted(dense, m, 2, 5, goal, SearchState.empty(70), searched, items)
     nearest_by_table(m, dense.beta, dense.link, 2, 5, *table, looked_up, looked_up_items)
     for distances, found in ((searched, items), (looked_up, looked_up_items)):
         assert distances[2:5] == pytest.approx(expected[2:5], rel=1e-12)
@@ -308,3 +310,12 @@ def test_kernels_for_a_range_of_new_items(k):
         assert (distances[[0, 1, 5]] == -1).all()
         rows = np.arange(2, 5)[:, None]
         assert case.d[rows, found[2:5]] == pytest.approx(distances[2:5], rel=1e-12)
+
+
+def test_the_wanted_items_of_a_search():
+    state = SearchState.empty(4)
+    state.order[:3], state.dist[:3], state.counts[0] = [2, 0, 1], [0.5, 0.7, 0.1], 3
+    distances, items = np.empty(2), np.empty(2, np.int64)
+    wanted = np.array([True, True, False, False])
+    take_wanted(Goal(2, wanted, False, False), state, distances, items)
+    assert (distances.tolist(), items.tolist()) == ([0.5, 0.7], [0, 1])

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.kernels.mixing import length_of
 from metricmix.mixture import edge_lengths
-from metricmix.paths import pair, shortest_paths
+from metricmix.paths import bidirectional, shortest_paths
 from reference.instances import on_demand, random_lengths, random_sources, whole_lengths
 from reference.mixing import lengths as naive_lengths
 from reference.paths import all_distances, by_enumeration, path_length
@@ -364,14 +365,14 @@ def steps(sources, weights, i, j):
     """One search by its steps, with the state after every settled item."""
     n = len(sources[0])
     m = np.tensordot(weights, np.array(sources), axes=1)
-    state, floors = pair.BidirectionalState.empty(n), np.zeros((2, n))
-    pair.start_pair(i, j, float(pair.length_of(m[i, j], 1.0, 1)), state)
+    state, floors = bidirectional.BidirectionalState.empty(n), np.zeros((2, n))
+    bidirectional.start_pair(i, j, float(length_of(m[i, j], 1.0, 1)), state)
     yield state
     while True:
-        side, u = pair.next_item(floors, state)
+        side, u = bidirectional.next_item(floors, state)
         if side < 0:
             return
-        pair.expand(side, u, m[u] if side == 0 else m[:, u].copy(), 1.0, 1, floors, state)
+        bidirectional.expand(side, u, m[u] if side == 0 else m[:, u].copy(), 1.0, 1, floors, state)
         yield state
 
 
@@ -390,13 +391,13 @@ def test_steps_of_the_search(n):
                 assert (state.dist[0, i], state.dist[1, j], state.best[1]) == (0.0, 0.0, -1.0)
                 assert state.best[0] == pytest.approx(w[i, j])
             for side in range(2):
-                assert pair.radius_of(state.chunk_min[side]) == state.key[side].min()
+                assert bidirectional.radius_of(state.chunk_min[side]) == state.key[side].min()
             reached = np.isfinite(state.dist)  # tentative distances are lengths of real paths
             assert (state.dist[0] >= d[i] * (1 - 1e-12))[reached[0]].all()
             assert (state.dist[1] >= d[:, j] * (1 - 1e-12))[reached[1]].all()
             assert state.best[0] >= d[i, j] * (1 - 1e-12)
         assert state.best[0] == pytest.approx(d[i, j], rel=1e-12)
-        nodes = state.path[: pair.trace_path(i, j, state)].tolist()
+        nodes = state.path[: bidirectional.trace_path(i, j, state)].tolist()
         assert (nodes[0], nodes[-1]) == (i, j)
         assert path_length(w, nodes) == pytest.approx(d[i, j], rel=1e-12)
 
@@ -410,8 +411,8 @@ def test_kernel_for_many_pairs(directed):
     lengths = edge_lengths(mm.DissimilarityStack(sources, directed=directed), weights)
     i, j = rng.integers(40, size=(2, 60))
     found, indptr, touched = np.empty(60), np.empty(61, np.int64), np.empty(60, np.int32)
-    state = pair.BidirectionalState.empty(40)
-    nodes = pair.find_paths(
+    state = bidirectional.BidirectionalState.empty(40)
+    nodes = bidirectional.find_paths(
         lengths.dense, directed, lengths.floors(), i, j, state, found, indptr, touched
     )
     assert found == pytest.approx(all_distances(w)[i, j], rel=1e-12)

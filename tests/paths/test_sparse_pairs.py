@@ -10,23 +10,23 @@ import pytest
 from metricmix.dissimilarity import edge_set
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.kernels.heap import clear, empty_ball, reach, settle
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths import sparse_bundle
 from metricmix.paths.pair import bundle_paths
-from metricmix.paths.sparse_bundle import sparse_paths, trace_to_roots, traced_paths
+from metricmix.paths.predecessors import trace_to_roots
+from metricmix.paths.sparse_bundle import sparse_paths, traced_paths
 from metricmix.paths.sparse_pairs import (
-    SearchBall,
     arc_length,
     arcs_of,
-    clear_ball,
     expand_side,
     find_sparse_paths,
     grow_ball,
     meet,
     nearest_items,
-    open_in_ball,
+    read_mixed,
     use_balls,
 )
 from metricmix.paths.sparse_rows import distances_in_blocks
@@ -55,7 +55,7 @@ def is_clear(ball):
 
 
 def balls(n):
-    return SearchBall.empty(n), SearchBall.empty(n)
+    return empty_ball(n), empty_ball(n)
 
 
 # -- paths ----------------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ def test_a_ball_holds_the_nearest_items_and_is_cleared(seed):
     graph = random_graph(seed)
     d = all_distances(graph.w)
     n = len(d)
-    ball = SearchBall.empty(n)
+    ball = empty_ball(n)
     formed = arcs_of(graph.lengths, 10**9)
     for limit in {1, min(3, n), n}:
-        open_in_ball(0, 0.0, -1, ball)
+        reach(0, 0.0, -1, ball)
         grow_ball(formed, limit, ball)
-        order = ball.order[: ball.counts[2]]
+        order = ball.order[: ball.counts[1]]
         reachable = np.sort(d[0][np.isfinite(d[0])])
         last = reachable[min(limit, len(reachable)) - 1]
         within = np.flatnonzero(d[0] <= last * (1 - 1e-6))
@@ -180,8 +180,18 @@ def test_a_ball_holds_the_nearest_items_and_is_cleared(seed):
         for v in order[1:]:
             before = ball.pred[v]
             assert np.isclose(ball.dist[v], ball.dist[before] + graph.w[before, v])
-        clear_ball(ball)
+        clear(ball)
         assert is_clear(ball)
+
+
+def test_arcs_of_an_item_lead_to_its_neighbours():
+    edges = EdgeSet(3, [0, 0], [1, 2])
+    lengths = EdgeLengths(EdgeStack(edges, [[1.0, 3.0]]), Mixture([2.0], link="identity"))
+    for searches in (0, 10**9):  # lengths mixed as they are met; known
+        ball = empty_ball(3)
+        reach(0, 1.0, -1, ball)
+        read_mixed(arcs_of(lengths, searches), settle(ball), 7.0, ball)
+        assert ball.dist.tolist() == [1.0, 3.0, np.inf]  # none at the radius
 
 
 def test_items_at_the_same_distance_are_settled_together():
@@ -190,11 +200,11 @@ def test_items_at_the_same_distance_are_settled_together():
     np.fill_diagonal(star, 0)
     edges = EdgeSet(6, [0] * 5, np.arange(1, 6))
     lengths = EdgeLengths(EdgeStack(edges, np.ones((1, 5))), Mixture([1.0], link="identity"))
-    ball = SearchBall.empty(6)
-    open_in_ball(0, 0.0, -1, ball)
+    ball = empty_ball(6)
+    reach(0, 0.0, -1, ball)
     grow_ball(arcs_of(lengths, 1), 2, ball)
-    assert ball.counts[2] == 6
-    clear_ball(ball)
+    assert ball.counts[1] == 6
+    clear(ball)
     distances, neighbours = np.full((2, 3), np.inf), np.full((2, 3), -1)
     nearest_items(arcs_of(lengths, 1), np.array([0, 4]), ball, distances, neighbours)
     assert neighbours.tolist() == [[1, 2, 3], [0, 1, 2]]
@@ -211,11 +221,12 @@ def test_two_balls_meet_on_the_shortest_path(seed):
     for i, j in np.random.default_rng(seed).integers(n, size=(5, 2)):
         if i == j:
             continue
-        where = meet(out, into, i, j, ahead, back)
-        length = ahead.dist[j] if where < 0 else ahead.dist[where] + back.dist[where]
+        length, where = meet(out, into, i, j, ahead, back)
+        if where >= 0:
+            assert length == ahead.dist[where] + back.dist[where]
         assert np.isclose(length, d[i, j], rtol=1e-12)
-        clear_ball(ahead)
-        clear_ball(back)
+        clear(ahead)
+        clear(back)
         assert is_clear(ahead)
         assert is_clear(back)
 
@@ -225,8 +236,8 @@ def test_a_side_settles_one_item_and_finds_where_the_sides_meet():
     lengths = EdgeLengths(EdgeStack(edges, [[1.0, 2.0]]), Mixture([1.0], link="identity"))
     both = arcs_of(lengths, 1)
     ahead, back = balls(3)
-    open_in_ball(0, 0.0, -1, ahead)
-    open_in_ball(2, 0.0, -1, back)
+    reach(0, 0.0, -1, ahead)
+    reach(2, 0.0, -1, back)
     assert expand_side(both, np.inf, -1, ahead, back) == (np.inf, -1)
     assert ahead.dist.tolist() == [0.0, 1.0, np.inf]
     assert expand_side(both, np.inf, -1, back, ahead) == (3.0, 1)

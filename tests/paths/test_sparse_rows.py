@@ -8,22 +8,31 @@ import pytest
 from metricmix.dissimilarity import edge_set
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.kernels.heap import empty_ball
 from metricmix.kernels.threads import TimeUp, stop_after
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
-from metricmix.paths import sparse_rows
-from metricmix.paths.sparse_labels import nearest_labels_over_edges, put_label, sweep_labels
+from metricmix.paths import sparse_rows, sweeps
 from metricmix.paths.sparse_rows import (
-    BLOCK,
     distances_in_blocks,
-    open_all,
-    raise_threshold,
+    nearest_labels_over_edges,
     roots_of,
+    search_all,
+)
+from metricmix.paths.sweeps import (
+    BLOCK,
+    lower_key,
+    open_keys,
+    put_label,
+    raise_threshold,
+    read_distance,
+    read_labels,
+    read_lanes,
     run_lanes,
     run_sweeps,
-    search_all,
     settle_by_heap,
     sweep,
+    sweep_labels,
     sweep_lanes,
 )
 from tests.reference.paths import all_distances
@@ -114,8 +123,8 @@ def test_every_algorithm_gives_the_same_bits(dtype, monkeypatch):
     results = []
     for small, waste, budget in ((0, 4, 1 << 18), (1 << 14, 4, 100), (0, -1e9, 100)):
         monkeypatch.setattr(edge_set, "SMALL", small)
-        monkeypatch.setattr(sparse_rows, "WASTE", waste)  # below 0: the heap takes over at once
-        monkeypatch.setattr(sparse_rows, "SLICE", budget)
+        monkeypatch.setattr(sweeps, "WASTE", waste)  # below 0: the heap takes over at once
+        monkeypatch.setattr(sweeps, "SLICE", budget)
         stack = EdgeStack(EdgeSet(n, edges.tails, edges.heads), values)
         lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
         results += [np.array([search_all(lengths, roots[s : s + 1])[0] for s in range(12)])]
@@ -212,6 +221,36 @@ def test_the_threshold_always_rises():
     assert state[0] > np.float32(1e9)
 
 
+def test_an_item_is_opened_in_its_block():
+    key, block_key = np.full(BLOCK + 2, np.inf), np.full(2, np.inf)
+    for v, reached in ((BLOCK + 1, 3.0), (BLOCK, 2.0), (BLOCK, 4.0)):
+        lower_key(v, reached, key, block_key)
+    assert key[BLOCK:].tolist() == [2.0, 3.0]
+    assert block_key.tolist() == [np.inf, 2.0]
+
+
+def test_reading_an_item_lowers_its_neighbours():
+    w = np.array([[0, 1.0, 2.0], [1, 0, np.inf], [2, np.inf, 0]])
+    dist, key, block_key, _ = opened(3, [0])
+    dist[2], pred = 1.5, np.full(3, -1, np.int32)
+    read_distance(arcs(w), 0, 0.0, (dist, pred), key, block_key)
+    assert (dist.tolist(), pred.tolist()) == ([0.0, 1.0, 1.5], [-1, 0, -1])
+    assert key[1:].tolist() == [1.0, np.inf]
+    lanes = np.array([[0.0, 5.0], [3.0, 5.5], [1.0, 9.0]])
+    key[:] = np.inf
+    read_lanes(arcs(w), 0, 0.0, (lanes, np.empty(2), np.empty(2)), key, block_key)
+    assert lanes.tolist() == [[0.0, 5.0], [1.0, 5.5], [1.0, 7.0]]
+    assert key.tolist() == [np.inf, 1.0, 7.0]
+    near, label = (
+        np.array([[0.0, 4.0], [0.5, np.inf], [9.0, 9.5]]),
+        np.array([[7, 8], [3, -1], [1, 2]]),
+    )
+    key[:] = np.inf
+    read_labels(arcs(w), 0, 4.0, (near, label.astype(np.int32)), key, block_key)
+    assert near.tolist() == [[0.0, 4.0], [0.5, 5.0], [6.0, 9.0]]  # label 8 alone goes on
+    assert key.tolist() == [np.inf, 5.0, 6.0]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_heap_finishes_what_a_sweep_began(seed):
     graph = random_graph(seed)
@@ -220,11 +259,12 @@ def test_a_heap_finishes_what_a_sweep_began(seed):
     dist, key, block_key, state = opened(n, [0])
     pred = np.full(n, -1, np.int32)
     sweep(arcs(graph.w), seed % 5, dist, key, block_key, state, pred)
-    heap, place = np.empty(n, np.int32), np.full(n, -1, np.int32)
-    size = open_all(key, dist, heap, place)
-    assert sorted(heap[:size]) == np.flatnonzero(np.isfinite(key)).tolist()
-    while size > 0:
-        size = settle_by_heap(arcs(graph.w), 3, size, heap, place, dist, pred)
+    ball = empty_ball(n)._replace(dist=dist, pred=pred)
+    open_keys(key, ball)
+    opened_items = ball.heap[: ball.counts[0]]
+    assert sorted(opened_items.tolist()) == np.flatnonzero(np.isfinite(key)).tolist()
+    while ball.counts[0] > 0:
+        settle_by_heap(arcs(graph.w), 3, ball)
     np.testing.assert_allclose(dist, d, rtol=1e-12)
     inner = np.flatnonzero(pred >= 0)
     assert np.array_equal(dist[inner], dist[pred[inner]] + graph.w[pred[inner], inner])
@@ -300,9 +340,7 @@ def test_labels_in_slices(seed):
 
 
 def test_lengths_of_very_different_sizes_do_not_stop_labels(monkeypatch):
-    from metricmix.paths import sparse_labels
-
-    monkeypatch.setattr(sparse_labels, "WASTE", -(10**9))
+    monkeypatch.setattr(sweeps, "WASTE", -(10**9))
     graph = random_graph(2)
     d = all_distances(graph.w)
     items = np.arange(min(3, len(d)))

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from typing import Any
 
-from metricmix.estimators.files.container import as_text, seal
+from metricmix.storage.container import as_text, seal
 
 
 def members_of(data: bytes) -> dict[str, bytes]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import metricmix as mm
+from metricmix.learning.learned import Learned
 
 classifier = partial(
     mm.MetricMixtureClassifier, constraint="nonnegative", rho=1e-3, rule="class-mean"
@@ -20,3 +22,9 @@ def signed_classifier(stack: Any, X: Any, y: Any, **options: Any) -> mm.MetricMi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mm.ProjectionWarning)
         return classifier(stack, **signed).fit(X, y)
+
+
+def with_mixture(learned: Learned, weights: Any) -> Learned:
+    """Return what was learned, with other weights."""
+    mixture = mm.Mixture(weights, learned.stack.names, scaling=learned.stack.scales)
+    return replace(learned, result=replace(learned.result, mixture=mixture))

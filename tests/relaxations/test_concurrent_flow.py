@@ -11,18 +11,20 @@ from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import concurrent_flow
 from metricmix.relaxations.concurrent_flow import (
     ConcurrentFlow,
+    flow_steps,
+    project_to_simplex,
+    step_flows,
+    step_lengths,
+)
+from metricmix.relaxations.flow_paths import (
     Paths,
     add_loads,
     add_paths,
     find_shorter_paths,
-    flow_steps,
     path_scales,
-    project_to_simplex,
     split_evenly,
-    step_flows,
-    step_lengths,
 )
-from metricmix.relaxations.primal_dual import DualIterate, PrimalIterate
+from metricmix.relaxations.iterates import DualIterate, PrimalIterate
 from metricmix.relaxations.weighted_graphs import DemandNetwork, WeightedGraph
 from reference.graph_kernels import distances, walk, weighted_simplex
 from reference.relaxations import sparsest_cut_optimum

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metricmix.kernels.heap import clear, empty_ball
 from metricmix.relaxations.graph_search import (
     Adjacency,
-    Ball,
-    SearchTree,
     doubled,
     hash_integer,
-    search_ball,
-    search_tree,
+    search_around,
+    with_lengths,
 )
 from reference.graph_kernels import distances, splitmix64, walk
 from relaxations.graphs import random_edges
@@ -29,46 +28,38 @@ def test_adjacency_lists_every_edge_at_both_ends():
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("radius", [0.3, 1.0, np.inf])
-def test_search_ball(seed, radius):
+def test_nodes_within_a_radius(seed, radius):
     n = 15
     ends, graph, x = random_edges(n, 0.25, seed)
     d = distances(n, ends, x)
-    ball = Ball(
-        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    )
+    lengths, ball = with_lengths(graph, x), empty_ball(n)
     for i in range(n):
-        count = search_ball(i, graph, x, radius, ball)
-        found = ball.order[:count]
+        found = ball.order[: search_around(i, lengths, radius, ball)]
         inside = np.flatnonzero(d[i] < radius)
         assert found.tolist() == inside[np.argsort(d[i, inside])].tolist()
         np.testing.assert_allclose(ball.dist[found], d[i, found])
-        ball.dist[found] = np.inf
+        clear(ball)
         assert (ball.dist == np.inf).all()
         assert (ball.place == -1).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_search_tree(seed):
+def test_shortest_path_trees(seed):
     n = 12
     ends, graph, x = random_edges(n, 0.3, seed, connected=True)
     d = distances(n, ends, x)
+    lengths, ball = with_lengths(graph, x), empty_ball(n)
     for i in range(n):
-        tree = SearchTree(
-            np.full(n, np.inf),
-            np.empty(n, np.int32),
-            np.full(n, -1, np.int32),
-            np.empty(n, np.int32),
-            np.empty(n, np.int32),
-        )
-        search_tree(i, graph, x, tree)
-        np.testing.assert_allclose(tree.dist, d[i])
+        assert search_around(i, lengths, np.inf, ball) == n
+        np.testing.assert_allclose(ball.dist, d[i])
         for j in range(n):
             path, v = [], j
             while v != i:
-                path.append(tree.edge[v])
-                v = tree.parent[v]
+                path.append(lengths.by[v])
+                v = ball.pred[v]
             assert walk(ends, path, j) == i
             assert x[path].sum() == pytest.approx(d[i, j])
+        clear(ball)
 
 
 def test_doubled():

@@ -6,9 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from metricmix.kernels.heap import clear, empty_ball
 from metricmix.relaxations.graph_search import in_slices
 from metricmix.relaxations.odd_cycles import (
-    DoubledTree,
+    DoubledGraph,
     find_odd_cycles,
     search_doubled_graph,
     write_cycle,
@@ -17,12 +18,6 @@ from reference.graph_kernels import doubled_distances, splitmix64
 from relaxations.graphs import random_edges
 
 ALL = 1 << 60
-
-
-def work_arrays(n):
-    ints = [np.empty(2 * n, np.int32) for _ in range(5)]
-    ints[1][:] = -1
-    return DoubledTree(np.full(2 * n, np.inf), np.empty(2 * n), *ints)
 
 
 def check_cycle(ends, terms):
@@ -93,37 +88,37 @@ def test_search_doubled_graph(seed, radius):
     n = 11
     ends, graph, x = random_edges(n, 0.3, seed)
     d = doubled_distances(n, ends, x)
-    tree = work_arrays(n)
+    ball = empty_ball(2 * n)
+    copies = DoubledGraph(graph, x, 0.0, np.empty(2 * n), np.empty(2 * n, np.int32))
     for i in range(n):
-        seen = search_doubled_graph(i, graph, x, 0.0, radius, tree)
-        touched = tree.touched[:seen]
+        touched = ball.order[: search_doubled_graph(i, copies, radius, ball)]
         inside = d[2 * i] < radius
         assert sorted(touched.tolist()) == np.flatnonzero(inside).tolist()
-        np.testing.assert_allclose(tree.dist[inside], d[2 * i, inside])
-        np.testing.assert_array_equal(tree.length[inside], tree.dist[inside])
+        np.testing.assert_allclose(ball.dist[inside], d[2 * i, inside])
+        np.testing.assert_array_equal(copies.length[inside], ball.dist[inside])
         for v in touched.tolist():
             length = 0.0
             while v != 2 * i:
-                term, parent = tree.term[v], tree.parent[v]
+                term, parent = copies.term[v], ball.pred[v]
                 e = term if term >= 0 else ~term
                 assert {v // 2, parent // 2} == set(ends[e].tolist())
                 assert (v % 2 != parent % 2) == (term < 0)
                 length += x[e] if term >= 0 else 1.0 - x[e]
                 v = parent
             assert length < radius
-        tree.dist[touched] = np.inf
+        clear(ball)
 
 
 def test_write_cycle():
     # The path 0, 1, 2, 3 and back to 0; then one that visits both copies of node 1.
-    tree = work_arrays(5)
-    for v, parent, term in ((2, 0, 10), (5, 2, ~11), (7, 5, 12)):
-        tree.parent[v], tree.term[v] = parent, term
+    pred, term = np.empty((2, 10), np.int32)
+    for v, before, by in ((2, 0, 10), (5, 2, ~11), (7, 5, 12)):
+        pred[v], term[v] = before, by
     position, walk = np.full(5, -1, np.int32), np.empty(11, np.int32)
-    size = write_cycle(0, 7, 13, tree, position, walk)
+    size = write_cycle(0, 7, 13, pred, term, position, walk)
     assert walk[:size].tolist() == [12, ~11, 10, 13]
-    for v, parent, term in ((2, 0, 10), (4, 2, 11), (7, 4, ~12), (3, 7, 13), (8, 3, 14)):
-        tree.parent[v], tree.term[v] = parent, term
-    size = write_cycle(0, 8, 15, tree, position, walk)
+    for v, before, by in ((2, 0, 10), (4, 2, 11), (7, 4, ~12), (3, 7, 13), (8, 3, 14)):
+        pred[v], term[v] = before, by
+    size = write_cycle(0, 8, 15, pred, term, position, walk)
     assert walk[:size].tolist() == [13, ~12, 11]
     assert (position == -1).all()

@@ -10,12 +10,10 @@ from scipy.optimize import linprog
 
 from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import primal_dual
+from metricmix.relaxations.iterates import DualIterate, PrimalIterate, Restarts
 from metricmix.relaxations.primal_dual import (
-    DualIterate,
     LinearProgram,
     PrimalDual,
-    PrimalIterate,
-    Restarts,
     SparseColumns,
     SparseRows,
     column_product,

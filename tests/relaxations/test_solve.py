@@ -12,10 +12,12 @@ from metricmix.kernels.threads import ThreadPool
 from metricmix.relaxations import solve as module
 from metricmix.relaxations.correlation_clustering import ClusteringLP
 from metricmix.relaxations.max_cut import MaxCutLP
-from metricmix.relaxations.solve import Best, Relaxation
+from metricmix.relaxations.solve import Relaxation
 from metricmix.relaxations.sparsest_cut import SparsestCutLP, check_network
+from metricmix.relaxations.state import Best
 from metricmix.relaxations.weighted_graphs import read_signed_graph, read_weighted_graph
-from metricmix.solvers.loop import Progress, run
+from metricmix.solvers.loop import run
+from metricmix.solvers.progress import Progress
 from metricmix.solvers.result import SolveResult, Status
 
 GRAPH = nx.gnp_random_graph(24, 0.3, seed=2)

@@ -50,6 +50,24 @@ def test_it_is_a_frozen_object_of_documented_settings(kind):
             setattr(solver, field.name, getattr(solver, field.name))
 
 
+def test_a_solver_of_a_test():
+    @METHODS.register("patient", words="as full, with more steps")
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Patient(mm.solvers.LBFGS):
+        """L-BFGS under another name."""
+
+    try:
+        assert Patient.method == "patient"
+        assert mm.solvers.LBFGS.method == "full"
+        one, other = (mm.minimize(OBJECTIVE, STACK, name) for name in ("patient", "full"))
+        assert np.array_equal(one.weights, other.weights)
+        assert mm.MetricMixture(method="patient", objective=OBJECTIVE).fit(TARGET).weights_.size
+    finally:
+        METHODS.unregister("patient")
+    with pytest.raises(mm.InputError, match=r"^method: expected one of 'stochastic', .*'patient'"):
+        mm.minimize(OBJECTIVE, STACK, "patient")
+
+
 def test_it_is_called_by_its_name(kind):
     assert METHODS[kind.method] is kind
     few = {"max_iter": 50} if kind.method == "stochastic" else {}

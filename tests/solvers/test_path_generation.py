@@ -45,7 +45,7 @@ def test_paths_of_the_start_give_the_true_value_and_gradient() -> None:
     whole = Problem(objective, stack)
     value, paths = PathGeneration().bind(whole, weights).search(weights)
     about = (objective, stack, "softplus", 1.0, "none", None, None)
-    fixed = KnownPathProblem(*about, KnownPaths.of(paths))
+    fixed = KnownPathProblem(*about, known=KnownPaths.of(paths))
     expected, slope = whole.value_and_gradient(weights)
     assert value == pytest.approx(expected, rel=1e-12)
     found, gradient = fixed.value_and_gradient(weights)
@@ -59,7 +59,7 @@ def test_gradient_along_path_generation_is_that_of_differences() -> None:
     weights = np.array([1.2, 0.3, 0.1])
     _, paths = PathGeneration().bind(Problem(objective, stack), weights).search(weights)
     about = (objective, stack, "softplus", 1.0, "none", None, np.array([1.0, 0.0, 0.5]))
-    fixed = KnownPathProblem(*about, KnownPaths.of(paths))
+    fixed = KnownPathProblem(*about, known=KnownPaths.of(paths))
     elsewhere = np.array([0.4, -0.2, 0.8])
     _, gradient = fixed.value_and_gradient(elsewhere)
     for r in range(3):

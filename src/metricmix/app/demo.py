@@ -139,7 +139,7 @@ def run_demo(
             model.fit(np.arange(n_items), known)
             right = model.transduction_[known < 0] == y[known < 0]
             accuracy.setdefault(method, []).append(float(right.mean()))
-        best = min(views, key=lambda view: float(models[view].selection_.log_loss.min()))
+        best = min(views, key=lambda view: float(models[view].selection_.loss.min()))
         accuracy.setdefault(CHOSEN, []).append(accuracy[best][draw])
         weights.append(models[LEARNED].weights_)
         first = first or models[LEARNED]

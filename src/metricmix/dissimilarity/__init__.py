@@ -7,11 +7,11 @@ from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
-from metricmix.dissimilarity.hellinger import ProbabilitySource
 from metricmix.dissimilarity.mahalanobis import mahalanobis
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
 from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocation
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
+from metricmix.dissimilarity.predictions import ProbabilitySource
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack

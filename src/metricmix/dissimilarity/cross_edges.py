@@ -1,4 +1,4 @@
-"""Edges from new items to the items of a sparse stack, with R values on each."""
+"""R dissimilarities from some items to others: of all pairs, or on the edges of a sparse set."""
 
 from __future__ import annotations
 
@@ -11,8 +11,72 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_indices
 
-__all__ = ["CrossEdges"]
+__all__ = ["CrossDissimilarities", "CrossEdges", "open_mesh"]
+
+
+def open_mesh(key: Any, n: int) -> tuple[Indices, Indices]:
+    """Return the item numbers of ``stack[np.ix_(rows, columns)]``, of n items.
+
+    Raises
+    ------
+    InputError
+        For any other key, or without items.
+    """
+    is_open_mesh = (
+        isinstance(key, tuple)
+        and len(key) == 2
+        and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in key)
+    )
+    if not is_open_mesh:
+        raise InputError(
+            argument="stack[...]",
+            expected="stack[np.ix_(rows, columns)]",
+            remedy="use stack.rows(i), stack.pairs(i, j) or stack.source(name) for values",
+        )
+    rows = check_indices(key[0].ravel(), n, name="rows")
+    columns = check_indices(key[1].ravel(), n, name="columns")
+    if len(rows) == 0 or len(columns) == 0:
+        raise InputError("stack[np.ix_(rows, columns)]: expected at least one item, got none")
+    return rows, columns
+
+
+class CrossDissimilarities:
+    """R dissimilarities from some items (rows) to other items (columns).
+
+    What ``stack[np.ix_(a, b)]`` gives; `values` has shape (len(a), len(b), R) and is divided by the
+    stack's `scales`. The ids of the items, ``stack.items[a]`` and ``stack.items[b]``, are in
+    `row_items` and `column_items`; `has_items` says whether they are more than numbers.
+    """
+
+    def __init__(
+        self,
+        raw: AnyArray,
+        names: tuple[str, ...],
+        scales: Floats,
+        row_items: AnyArray,
+        column_items: AnyArray,
+        has_items: bool = True,
+    ) -> None:
+        scaled = raw.astype(np.float64) / scales[:, None, None]
+        self.values = np.moveaxis(scaled, 0, -1)
+        self.names = names
+        self.scales = scales
+        self.row_items = row_items
+        self.column_items = column_items
+        self.has_items = has_items
+        self.shape: tuple[int, int] = (raw.shape[1], raw.shape[2])
+        self.n_sources = raw.shape[0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CrossDissimilarities(shape={self.shape}, sources={list(self.names)})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        return self.values if dtype is None else self.values.astype(dtype)
 
 
 class CrossEdges:

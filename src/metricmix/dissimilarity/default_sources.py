@@ -72,10 +72,12 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.edge_building import edge_union
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.encoded_table import ItemData, are_counts, as_array, encode_table
+from metricmix.dissimilarity.encoded_table import are_counts, as_array, encode_table
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_data import ItemData
+from metricmix.dissimilarity.kernel_ridge import KernelPredictor
+from metricmix.dissimilarity.known import Known, item_keys
 from metricmix.dissimilarity.matrix import (
-    as_dissimilarity,
     facts,
     graph_items,
     is_frame,
@@ -84,14 +86,10 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.dissimilarity.nearest_items import joined
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours
-from metricmix.dissimilarity.regressors import PredictionSource, for_targets
-from metricmix.dissimilarity.sources import ComputedSource, GraphSource
+from metricmix.dissimilarity.propagation import LabelPropagation
+from metricmix.dissimilarity.sources import ComputedSource, DenseSource, GraphSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.dissimilarity.supervised import (
-    CrossFittedClassifier,
-    LabelPropagation,
-    SupervisedSource,
-)
+from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.table_sources import (
     NEEDS_ROWS,
     SourceSet,
@@ -168,7 +166,7 @@ def sources_for(
     target : array of n numbers, optional
         In place of labels, a numeric target; NaN where it is unknown. The supervised sources are
         then differences between what regressors say
-        (:mod:`metricmix.dissimilarity.regressors`): ridge regressions, linear and with a Gaussian
+        (:mod:`metricmix.dissimilarity.supervised`): ridge regressions, linear and with a Gaussian
         kernel, a forest, and the target spread over the graph.
     weighting : {"tfidf", "plain"}
         Whether attributes of a graph that few items have count more, by
@@ -265,15 +263,18 @@ def sources_for(
         if dense is None:
             dense = not labelled and n <= DENSE_UP_TO and k is None
     sources = computed(found.sources, n) if dense else found.sources
+    known = None if y is None else Known(y)
     if codes is not None:
-        n_classes = int(codes.max()) + 1
+        known = Known(codes, int(codes.max()) + 1)
+    for source in sources.values():
+        source.made_from = data
+    if known is not None and found.predictors:
+        plain = DissimilarityStack(sources, items=items, validate=False) if sources else None
+        keys = None if plain is None else item_keys(plain, known)
         for name, predictor in found.predictors.items():
-            sources[name] = SupervisedSource(predictor, name, codes, n_classes)
-    if y is not None:
-        for name, predictor in found.predictors.items():
-            sources[name] = PredictionSource(for_targets(predictor), name, y)
+            sources[name] = SupervisedSource(predictor, name, replace(known, keys=keys))
+            sources[name].made_from = data
     stack = DissimilarityStack(sources, items=items, scaling="mean", validate=False)
-    stack = stack.with_item_data(data)
     if k is None:
         return stack.with_links(np.stack(links["links"], axis=1)) if links else stack
     ends = {name: near.ends(k) for name, near in found.nearest.items()}
@@ -283,11 +284,11 @@ def sources_for(
     return EdgeStack.of(stack, edges, report=report)
 
 
-def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
+def computed(sources: dict[str, Source], n: int) -> dict[str, Source]:
     """Return the sources as matrices (float32), exactly symmetric."""
     instead = "take fewer items, or dense=False"
     check_square_fits(n, 4 * len(sources), what="the stack", argument="X", instead=instead)
-    matrices = {}
+    matrices: dict[str, Source] = {}
     for name, source in sources.items():
         layer = np.empty((n, n), np.float32)
         for start in range(0, n, 512):
@@ -295,7 +296,7 @@ def computed(sources: dict[str, Any], n: int) -> dict[str, Any]:
             layer[start:stop] = source.rows(np.arange(start, stop))
         fold(layer, 0, n)  # rows and columns may differ by rounding
         mirror(layer, 0, n)
-        matrices[name] = as_dissimilarity(layer, name, facts=source.facts)
+        matrices[name] = DenseSource(layer, like=source)
     return matrices
 
 
@@ -425,7 +426,7 @@ def graph_sources(
         views["pagerank"] = tables[names[0]]
         views |= lengthwise
         views["neighbours"] = np.hstack([F, unit_rows(means.astype(precise) @ F)])
-    found.predictors = {f"learned_{name}": CrossFittedClassifier(Z) for name, Z in views.items()}
+    found.predictors = {f"learned_{name}": KernelPredictor(Z) for name, Z in views.items()}
     found.predictors["spread_links"] = LabelPropagation(B)
     return found
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceDiagnosis", "StackDiagnosis", "diagnose"]
 
-PROPORTIONAL = 1e-9
-"""Sources whose normalised entries differ by no more than this (or rounding) are one source."""
-
 
 @dataclass(frozen=True)
 class SourceDiagnosis:
@@ -135,9 +132,9 @@ def diagnose(
         items = np.sort(np.random.default_rng(random_state).choice(n, max_items, replace=False))
     sources = []
     shapes: list[Floats] = []
-    precision = PROPORTIONAL
+    precision = 1e-9  # sources whose normalised entries differ by no more are one source
     for r, name in enumerate(stack.names):
-        raw = stack._sources[r].block(items, items)
+        raw = stack.sources[r].block(items, items)
         precision = max(precision, 8 * float(np.finfo(raw.dtype).eps))
         matrix = np.asarray(raw, dtype=np.float64) / stack.scales[r]
         sources.append(diagnose_source(matrix, name, stack, r))

@@ -18,19 +18,17 @@ from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.nearest_items import half_squares
 from metricmix.kernels.blocks import BlockJob, Found, run_blocks
 from metricmix.kernels.threads import blas_threads, check_time
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
-__all__ = ["EdgeReport", "EdgeValues", "bridged", "edge_union", "evaluated"]
+__all__ = ["SINGLE_FROM", "EdgeReport", "EdgeValues", "bridged", "edge_union", "evaluated"]
 
-REPRESENTATIVES, TARGETS = 4, 4096
-"""Items of a component, and of the largest one, among which a bridging edge is chosen."""
 EDGES_AT_ONCE = 1 << 18
-PER_EDGE = 1e-6
-"""Seconds that the value of a source on an edge takes."""
 SINGLE_FROM = 10**6
 """Edges from which on values are kept in single precision."""
 
 
+@stored("EdgeReport")
 @dataclass(frozen=True)
 class EdgeReport:
     """Where the edges of a set come from.
@@ -145,11 +143,11 @@ def bridged(edges: EdgeSet, table: Any = None) -> tuple[EdgeSet, EdgeReport]:
 def nearest_pairs(
     table: Any, order: Indices, first: Indices, others: Indices, home: Indices
 ) -> tuple[Indices, Indices]:
-    """Return the nearest pair of some items of each component and of the largest one."""
-    shares = np.linspace(0.0, 1.0, REPRESENTATIVES)
+    """Return the nearest pair of 4 items of each component and 4096 of the largest one."""
+    shares = np.linspace(0.0, 1.0, 4)
     span = first[others + 1] - first[others] - 1
     chosen = order[first[others][:, None] + np.round(shares * span[:, None]).astype(np.int64)]
-    near = home[np.unique(np.linspace(0, len(home) - 1, TARGETS).astype(np.int64))]
+    near = home[np.unique(np.linspace(0, len(home) - 1, 4096).astype(np.int64))]
     targets = table[near]
     halves = half_squares(targets)
     u, v = np.empty(len(others), np.int64), np.empty(len(others), np.int64)
@@ -198,8 +196,8 @@ class EdgeValues(BlockJob):
 
     @property
     def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return EDGES_AT_ONCE * PER_EDGE
+        """Time of a unit: a microsecond per edge."""
+        return EDGES_AT_ONCE * 1e-6
 
     @property
     def unit_bytes(self) -> float:

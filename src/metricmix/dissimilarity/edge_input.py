@@ -21,33 +21,27 @@ no edge at all               refused
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.edge_building import EdgeReport, bridged
+from metricmix.dissimilarity.edge_building import SINGLE_FROM, EdgeReport, bridged
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.edge_tables import Numbering, chunks_of, first_wrong, read_values
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.matrix import (
     check_ids,
-    examples,
     graph_items,
-    is_frame,
-    plain_list,
-    sorted_ids,
 )
-from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["from_graphs", "from_matrices", "from_table"]
 
-CHUNK = 1_000_000
-SINGLE_FROM = 10**6
 Missing = float | Mapping[str, float] | None
 
 
@@ -137,8 +131,7 @@ def from_matrices(
         found[str(name)] = Entries(u, v, entries.data)
     ids = None if items is None else check_ids(items, n)
     policy = Policy(missing, duplicates, bridge)
-    stack = assembled(found, n, ids, directed, policy)
-    stack.report = replace(stack.report, duplicates=0)  # both triangles are usual
+    stack = assembled(found, n, ids, directed, policy, both_triangles=True)
     return stack if scaling is None else stack.rescaled(scaling)
 
 
@@ -203,7 +196,7 @@ def from_table(
     items: Any = None,
     missing: Missing = None,
     duplicates: str = "raise",
-    chunksize: int = CHUNK,
+    chunksize: int = 1_000_000,
     bridge: Missing = None,
 ) -> EdgeStack:
     """Return the stack of a table of edges with a column per source.
@@ -235,9 +228,8 @@ def from_table(
     --------
     >>> import pandas as pd
     >>> flights = pd.DataFrame({"u": ["A", "B"], "v": ["B", "C"], "km": [300.0, 450.0]})
-    >>> stack = from_table(flights)
-    >>> stack, stack.items.tolist()
-    (EdgeStack(n=3, edges=2, sources=['km']), ['A', 'B', 'C'])
+    >>> from_table(flights)
+    EdgeStack(n=3, edges=2, sources=['km'], items=['A', 'B', ...])
     """
     check_integer(chunksize, name="chunksize", low=1)
     numbering = Numbering(items)
@@ -281,9 +273,18 @@ class Policy(NamedTuple):
 
 
 def assembled(
-    found: Mapping[str, Entries], n: int, items: AnyArray | None, directed: bool, policy: Policy
+    found: Mapping[str, Entries],
+    n: int,
+    items: AnyArray | None,
+    directed: bool,
+    policy: Policy,
+    *,
+    both_triangles: bool = False,
 ) -> EdgeStack:
-    """Return the stack of valid entries: each edge once, gaps filled, components joined."""
+    """Return the stack of valid entries: each edge once, gaps filled, components joined.
+
+    With `both_triangles`, the same edge twice is usual, and not reported.
+    """
     check_choice(policy.duplicates, ("raise", "smallest"), name="duplicates")
     ends = list({id(part.u): (part.u, part.v) for part in found.values()}.values())
     u, v = (np.concatenate(side) for side in zip(*ends, strict=True))
@@ -329,7 +330,9 @@ def assembled(
     report = EdgeReport(n, len(edges), components=edges.components[0])
     if policy.bridge is not None and report.components > 1:
         edges, merged, report = with_bridges(edges, merged, names, policy.bridge)
-    report = replace(report, self_loops=int((u == v).sum()), duplicates=again)
+    report = replace(
+        report, self_loops=int((u == v).sum()), duplicates=0 if both_triangles else again
+    )
     return EdgeStack(edges, merged, names, items=items, report=report)
 
 
@@ -352,156 +355,3 @@ def stated(value: Missing, name: str, argument: str) -> float | None:
     """Return the number that is stated for a source, if any."""
     own = value.get(name) if isinstance(value, Mapping) else value
     return None if own is None else check_number(own, name=argument, low=0.0)
-
-
-def first_wrong(values: AnyArray, *, nan: bool) -> int:
-    """Return the place of the first negative or infinite value (or NaN, unless `nan`), or -1."""
-    wrong = ~(values >= 0) | np.isinf(values)
-    if nan:
-        wrong &= ~np.isnan(values)
-    return int(np.argmax(wrong)) if wrong.any() else -1
-
-
-# -- tables ---------------------------------------------------------------------------------------
-
-
-def chunks_of(
-    table: Any, source: str, target: str, columns: Sequence[str] | None, chunksize: int
-) -> Iterator[Any]:
-    """Yield DataFrames of at most `chunksize` rows, with all their columns or those named."""
-    wanted = None if columns is None else [source, target, *columns]
-    if is_frame(table):
-        for start in range(0, max(1, len(table)), chunksize):
-            yield table.iloc[start : start + chunksize]
-        return
-    path = Path(table) if isinstance(table, (str, Path)) else None
-    if path is None or not path.is_file():
-        raise InputError(
-            argument="table",
-            expected="a DataFrame or the path of a CSV or Parquet file",
-            found=type(table).__name__ if path is None else f"{table!r}, which is not a file",
-        )
-    if path.suffix.lower() in (".parquet", ".pq"):
-        try:
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise MissingPackageError(
-                "reading Parquet needs pyarrow: pip install metricmix[tables]"
-            ) from None
-        file = ParquetFile(path)
-        known = None if wanted is None else [c for c in wanted if c in file.schema_arrow.names]
-        for batch in file.iter_batches(chunksize, columns=known):
-            yield batch.to_pandas()
-        return
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingPackageError(
-            "reading CSV needs pandas: pip install metricmix[graphs]"
-        ) from None
-    # Ids as texts: what one chunk has as numbers, another may not.
-    read: Any = pd.read_csv
-    keep = None if wanted is None else (lambda name: name in wanted)
-    kinds = {source: str, target: str}
-    try:
-        with read(path, chunksize=chunksize, dtype=kinds, usecols=keep) as chunks:
-            yield from chunks
-    except pd.errors.EmptyDataError:
-        return
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read as CSV ({error})", argument="table") from error
-
-
-def read_values(chunk: Any, names: list[str], row: int) -> AnyArray:
-    """Return the values of a chunk, (R, rows), NaN where they are missing."""
-    values = np.empty((len(names), len(chunk)))
-    for r, name in enumerate(names):
-        try:
-            values[r] = chunk[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                argument=f"column {name!r}",
-                expected=f"numbers in rows {row} to {row + len(chunk) - 1} ({error})",
-            ) from None
-        wrong = first_wrong(values[r], nan=True)
-        if wrong >= 0:
-            raise InputError(
-                argument=f"column {name!r}",
-                expected=f"finite values >= 0, found {values[r, wrong]:g} in row {row + wrong}",
-                remedy="leave such edges out",
-            )
-    return values
-
-
-class Numbering:
-    """Numbers for ids as they come along in chunks, or the places of ids among given items.
-
-    Parameters
-    ----------
-    items : sequence of ids, int or None
-    """
-
-    def __init__(self, items: Any) -> None:
-        self.given: AnyArray | None = None
-        self.counted = items is not None and np.isscalar(items)
-        if self.counted:
-            self.given = np.arange(check_integer(items, name="items", low=1))
-        elif items is not None:
-            self.given = check_ids(items)
-        listed = [] if self.given is None else self.given.tolist()
-        self.number: dict[Any, int] = {item: k for k, item in enumerate(listed)}
-        self.of_numbers = bool(listed) and all(isinstance(item, int) for item in listed)
-
-    def codes(self, ids: Any, row: int, column: str) -> Indices:
-        """Return the number of every id of a column."""
-        import pandas as pd
-
-        place, different = pd.factorize(ids)
-        if (place < 0).any():
-            found = row + int(np.argmax(place < 0))
-            raise InputError(
-                argument=f"column {column!r}", expected=f"an id in row {found}", found="none"
-            )
-        listed = plain_list(different)
-        if self.of_numbers:
-            listed = [as_whole(value) for value in listed]
-        if self.given is None:
-            for value in listed:
-                self.number.setdefault(value, len(self.number))
-        found_codes = np.array([self.number.get(value, -1) for value in listed], dtype=np.int64)
-        unknown = [value for value, k in zip(listed, found_codes, strict=True) if k < 0]
-        if unknown:
-            raise InputError(
-                f"{len(unknown)} ids in column {column!r} are not in items, such as "
-                f"{examples(unknown)}",
-                argument="table",
-                remedy="add them to items, or leave their edges out",
-            )
-        return np.asarray(found_codes[place])
-
-    def finished(self) -> tuple[Indices, AnyArray | None, int]:
-        """Return the final number of each number dealt so far, the ids in order, and n."""
-        if self.given is not None:
-            n = len(self.given)
-            return np.arange(n), None if self.counted else self.given, n
-        listed = list(self.number)
-        whole = [as_whole(value) for value in listed]
-        if all(isinstance(value, int) for value in whole) and len(set(whole)) == len(whole):
-            listed = whole
-        ordered = sorted_ids(listed)
-        place = {value: k for k, value in enumerate(ordered)}
-        order = np.array([place[value] for value in listed], dtype=np.int64)
-        return order, check_ids(ordered), len(ordered)
-
-
-def as_whole(value: Any) -> Any:
-    """Return a whole number that is written as a text or a float, else the value itself.
-
-    >>> as_whole("12"), as_whole("012"), as_whole(3.0), as_whole("a")
-    (12, '012', 3, 'a')
-    """
-    if isinstance(value, str):
-        digits = value.removeprefix("-")
-        plain = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
-        return int(value) if plain else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -7,17 +7,20 @@ is stored by that number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
-from metricmix.typing import Indices, Ints
+from metricmix.state import checked_state, require, stored
+from metricmix.typing import AnyArray, Indices, Ints
 from metricmix.validation import check_indices, check_integer
 
-__all__ = ["Arcs", "EdgeSet", "NearOrder"]
+__all__ = ["Arcs", "EdgeSet", "EdgeSource", "NearOrder"]
 
 SMALL = 1 << 10
 """Up to this many items, a search stays in the cache whatever their order."""
@@ -59,6 +62,7 @@ class NearOrder(NamedTuple):
     into: tuple[Indices, Ints]
 
 
+@stored("EdgeSet")
 class EdgeSet:
     """E different edges over n items; immutable.
 
@@ -113,6 +117,34 @@ class EdgeSet:
         edges.n, edges.directed = int(n), bool(directed)
         edges.tails, edges.heads = tails.view(), heads.view()
         edges.tails.flags.writeable = edges.heads.flags.writeable = False
+        return edges
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the items and the ends of the edges."""
+        check_count(self.n, len(self.tails))
+        return {"n": self.n, "tails": self.tails, "heads": self.heads, "directed": self.directed}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> EdgeSet:
+        """Return an edge set over stored arrays, which stay where they are.
+
+        All ends are read: compiled code trusts them.
+        """
+        table = {"n": int, "tails": Ints, "heads": Ints, "directed": bool}
+        n, tails, heads, directed = checked_state(state, table, "its edges").values()
+        require(1 < n < 2**31, f"expected at least 2 items and fewer than 2**31, found {n}")
+        check_count(n, len(tails) if tails.ndim else 0)
+        fits = tails.ndim == 1 and tails.shape == heads.shape
+        require(fits, "expected as many tails of edges as heads")
+        inside = all(
+            ends.min(initial=0) >= 0 and ends.max(initial=0) < n for ends in (tails, heads)
+        )
+        require(inside, f"expected edges between items 0 .. {n - 1}, found other numbers")
+        proper = (tails != heads).all() if directed else (tails < heads).all()
+        rule = "two different items" if directed else "tail < head"
+        require(proper, f"expected every edge to have {rule}")
+        edges = cls.of_sorted(n, tails, heads, directed=directed)
+        require((np.diff(edges.keys) > 0).all(), "expected its edges sorted, and each of them once")
         return edges
 
     @cached_property
@@ -198,3 +230,47 @@ class EdgeSet:
         graph = csr_array((ones, (self.tails, self.heads)), shape=(self.n, self.n))
         count, label = connected_components(graph, directed=False)
         return int(count), label
+
+
+class EdgeSource(Source):
+    """One dissimilarity that is known on the edges of a set, and infinite elsewhere."""
+
+    def __init__(self, edges: EdgeSet, values: AnyArray, name: str | None = None) -> None:
+        self.edges, self.values, self.name = edges, values, name
+        self.n, self.directed = edges.n, edges.directed
+
+    def rows(self, indices: Indices) -> AnyArray:
+        """Return ``M[indices, :]``, inf where there is no edge."""
+        return self._rows(indices, self.edges.out)
+
+    def columns(self, indices: Indices) -> AnyArray:
+        """Return ``M[:, indices].T``, inf where there is no edge."""
+        return self._rows(indices, self.edges.into)
+
+    def _rows(self, indices: Indices, arcs: tuple[AnyArray, AnyArray, AnyArray]) -> AnyArray:
+        indptr, ends, edge = arcs
+        rows = np.full((len(indices), self.n), np.inf)
+        for row, u in zip(rows, indices, strict=True):
+            here = slice(indptr[u], indptr[u + 1])
+            row[ends[here]] = self.values[edge[here]]
+            row[u] = 0.0
+        return rows
+
+    def pairs(self, i: Indices, j: Indices) -> AnyArray:
+        """Return ``M[i, j]`` elementwise, inf where there is no edge."""
+        found = self.edges.find(i, j)
+        values = np.full(found.shape, np.inf)
+        known = found >= 0
+        values[known] = self.values[found[known]]
+        values[np.equal(i, j)] = 0.0
+        return values
+
+
+def check_count(n: int, n_edges: int) -> None:
+    """Raise if far more items have no edge than any use would have.
+
+    A file cannot ask for memory by a number of items alone.
+    """
+    most = 1 << 20
+    few = n <= 2 * n_edges + most
+    require(few, f"expected at most {most} items without edges, found {n - 2 * n_edges}")

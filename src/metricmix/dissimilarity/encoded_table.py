@@ -21,8 +21,8 @@ share (names, ids), are dropped with a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -38,7 +38,6 @@ from metricmix.validation import check_table, is_missing, unmasked
 
 __all__ = [
     "EncodedTable",
-    "ItemData",
     "are_counts",
     "as_array",
     "encode_table",
@@ -104,29 +103,6 @@ class EncodedTable:
         if k < 1:
             return np.asarray(self.texts.toarray())
         return np.asarray(TruncatedSVD(k, random_state=0).fit_transform(self.texts))
-
-
-@dataclass(frozen=True, eq=False)
-class ItemData:
-    """What sources were computed from, for classifiers that learn no metric.
-
-    Attributes
-    ----------
-    table : (n, d) array, CSR array or EncodedTable, optional
-        The attributes of the items.
-    links : (n, n) CSR array, optional
-        Strengths >= 0 of the links between items, symmetric.
-    graphs : mapping of names to (n, n) CSR arrays
-        The same of each graph, if there are several.
-    complete : bool
-        Whether all sources were computed from these; False if some came from elsewhere, such as
-        precomputed matrices.
-    """
-
-    table: Any = None
-    links: Any = None
-    complete: bool = True
-    graphs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def encode_table(X: Any) -> EncodedTable:

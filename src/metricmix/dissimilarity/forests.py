@@ -15,7 +15,7 @@ tenth of the time that the forest spends on it: it copies and validates a tree, 
 weights through a general function, and draws the samples again for the rows left out. Here the
 trees are those of scikit-learn, and what is around them is not.
 
-Resamples of the labels (:mod:`metricmix.estimators.bootstrap`) need no tree afterwards, only what
+Resamples of the labels (:mod:`metricmix.learning.bootstrap`) need no tree afterwards, only what
 is said of the rows left out. These follow the splits of a tree while it grows, in compiled code
 that keeps no tree (:func:`out_of_bag_means`): the same algorithm with other random numbers, in a
 twentieth of the time.
@@ -28,20 +28,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.supervised import N_FOLDS, FittedClassifier, Predictor
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.predictors import Predicted, Predictor, Training
 from metricmix.kernels.compile import kernel
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
     "TREES",
     "BaggedTrees",
-    "OutOfBagForest",
-    "ResampledForest",
+    "Forest",
     "grown_trees",
     "out_of_bag_means",
 ]
 
 TREES = 100
+COLUMNS_TRIED = 0.5
+"""Share of the columns that a split of a tree for numbers is chosen from."""
 
 
 class BaggedTrees(NamedTuple):
@@ -57,7 +59,7 @@ class BaggedTrees(NamedTuple):
     trees: list[Any]
     left_out: AnyArray
 
-    def predict(self, X: AnyArray) -> Floats:
+    def mean(self, X: AnyArray) -> Floats:
         """Return the mean of what all trees say of the rows X, (m, C), or (m, 1) for a number."""
         total = 0.0
         for tree in self.trees:
@@ -256,103 +258,123 @@ def add_left_out(
         waiting += 2
 
 
-class ResampledForest(Predictor):
-    """A random forest that is only asked for the rows that its trees were not grown on.
+class Forest(Predictor):
+    """A random forest, in which items of known value are judged by the trees not grown on them.
 
-    Parameters
-    ----------
-    X : (n, d) array
-    n_trees : int
-    """
-
-    def __init__(self, X: Floats, n_trees: int) -> None:
-        self.X, self.n, self.n_trees = X, len(X), n_trees
-
-    def probabilities(
-        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
-    ) -> Floats:
-        """Return the probabilities (n, C) of all items."""
-        targets = (codes[:, None] == np.arange(n_classes)).astype(np.float64)
-        weights = (codes >= 0).astype(np.float64)
-        if item_weights is not None:
-            weights *= item_weights
-        columns = max(1, int(np.sqrt(self.X.shape[1])))
-        p = out_of_bag_means(self.X, targets, weights, self.n_trees, columns, balanced=True)
-        alone = (codes >= 0) & (np.bincount(codes[codes >= 0], minlength=n_classes)[codes] == 1)
-        p[alone | np.isnan(p[:, 0])] = 1.0 / n_classes
-        return p
-
-
-class OutOfBagForest(Predictor):
-    """A random forest, in which labelled items are judged by the trees not grown on them.
-
-    These are cross-fitted probabilities without folds: one forest instead of eleven. An item that
-    all trees have seen, or whose class has no other label, gets equal probabilities.
+    These are cross-fitted values without folds: one forest instead of eleven. An item that all
+    trees have seen, or whose class has no other label, gets equal probabilities; or the mean.
 
     Parameters
     ----------
     X : (n, d) array
     n_trees : int, optional
         Default 100.
-    new_items : bool
-        Whether to keep the forest, for rows that are not in the table.
+    is_resampled : bool
+        Whether nothing is asked of the trees but the means of rows left out, as in resamples:
+        :func:`out_of_bag_means`.
     """
 
-    def __init__(self, X: Floats, n_trees: int | None = None, *, new_items: bool = False) -> None:
-        self.X, self.n, self.new_items = X, len(X), new_items
+    def __init__(
+        self, X: Floats, n_trees: int | None = None, *, is_resampled: bool = False
+    ) -> None:
+        self.X, self.n, self.is_resampled = X, len(X), is_resampled
         self.n_trees = TREES if n_trees is None else n_trees
 
-    def part(self, items: Indices, n_folds: int = N_FOLDS) -> ResampledForest:
+    def part(self, items: Indices, n_folds: int) -> Forest:
         """Return the predictor for some rows of the table.
 
         It has as many trees: a label that counts much in a resample is left out by few of them, and
         with fewer trees by none.
         """
-        return ResampledForest(self.X[items], self.n_trees)
+        return Forest(self.X[items], self.n_trees, is_resampled=True)
 
-    def probabilities(
-        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
-    ) -> Floats:
-        """Return the probabilities (n, C) of all items."""
-        return self.fit(codes, n_classes, item_weights)[0]
+    def predict(
+        self,
+        known: Known,
+        weights: Floats | None = None,
+        *,
+        n_folds: int | None = None,
+        choice: int | None = None,
+    ) -> Predicted:
+        """Return what is predicted of all rows."""
+        training = Training.of(known, weights, 2)
+        items = training.items
+        if self.is_resampled:
+            values = self.left_out(training)
+            return Predicted(self.completed(training, values))
+        trees, X = self.grown(training), np.ascontiguousarray(self.X, dtype=np.float32)
+        c = 1 if training.is_numeric else len(training.classes)
+        values = trees.mean(X) if len(items) < self.n else np.empty((self.n, c))
+        values[items] = trees.out_of_bag(X[items])
+        return Predicted(self.completed(training, values))
 
-    def fit(
-        self, codes: Indices, n_classes: int, item_weights: Floats | None = None
-    ) -> tuple[Floats, FittedClassifier | None]:
-        """Return the probabilities, and the forest if `new_items`."""
-        from sklearn.tree import DecisionTreeClassifier
+    def model(
+        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
+    ) -> ForestModel:
+        """Return the trees."""
+        training = Training.of(known, weights, 2)
+        return ForestModel(self.grown(training), training)
 
-        labelled = np.flatnonzero(codes >= 0)
-        known, y = np.unique(codes[labelled], return_inverse=True)
-        X = np.ascontiguousarray(self.X, dtype=np.float32)
-        rows = X[labelled]
+    def grown(self, training: Training) -> BaggedTrees:
+        """Return the trees grown on the items of known value."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        kind: Any = DecisionTreeRegressor if training.is_numeric else DecisionTreeClassifier
+        tried = COLUMNS_TRIED if training.is_numeric else "sqrt"
         # Without an item its class is smaller, and would seem less likely for it: hence balanced.
-        grown = grown_trees(
-            lambda seed: DecisionTreeClassifier(max_features="sqrt", random_state=seed),
-            rows,
-            y,
+        return grown_trees(
+            lambda seed: kind(max_features=tried, random_state=seed),
+            np.ascontiguousarray(self.X[training.items], dtype=np.float32),
+            training.y,
             self.n_trees,
-            None if item_weights is None else item_weights[labelled],
-            balanced=True,
+            training.weights,
+            balanced=not training.is_numeric,
         )
-        own = np.zeros((len(y), n_classes))
-        own[:, known] = np.nan_to_num(grown.out_of_bag(rows))
-        nothing_known = (own.sum(axis=1) == 0) | (np.bincount(y)[y] == 1)
-        own[nothing_known] = 1.0 / n_classes
-        p = np.zeros((self.n, n_classes))
-        if len(labelled) < self.n:
-            p[:, known] = grown.predict(X)
-        p[labelled] = own
-        return p, self.kept(grown, known, n_classes) if self.new_items else None
 
-    def kept(self, grown: BaggedTrees, known: Indices, n_classes: int) -> FittedClassifier:
-        """Return the trees as a forest of scikit-learn, which model files can hold."""
-        from sklearn.ensemble import RandomForestClassifier
-
-        forest = RandomForestClassifier(
-            self.n_trees, class_weight="balanced_subsample", random_state=0
+    def left_out(self, training: Training) -> Floats:
+        """Return what trees say of the rows that they were not grown on, (n, c) or (n, 1)."""
+        items, y, d = training.items, training.y, self.X.shape[1]
+        order = np.concatenate([items, np.setdiff1d(np.arange(self.n), items)])
+        weights = np.zeros(self.n)
+        weights[: len(y)] = 1.0 if training.weights is None else training.weights
+        mean, columns = 0.0, max(1, int(np.sqrt(d)))
+        targets = np.zeros((self.n, 1 if training.is_numeric else len(training.classes)))
+        if training.is_numeric:
+            mean, columns = training.mean, max(1, int(COLUMNS_TRIED * d))
+            targets[: len(y), 0] = y - mean
+        else:
+            targets[np.arange(len(y)), y] = 1.0
+        found = out_of_bag_means(
+            self.X[order],
+            targets,
+            weights,
+            self.n_trees,
+            columns,
+            balanced=not training.is_numeric,
         )
-        forest.estimators_ = grown.trees
-        forest.classes_, forest.n_classes_ = known, len(known)
-        forest.n_features_in_, forest.n_outputs_ = self.X.shape[1], 1
-        return FittedClassifier(forest, known.astype(np.int64), n_classes)
+        values = np.empty(found.shape)
+        values[order] = found + mean
+        return values
+
+    def completed(self, training: Training, values: Floats) -> Floats:
+        """Return values (n, c) as (n, C) or (n,), those that no tree has judged filled in."""
+        unseen = np.isnan(values[:, 0])
+        if training.is_numeric:
+            return np.where(unseen, training.mean, values[:, 0])
+        p = training.full(values)
+        alone = np.bincount(training.y)[training.y] == 1
+        unseen[training.items[alone]] = True
+        p[unseen] = 1.0 / training.n_classes
+        return p
+
+
+class ForestModel(NamedTuple):
+    """The trees of all labels or targets."""
+
+    trees: BaggedTrees
+    training: Training
+
+    def predict(self, X: Any) -> Floats:
+        """Return what is predicted of new rows."""
+        found = self.trees.mean(np.ascontiguousarray(X, dtype=np.float32))
+        return found[:, 0] if self.training.is_numeric else self.training.full(found)

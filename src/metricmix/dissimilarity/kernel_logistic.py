@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.cross_fitting import CrossFitted
+from metricmix.dissimilarity.predictors import N_FOLDS, Training
+from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["KernelLogisticRegression", "gram_basis", "regularisation_path"]
+__all__ = [
+    "KernelClassifier",
+    "KernelLogisticRegression",
+    "gram_basis",
+    "regularisation_path",
+    "row_products",
+    "row_squares",
+]
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Inverse strengths C that a default classifier is chosen from."""
+VALUES_KEPT = 1 << 23
+"""Products of rows that a classifier keeps: 64 MiB."""
 
 
+@stored("KernelLogisticRegression")
 class KernelLogisticRegression:
     r"""Multinomial logistic regression in the feature space of a kernel.
 
@@ -43,21 +59,27 @@ class KernelLogisticRegression:
         """Return the parameters."""
         return {"kernel": self.kernel, "C": self.C, "gamma": self.gamma}
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> KernelLogisticRegression:
+        """Return a regression with stored settings."""
+        table = {"kernel": str, "C": float, "gamma": float | None}
+        kernel, C, gamma = checked_state(state, table, cls.__name__).values()
+        sound = kernel in ("linear", "rbf") and 0 < C < np.inf
+        sound = sound and (gamma is None or 0 < gamma < np.inf)
+        require(sound, "expected a kernel 'linear' or 'rbf', C > 0 and gamma > 0")
+        return cls(kernel, C, gamma)
+
     def __repr__(self) -> str:
         return f"KernelLogisticRegression({self.kernel!r}, C={self.C!r}, gamma={self.gamma!r})"
 
-    def fit(self, X: Any, y: Any) -> KernelLogisticRegression:
+    def fit(self, X: Any, y: Any, sample_weight: Floats | None = None) -> KernelLogisticRegression:
         """Fit to the rows X (n, d) with classes y."""
-        self.keep_rows(X, self.gamma_of(X))
-        return self.fit_gram(self.kernel_rows(X, X), y)
-
-    def keep_rows(self, X: Any, gamma: float) -> None:
-        """Keep the rows of the fit, for those to come."""
-        self.rows_, self.gamma_ = X, gamma
+        self.rows_, self.gamma_ = X, self.gamma_of(X)
+        return self.fit_gram(self.kernel_rows(X, X, self.gamma_), y, sample_weight)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities (n, C) of the rows X."""
-        return self.gram_probabilities(self.kernel_rows(X, self.rows_))
+        return self.gram_probabilities(self.kernel_rows(X, self.rows_, self.gamma_))
 
     def predict(self, X: Any) -> AnyArray:
         """Return the classes of the rows X."""
@@ -65,21 +87,21 @@ class KernelLogisticRegression:
 
     def gamma_of(self, X: Any) -> float:
         """Return gamma for the rows X of a fit."""
-        if self.gamma is not None:
-            return self.gamma
+        if self.gamma is not None or self.kernel == "linear":
+            return self.gamma or 1.0
         dense = X if isinstance(X, np.ndarray) else X.toarray()
         spread = float(dense.var())
         return 1.0 / (dense.shape[1] * spread) if spread > 0 else 1.0
 
-    def kernel_rows(self, X: Any, anchors: Any) -> Floats:
+    def kernel_rows(self, X: Any, anchors: Any, gamma: float) -> Floats:
         """Return the kernel values of the rows X with the rows `anchors`, (n, L)."""
-        product = X @ anchors.T
-        values = np.asarray(product.toarray() if hasattr(product, "toarray") else product)
+        return self.kernel_of(row_products(X, anchors), row_squares(X), row_squares(anchors), gamma)
+
+    def kernel_of(self, products: Floats, left: Floats, right: Floats, gamma: float) -> Floats:
+        """Return kernel values, from the products of rows and their squared lengths."""
         if self.kernel == "linear":
-            return values.astype(np.float64, copy=False)
-        gamma = getattr(self, "gamma_", None) or self.gamma_of(anchors)
-        left, right = row_squares(X), row_squares(anchors)
-        return np.exp(-gamma * np.maximum(left[:, None] + right - 2.0 * values, 0.0))
+            return products
+        return np.exp(-gamma * np.maximum(left[:, None] + right - 2.0 * products, 0.0))
 
     def fit_gram(
         self,
@@ -107,6 +129,114 @@ class KernelLogisticRegression:
         return np.asarray(self.model_.predict_proba(gram @ self.basis_))
 
 
+class KernelClassifier(CrossFitted):
+    """Kernel logistic regressions of several penalties on a table, cross-fitted.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    kernel : {"linear", "rbf"}
+    n_folds : int
+
+    Notes
+    -----
+    Only products of rows with labelled rows are needed. They are kept for folds, whose labelled
+    items are some of them, where they are at most 8 million.
+    """
+
+    def __init__(self, X: Any, kernel: str = "linear", n_folds: int = N_FOLDS) -> None:
+        super().__init__(X, regularisation_path(kernel), n_folds)
+        self.kernel = kernel
+        self._kept: tuple[Indices, Floats] | None = None  # products with some items, (n, L)
+
+    def part(self, items: Indices, n_folds: int) -> KernelClassifier:
+        """Return the predictor for some rows of the table."""
+        return KernelClassifier(self.X[items], self.kernel, min(n_folds, self.n_folds))
+
+    def held_out(self, training: Training, tried: list[int]) -> Floats:
+        """Return what each regression says of the items without their fold, (K, L, c)."""
+        found = np.zeros((len(tried), *training.shape(len(training.y))))
+        gram = self.gram(training.items)
+        for test in training.tests():
+            basis = gram_basis(gram[np.ix_(~test, ~test)])
+            for k, p in zip(tried, found, strict=True):
+                p[test] = self.said(training, ~test, k, gram, gram[test], basis)
+        return found
+
+    def of_all(self, training: Training, choice: int) -> Floats:
+        """Return what the regression of all labels says of all rows, (n, c)."""
+        items, step = training.items, max(1, VALUES_KEPT // len(training.items))
+        gram = self.gram(items)
+        basis = gram_basis(gram)
+        parts = [
+            self.said(
+                training,
+                training.everyone,
+                choice,
+                gram,
+                self.kernel_values(np.arange(start, min(start + step, self.n)), items),
+                basis,
+            )
+            for start in range(0, self.n, step)
+        ]
+        return np.concatenate(parts)
+
+    def said(
+        self,
+        training: Training,
+        train: AnyArray,
+        choice: int,
+        gram: Floats,
+        values: Floats,
+        basis: Floats,
+    ) -> Floats:
+        """Return the probabilities (m, c) by a regression fitted to some of the items.
+
+        `gram` (L, L) and `values` (m, L) are kernel values with the labelled items, `basis` is the
+        :func:`gram_basis` of those fitted to.
+        """
+        classes, y = np.unique(training.y[train], return_inverse=True)
+        p = np.zeros(training.shape(len(values)))
+        if len(classes) < 2:
+            p[:, classes] = 1.0
+            return p
+        weights = None if training.weights is None else training.weights[train]
+        model = copy(self.estimators[choice])
+        model.fit_gram(gram[np.ix_(train, train)], y, weights, basis)
+        p[:, classes] = model.gram_probabilities(values[:, train])
+        return p
+
+    def gram(self, items: Indices) -> Floats:
+        """Return the kernel values of labelled items with each other, (L, L).
+
+        Computed from their rows alone: solvers that stop early amplify the rounding of products,
+        which depends on the place of a row in its table.
+        """
+        first, rows = self.estimators[0], self.X[items]
+        return np.asarray(first.kernel_rows(rows, rows, first.gamma_of(rows)))
+
+    def kernel_values(self, rows: Indices, items: Indices) -> Floats:
+        """Return the kernel values of some rows with labelled items, (len(rows), L)."""
+        first = self.estimators[0]
+        squares, gamma = self._squares, first.gamma_of(self.X[items])
+        products = self.products(rows, items)
+        return np.asarray(first.kernel_of(products, squares[rows], squares[items], gamma))
+
+    def products(self, rows: Indices, items: Indices) -> Floats:
+        """Return the products of some rows with those of labelled items."""
+        if self.n * len(items) > VALUES_KEPT:
+            return row_products(self.X[rows], self.X[items])
+        known, values = self._kept or (items[:0], np.empty((self.n, 0)))
+        if not np.isin(items, known).all():
+            known, values = np.sort(items), row_products(self.X, self.X[np.sort(items)])
+            self._kept = known, values
+        return np.asarray(values[np.ix_(rows, np.searchsorted(known, items))])
+
+    @cached_property
+    def _squares(self) -> Floats:
+        return row_squares(self.X)
+
+
 def gram_basis(gram: Floats) -> Floats:
     """Return B (L, k) such that the rows of ``gram @ B`` have the products that gram (L, L) holds.
 
@@ -125,6 +255,17 @@ def gram_basis(gram: Floats) -> Floats:
 def regularisation_path(kernel: str = "linear") -> list[KernelLogisticRegression]:
     """Return logistic regressions to choose from, the strongest penalty first."""
     return [KernelLogisticRegression(kernel, C) for C in PENALTIES]
+
+
+def row_products(X: Any, anchors: Any) -> Floats:
+    """Return the products of the rows of two tables, in double precision."""
+    right = anchors.astype(np.float64).T
+    products = np.empty((X.shape[0], anchors.shape[0]))
+    for start in range(0, len(products), 1024):
+        product = X[start : start + 1024].astype(np.float64, copy=False) @ right
+        dense = product.toarray() if hasattr(product, "toarray") else product
+        products[start : start + 1024] = dense
+    return products
 
 
 def row_squares(X: Any) -> Floats:

@@ -19,6 +19,7 @@ from metricmix.dissimilarity.matrix import (
 )
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError
+from metricmix.state import stored
 from metricmix.typing import Floats
 from metricmix.validation import as_float_array, check_choice, check_table
 
@@ -122,6 +123,7 @@ def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> Floats:
     return np.asarray((vectors[:, used] * np.sqrt(np.maximum(values[used], 0.0))).T)
 
 
+@stored("mahalanobis")
 class MahalanobisRecipe(Recipe):
     """``||L x - L y||``: :func:`~metricmix.dissimilarity.mahalanobis` of a later table.
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from metricmix.exceptions import InputError
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice
 
@@ -37,6 +38,7 @@ __all__ = [
 T = TypeVar("T")
 
 
+@stored("SourceFacts")
 @dataclass(frozen=True)
 class SourceFacts:
     """Properties of every dissimilarity of one kind, for any data.

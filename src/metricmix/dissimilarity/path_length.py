@@ -25,6 +25,7 @@ from metricmix.dissimilarity.matrix import (
 from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.metric import metric_violations
+from metricmix.state import stored
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number, check_square_fits
 
@@ -310,6 +311,7 @@ def knn_path_length(
     return as_dissimilarity(paths, "knn_path_length", missing, table_items(X), known)
 
 
+@stored("knn_path_length")
 class KnnPathLengthRecipe(Recipe):
     """:func:`~metricmix.dissimilarity.knn_path_length` of a later table.
 

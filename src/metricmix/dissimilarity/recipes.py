@@ -26,6 +26,7 @@ from metricmix.dissimilarity.features import (
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
+from metricmix.state import require, stored
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_table
 
@@ -110,6 +111,20 @@ class Recipe(ABC):
 
     def __hash__(self) -> int:
         return hash((self.kind, frozen_argument(self.arguments)))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return its arguments."""
+        return dict(self.arguments)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Recipe:
+        """Return the recipe with these arguments."""
+        require("X" not in state, f"expected the arguments of {cls.kind} but its table")
+        for name, value in state.items():
+            if not callable(value):
+                stored_argument(name, value)
+        recipe: Recipe = recipe_makers()[cls.kind](**state)
+        return recipe
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe in terms of JSON: its kind and its arguments.
@@ -249,6 +264,7 @@ class AppliedRecipe(ABC):
         """Return what `cross` returns for a checked table as sparse as the n rows."""
 
 
+@stored("features")
 class FeatureRecipe(Recipe):
     """``M[i, j] = metric(x_i, x_j)``: :func:`~metricmix.dissimilarity.features` of a later table.
 

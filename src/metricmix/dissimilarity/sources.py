@@ -9,41 +9,30 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    SourceFacts,
-    as_dissimilarity,
-    check_ids,
-    examples,
-    facts,
-    is_frame,
-    is_numbering,
-)
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.matrix import SourceFacts, facts
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_integer, check_square, unmasked
+from metricmix.validation import check_integer, unmasked
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.features import FeatureRows
+    from metricmix.dissimilarity.item_data import ItemData
 
 __all__ = [
-    "SCALINGS",
     "ComputedSource",
     "DenseSource",
     "FeatureSource",
     "GraphSource",
     "Source",
     "Subset",
-    "align",
-    "as_list",
-    "scale_of",
 ]
 
 VALUES_AT_ONCE = 1 << 22
@@ -67,6 +56,8 @@ class Source(ABC):
         What holds for this kind of dissimilarity, if known.
     supervised : bool
         Whether it is computed from labels (:mod:`metricmix.dissimilarity.supervised`).
+    made_from : ItemData or None
+        The table and links it was computed from, if stated; dropped when pickled.
     """
 
     n: int
@@ -75,6 +66,7 @@ class Source(ABC):
     directed: bool = False
     facts: SourceFacts | None = None
     supervised: bool = False
+    made_from: ItemData | None = None
 
     @abstractmethod
     def rows(self, indices: Indices) -> AnyArray:
@@ -108,24 +100,60 @@ class Source(ABC):
         parts = [self.rows(i[start : start + step])[:, j] for start in range(0, len(i), step)]
         return np.concatenate(parts) if parts else np.empty((0, len(j)))
 
-    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
+    @property
+    def can_relabel(self) -> bool:
+        """Whether :meth:`relabel` works."""
+        return True
+
+    def part(self, items: Indices, n_folds: int) -> Source:
+        """Return the source of some items that have all the labels there are."""
+        return Subset(self, items)
+
+    def relabel(
+        self,
+        known: Known,
+        *,
+        weights: Floats | None = None,
+        folds: int | None = None,
+        keep_choice: bool = False,
+    ) -> Source:
         """Return the source for other labels: itself, unless it is supervised.
 
-        Parameters as in :meth:`metricmix.DissimilarityStack.relabelled`.
+        Parameters as in :meth:`metricmix.dissimilarity.supervised.SupervisedSource.relabel`.
         """
         return self
 
+    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
+        """Return the source for other class numbers, or targets if `n_classes` is 0."""
+        return self.relabel(Known(codes, n_classes), keep_choice=keep_choice)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "made_from"}
+
 
 class DenseSource(Source):
-    """A source held as a matrix: an array in memory or a memory map, used uncopied."""
+    """A source held as a matrix: an array in memory or a memory map, used uncopied.
 
-    def __init__(self, matrix: ArrayLike, *, name: str | None = None, directed: bool = False):
+    What is known of it comes from the matrix, or from the source that it is `like`.
+    """
+
+    def __init__(
+        self,
+        matrix: ArrayLike,
+        *,
+        name: str | None = None,
+        directed: bool = False,
+        like: Source | None = None,
+    ) -> None:
         self.matrix = matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix)
         self.n = self.matrix.shape[0]
         self.name = name or getattr(matrix, "source_name", None)
         self.n_unreachable = getattr(matrix, "n_unreachable", 0)
         self.facts = getattr(matrix, "facts", None)
         self.directed = directed
+        if like is not None:
+            self.name, self.n_unreachable = like.name, like.n_unreachable
+            self.facts, self.made_from = like.facts, like.made_from
 
     def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]``."""
@@ -340,12 +368,30 @@ class Subset(Source):
         self.name, self.facts = source.name, source.facts
         self.supervised = source.supervised
 
-    def relabelled(self, codes: AnyArray, n_classes: int, *, keep_choice: bool = False) -> Source:
+    def relabel(
+        self,
+        known: Known,
+        *,
+        weights: Floats | None = None,
+        folds: int | None = None,
+        keep_choice: bool = False,
+    ) -> Source:
         """Return the source for other labels of these items; all others are unlabelled."""
-        everyone = np.full(self.source.n, -1 if n_classes else np.nan)
-        everyone[self.items] = codes
-        source = self.source.relabelled(everyone, n_classes, keep_choice=keep_choice)
+        values = np.full(self.source.n, known.unknown, known.values.dtype)
+        values[self.items] = known.values
+        everyone = Known(values, known.n_classes, self._of_all(known.keys))
+        source = self.source.relabel(
+            everyone, weights=self._of_all(weights), folds=folds, keep_choice=keep_choice
+        )
         return self if source is self.source else Subset(source, self.items)
+
+    def _of_all(self, own: AnyArray | None) -> AnyArray | None:
+        """Return numbers of these items as numbers of all items, 0 for others."""
+        if own is None:
+            return None
+        numbers = np.zeros(self.source.n, own.dtype)
+        numbers[self.items] = own
+        return numbers
 
     def rows(self, indices: Indices) -> AnyArray:
         """Return ``M[indices, :]`` among these items."""
@@ -358,180 +404,3 @@ class Subset(Source):
     def pairs(self, i: Indices, j: Indices) -> AnyArray:
         """Return ``M[i, j]`` elementwise."""
         return self.source.pairs(self.items[i], self.items[j])
-
-
-def as_source(source: Any, *, name: str, directed: bool, validate: bool = True) -> Source:
-    """Return `source` as a checked :class:`Source`; `name` is what error messages call it."""
-    if isinstance(source, Source):
-        if source.directed and not directed:
-            raise InputError(
-                argument=name,
-                expected="a symmetric source",
-                found="a directed one",
-                remedy="pass directed=True",
-            )
-        if directed and source.rows_only:
-            raise InputError(
-                argument=name,
-                expected="columns as well as rows in a directed stack",
-                remedy=(
-                    "pass columns= to the source (the same function as rows= if it is symmetric)"
-                ),
-            )
-        if validate:  # a few rows only: all of them would be too many to compute
-            some = np.unique(np.linspace(0, source.n - 1, 8).astype(np.int64))
-            sample = source.rows(some)[:, some]
-            check_square(sample, name=f"{name}, a sample of it", directed=directed)
-        return source
-    matrix = check_square(source, name=name, directed=directed) if validate else unmasked(source)
-    dense = DenseSource(matrix, directed=directed)
-    dense.name = getattr(source, "source_name", None)
-    dense.n_unreachable = getattr(source, "n_unreachable", 0)
-    dense.facts = getattr(source, "facts", None)
-    return dense
-
-
-def is_mapped(array: Any) -> bool:
-    """Return whether an array is, or is a view of, a memory map."""
-    while array is not None:
-        if isinstance(array, np.memmap):
-            return True
-        array = getattr(array, "base", None)
-    return False
-
-
-# -- scaling ---------------------------------------------------------------------------------------
-
-SCALINGS = ("none", "norm", "mean", "max")
-ROWS_FOR_SCALE = 256
-"""Computed sources with more items than this are scaled by a random sample of as many rows."""
-VALUES_FOR_SCALE = 1 << 24
-"""Entries of these rows at most, unless there are fewer than 16 rows."""
-
-
-def scale_of(source: Source, scaling: str) -> float:
-    """Return the number that brings `source` to unit root mean square, mean or maximum."""
-    n = source.n
-    chosen = np.arange(n)
-    if not isinstance(source, DenseSource) and n > ROWS_FOR_SCALE:
-        few = min(ROWS_FOR_SCALE, max(16, VALUES_FOR_SCALE // n))
-        chosen = np.sort(np.random.default_rng(0).choice(n, few, replace=False))
-    total, largest = 0.0, 0.0
-    step = max(1, min(256, VALUES_FOR_SCALE // n))
-    for start in range(0, len(chosen), step):
-        rows = np.asarray(source.rows(chosen[start : start + step]), dtype=np.float64)
-        total += float(np.square(rows).sum() if scaling == "norm" else rows.sum())
-        largest = max(largest, float(rows.max()))
-    pairs = len(chosen) * (n - 1)
-    scale = {"norm": np.sqrt(total / pairs), "mean": total / pairs, "max": largest}[scaling]
-    return float(scale) if scale > 0 else 1.0  # an all-zero source stays as it is
-
-
-# -- alignment: the same item in the same row of every source -------------------------------------
-
-
-def as_list(sources: Any) -> list[Any]:
-    """Split whatever was given into a list of R sources."""
-    if isinstance(sources, Source) or is_frame(sources):
-        return [sources]
-    if sources is None or np.isscalar(sources):
-        raise InputError(
-            argument="stack",
-            expected="a list of matrices or an (n, n, R) array",
-            found=f"{sources!r}",
-        )
-    if isinstance(sources, np.ndarray):
-        if sources.ndim == 2:
-            return [sources]
-        if sources.ndim == 3 and sources.shape[0] == sources.shape[1]:
-            return [sources[:, :, r] for r in range(sources.shape[2])] or _refuse_empty()
-        raise InputError(
-            argument="stack",
-            expected="an (n, n, R) array",
-            found=f"shape {sources.shape}",
-            remedy="np.moveaxis(a, 0, -1) makes one of an (R, n, n) array",
-        )
-    listed = list(sources)
-    return listed or _refuse_empty()
-
-
-def _refuse_empty() -> list[Any]:
-    raise InputError(argument="stack", expected="at least one dissimilarity", found="none")
-
-
-def align(
-    sources: Sequence[Any], labels: Sequence[str], items: Any = None
-) -> tuple[list[Any], AnyArray | None]:
-    """Return the sources with their rows and columns in the order of the items, and the ids.
-
-    Parameters
-    ----------
-    sources : sequence of arrays, DataFrames or Source
-        Those that know their ids (a square DataFrame with an index other than the default one, a
-        :class:`~metricmix.dissimilarity.DissimilarityMatrix` with `items`) are reordered, in a
-        copy, where their order is another. The others are left as they are.
-    labels : sequence of str
-        What error messages call the sources.
-    items : sequence of ids, optional
-        Default: the ids of the first source that knows them; None if no source does. Ids that are
-        the numbers 0 .. n - 1 in another order, as a networkx graph may have them, are taken for
-        the places of the items: their order is 0, 1, …
-
-    >>> M = as_dissimilarity(np.array([[0, 1], [2, 0]]), "steps", items=["b", "a"])
-    >>> align([M], ["stack[0]"], items=["a", "b"])
-    ([DissimilarityMatrix([[0, 2],
-                           [1, 0]])], array(['a', 'b'], dtype='<U1'))
-    """
-    whose = "items"
-    ids = None if items is None else check_ids(items)
-    aligned = []
-    for source, label in zip(sources, labels, strict=True):
-        matrix, own = source, None
-        if isinstance(source, DissimilarityMatrix):
-            own = source.items
-        elif is_frame(source):
-            matrix, own = read_frame(source, label)
-        if own is not None and ids is None:
-            numbers = own.dtype.kind == "i" and np.array_equal(np.sort(own), np.arange(len(own)))
-            ids, whose = np.arange(len(own)) if numbers else own, label
-        if own is not None and ids is not None and own.tolist() != ids.tolist():
-            order = _order(own, ids, f"{label}: expected the ids of {whose}")
-            matrix = np.asarray(matrix)[np.ix_(order, order)]
-            if isinstance(source, DissimilarityMatrix):
-                name, missing, known = source.source_name, source.n_unreachable, source.facts
-                matrix = as_dissimilarity(matrix, name, missing, facts=known)
-        aligned.append(matrix)
-    return aligned, ids
-
-
-def read_frame(source: Any, label: str) -> tuple[AnyArray, AnyArray | None]:
-    """Return the values of a DataFrame, columns in the order of the rows, and the ids if any."""
-    matrix = np.asarray(source)
-    rows, columns = source.index, source.columns
-    if len(rows) != len(columns) or (is_numbering(rows) and is_numbering(columns)):
-        return matrix, None
-    ids, across = check_ids(rows, name=label), check_ids(columns, name=label)
-    if ids.tolist() != across.tolist():
-        order = _order(across, ids, f"{label}: expected columns labelled as its rows")
-        matrix = matrix[:, order]
-    return matrix, ids
-
-
-def _order(own: AnyArray, wanted: AnyArray, expected: str) -> Indices:
-    """Return the places of the ids `wanted` among one's own, which must be the same ids."""
-    places = {label: k for k, label in enumerate(own.tolist())}
-    listed = wanted.tolist()
-    missing = [label for label in listed if label not in places]
-    known = set(listed)
-    surplus = [label for label in places if label not in known]
-    if missing or surplus:
-        found = [
-            f"{len(some)} {what}, such as {examples(some)}"
-            for some, what in ((missing, "missing"), (surplus, "more"))
-            if some
-        ]
-        raise InputError(
-            f"{expected}, found {' and '.join(found)}; keep the items that both have, or pass "
-            "np.asarray(source) to match by position"
-        )
-    return np.array([places[label] for label in listed], dtype=np.int64)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import row_digests
-from metricmix.dissimilarity.hellinger import ProbabilitySource, check_distributions
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
-from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
-from metricmix.dissimilarity.regressors import CrossFittedRegressor, PredictionSource
-from metricmix.dissimilarity.sources import Source
-from metricmix.dissimilarity.supervised import (
-    N_FOLDS,
-    CrossFittedClassifier,
-    FittedClassifier,
-    SupervisedSource,
-    check_classifier,
+from metricmix.dissimilarity.cross_fitting import (
+    CrossFitted,
+    TableModel,
+    check_estimator,
+    is_regressor,
 )
+from metricmix.dissimilarity.features import row_digests
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
+from metricmix.dissimilarity.predictions import (
+    PredictedSource,
+    ProbabilitySource,
+    check_distributions,
+)
+from metricmix.dissimilarity.predictors import N_FOLDS
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
+from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.exceptions import InputError
-from metricmix.typing import Floats
+from metricmix.state import NotStored, checked_state, stored
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer
 
-__all__ = ["AppliedRegressor", "AppliedSupervised", "SupervisedRecipe", "supervised"]
-
-ROWS = 1024
-"""Rows of a sparse table that are made dense at a time."""
+__all__ = ["AppliedSupervised", "RowPlaces", "SupervisedRecipe", "supervised"]
 
 
 def supervised(
@@ -46,7 +49,7 @@ def supervised(
 
     For a numeric target, the difference of what a regressor predicts,
     :math:`M[i, j] = |f(x_i) - f(x_j)|`, cross-fitted in the same way
-    (:mod:`metricmix.dissimilarity.regressors`).
+    (:mod:`metricmix.dissimilarity.supervised`).
 
     Parameters
     ----------
@@ -87,6 +90,7 @@ def supervised(
     return SupervisedRecipe(classifier, n_folds, probabilities)
 
 
+@stored("supervised")
 class SupervisedRecipe(Recipe):
     """:func:`~metricmix.dissimilarity.supervised` of a later table and later labels."""
 
@@ -97,8 +101,9 @@ class SupervisedRecipe(Recipe):
         self, classifier: Any = None, n_folds: int = N_FOLDS, probabilities: Any = None
     ) -> None:
         self.for_numbers = probabilities is None and is_regressor(classifier)
-        if not self.for_numbers and (classifier is not None or probabilities is None):
-            check_classifier(classifier)
+        known = isinstance(classifier, NotStored)
+        if not known and not self.for_numbers and (classifier is not None or probabilities is None):
+            check_estimator(classifier)
         n_folds = check_integer(n_folds, name="n_folds", low=2)
         if probabilities is not None:
             probabilities = check_distributions(probabilities, name="probabilities")
@@ -119,15 +124,30 @@ class SupervisedRecipe(Recipe):
     @property
     def name(self) -> str:
         """The name of the classifier's class."""
+        if isinstance(self.classifier, NotStored):
+            return self.classifier.name
         return "probabilities" if self.classifier is None else type(self.classifier).__name__
 
-    def apply(self, X: ArrayLike | Any) -> AppliedSupervised | AppliedRegressor:
+    def to_state(self) -> dict[str, Any]:
+        """Return the arguments; a classifier that was fitted elsewhere is left out."""
+        state = dict(self.arguments)
+        if self.probabilities is not None and self.classifier is not None:
+            state["classifier"] = NotStored(type(self.classifier).__name__)
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> SupervisedRecipe:
+        """Return the recipe with these arguments."""
+        table = {"classifier": Any, "n_folds": int, "probabilities": Floats | None}
+        return cls(**checked_state(state, table, "supervised"))
+
+    def apply(self, X: ArrayLike | Any) -> AppliedSupervised:
         """Return the source of the rows of X, whose distances are known when labels are."""
-        return AppliedRegressor(self, X) if self.for_numbers else AppliedSupervised(self, X)
+        return AppliedSupervised(self, X)
 
 
 class AppliedSupervised(AppliedRecipe):
-    """A classifier and n rows."""
+    """A classifier or regressor and n rows."""
 
     recipe: SupervisedRecipe
 
@@ -146,12 +166,18 @@ class AppliedSupervised(AppliedRecipe):
             )
 
     @cached_property
-    def source(self) -> ProbabilitySource:
-        """The distances; all 0 where they depend on labels, until its `relabelled` has them."""
-        recipe, table = self.recipe, self._table
+    def source(self) -> PredictedSource:
+        """The distances; all 0 where they depend on labels, until its `relabel` has them."""
+        recipe = self.recipe
+        if recipe.probabilities is None and isinstance(recipe.classifier, NotStored):
+            raise InputError(
+                argument="sources",
+                expected="classifiers and regressors that can be fitted",
+                found=f"{recipe.classifier!r}",
+            )
         if recipe.probabilities is not None:
             return ProbabilitySource(recipe.probabilities, name=self.name)
-        predictor = CrossFittedClassifier(table, recipe.classifier, recipe.n_folds, new_items=True)
+        predictor = CrossFitted(self._table, recipe.classifier, recipe.n_folds)
         return SupervisedSource(predictor, self.name)
 
     @property
@@ -164,124 +190,80 @@ class AppliedSupervised(AppliedRecipe):
     def compute_cross(self, Y: Any) -> Floats:
         """Return the distances from the rows of Y, if they do not depend on labels."""
         self.check_known()
-        return self.source.cross(self.new_probabilities(self.source, Y))
+        return self.source.cross(self.new_values(self.source, Y))
 
     def cross_to(self, source: Source, Y: ArrayLike | Any) -> Floats:
-        """Return the distances from new rows, by the classifier that a fit has left in `source`."""
-        assert isinstance(source, ProbabilitySource)
-        return source.cross(self.new_probabilities(source, self.checked(Y)))
+        """Return the distances from new rows, by the model of all labels of `source`."""
+        assert isinstance(source, PredictedSource)
+        return source.cross(self.new_values(source, self.checked(Y)))
 
-    def extended(self, source: Source, table: Any) -> ProbabilitySource:
+    def extended(self, source: Source, table: Any) -> PredictedSource:
         """Return the source with the last row of a table as one item more, without a label."""
-        assert isinstance(source, ProbabilitySource)
-        return source.extended(self.new_probabilities(source, self.checked(table[-1:])))
+        assert isinstance(source, PredictedSource)
+        return source.extended(self.new_values(source, self.checked(table[-1:])))
 
     def check_known(self) -> None:
         """Raise if distances depend on labels."""
         if self.source.supervised:
+            given = "targets" if self.recipe.for_numbers else "labels"
             raise InputError(
-                f"source {self.name!r} is computed from labels",
+                f"source {self.name!r} is computed from {given}",
                 argument="sources",
-                remedy="pass it to an estimator, which is fitted to labels",
+                remedy=f"pass it to an estimator, which is fitted to {given}",
             )
 
-    def new_probabilities(self, source: ProbabilitySource, Y: Any) -> Floats:
-        """Return the probabilities (m, C) of new rows: those of an equal row of the fit, if any.
+    def new_values(self, source: PredictedSource, Y: Any) -> Floats:
+        """Return what is predicted of new rows: that of an equal row of the fit, if any.
 
-        `source` is that of the n rows, with the classifier that was fitted to their labels.
+        `source` is that of the n rows, as a fit has made it.
         """
-        places = [self.places.get(digest, -1) for digest in digests(Y)]
-        same = np.array(places, dtype=np.int64)
-        p, new = source.probabilities[same], np.flatnonzero(same < 0)
+        same = self.places(Y)
+        values, new = source.values[same], np.flatnonzero(same < 0)
         if len(new):
-            p[new] = self.fitted(source).probabilities(Y[new])
-        return p
+            if isinstance(self.recipe.classifier, NotStored):
+                raise InputError(
+                    f"source {source.name!r} has predictions for the rows of the fit only: the "
+                    f"file does not hold its {self.recipe.classifier.name}",
+                    argument="X",
+                    remedy="fit the model again, with a classifier of scikit-learn",
+                )
+            if isinstance(source, SupervisedSource):
+                values[new] = source.predicted(Y[new])
+            else:
+                values[new] = self.given(source).predict(Y[new])
+        return values
 
-    def fitted(self, source: ProbabilitySource) -> FittedClassifier:
-        """Return the classifier of all labels."""
-        if isinstance(source, SupervisedSource):
-            assert source.classifier is not None
-            return source.classifier
-        classifier, n_classes = self.recipe.classifier, source.probabilities.shape[1]
+    def given(self, source: PredictedSource) -> TableModel:
+        """Return the classifier that was trained elsewhere."""
+        classifier, n_classes = self.recipe.classifier, source.values.shape[1]
         if classifier is None:
             raise InputError(
                 f"source {source.name!r} has probabilities for the rows of the fit only",
                 argument="X",
                 remedy="pass the classifier as well, supervised(classifier, probabilities=...)",
             )
-        return FittedClassifier(classifier, np.arange(n_classes), n_classes)
+        return TableModel(classifier, np.arange(n_classes), n_classes)
 
     @cached_property
-    def places(self) -> dict[bytes, int]:
-        """The first of the n rows with a digest."""
-        known = digests(self._table)
-        return {digest: i for i, digest in reversed(list(enumerate(known)))}
+    def places(self) -> RowPlaces:
+        """Which of the n rows a row equals."""
+        return RowPlaces(self._table)
 
 
-class AppliedRegressor(AppliedRecipe):
-    """A regressor and n rows."""
+class RowPlaces:
+    """Where rows are found in a table.
 
-    recipe: SupervisedRecipe
+    >>> RowPlaces(np.array([[1.0, 2.0], [3.0, 4.0]]))(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([ 1, -1])
+    """
 
-    @cached_property
-    def source(self) -> PredictionSource:
-        """The distances; all 0, until its `relabelled` has targets."""
-        recipe = self.recipe
-        predictor = CrossFittedRegressor(
-            self._table, recipe.classifier, recipe.n_folds, new_items=True
-        )
-        return PredictionSource(predictor, self.name)
+    def __init__(self, table: Any) -> None:
+        self._places = {digest: i for i, digest in reversed(list(enumerate(digests(table))))}
 
-    @property
-    def matrix(self) -> DissimilarityMatrix:
-        """Raise: distances depend on targets."""
-        raise self.unknown()
-
-    def compute_cross(self, Y: Any) -> Floats:
-        """Raise: distances depend on targets."""
-        raise self.unknown()
-
-    def unknown(self) -> InputError:
-        """Return what is wrong where there are no targets."""
-        return InputError(
-            f"source {self.name!r} is computed from targets",
-            argument="sources",
-            remedy="pass it to an estimator, which is fitted to targets",
-        )
-
-    def cross_to(self, source: Source, Y: ArrayLike | Any) -> Floats:
-        """Return the distances from new rows, by the regressor that a fit has left in `source`."""
-        assert isinstance(source, PredictionSource)
-        return source.cross(self.new_values(source, self.checked(Y)))
-
-    def extended(self, source: Source, table: Any) -> PredictionSource:
-        """Return the source with the last row of a table as one item more, without a target."""
-        assert isinstance(source, PredictionSource)
-        return source.extended(self.new_values(source, self.checked(table[-1:])))
-
-    def new_values(self, source: PredictionSource, Y: Any) -> Floats:
-        """Return the numbers of new rows: those of an equal row of the fit, if any."""
-        same = np.array([self.places.get(digest, -1) for digest in digests(Y)], dtype=np.int64)
-        values, new = source.values[same], np.flatnonzero(same < 0)
-        if len(new):
-            values[new] = source.new_values(Y[new])
-        return values
-
-    @cached_property
-    def places(self) -> dict[bytes, int]:
-        """The first of the n rows with a digest."""
-        known = digests(self._table)
-        return {digest: i for i, digest in reversed(list(enumerate(known)))}
-
-
-def is_regressor(model: Any) -> bool:
-    """Return whether an object is a scikit-learn regressor."""
-    if model is None or isinstance(model, type):
-        return False
-    from sklearn.base import is_regressor as found
-
-    complete = all(hasattr(model, name) for name in ("fit", "predict", "__sklearn_tags__"))
-    return bool(complete and found(model))
+    def __call__(self, rows: Any) -> Indices:
+        """Return the first equal row of the table for each of some rows, -1 where there is none."""
+        found = [self._places.get(digest, -1) for digest in digests(rows)]
+        return np.array(found, dtype=np.int64)
 
 
 def digests(table: Any) -> list[bytes]:
@@ -289,6 +271,6 @@ def digests(table: Any) -> list[bytes]:
     if isinstance(table, np.ndarray):
         return row_digests(np.asarray(table, dtype=np.float64))
     found: list[bytes] = []
-    for start in range(0, table.shape[0], ROWS):
-        found += row_digests(table[start : start + ROWS].toarray().astype(np.float64))
+    for start in range(0, table.shape[0], 1024):  # as many rows are made dense at a time
+        found += row_digests(table[start : start + 1024].toarray().astype(np.float64))
     return found

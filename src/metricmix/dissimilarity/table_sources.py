@@ -39,16 +39,13 @@ import numpy as np
 from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
 from metricmix.dissimilarity.features import FeatureRows
-from metricmix.dissimilarity.forests import OutOfBagForest
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.matrix import facts
 from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_items
+from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
-from metricmix.dissimilarity.supervised import (
-    CrossFittedClassifier,
-    LabelPropagation,
-    Predictor,
-    regularisation_path,
-)
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 
@@ -139,14 +136,13 @@ def table_sources(table: EncodedTable, edges_per_item: int | None = None) -> Sou
             pagerank_smoothed(graphs["direction"], Z, RESTART, PRECISION)
         )
     predictors: dict[str, Predictor] = {
-        f"learned_{name}": CrossFittedClassifier(Z) for name, Z in linear.items()
+        f"learned_{name}": KernelPredictor(Z) for name, Z in linear.items()
     }
     for name in ("columns", "direction") if "columns" in views else ("topics",):
         if name in views:
-            Z, path = views[name][0], regularisation_path("rbf")
-            predictors[f"kernel_{name}"] = CrossFittedClassifier(Z, path)
+            predictors[f"kernel_{name}"] = KernelPredictor(views[name][0], "rbf")
     if "columns" in views:
-        predictors["forest_columns"] = OutOfBagForest(joint_columns(table, FOREST_TOPICS))
+        predictors["forest_columns"] = Forest(joint_columns(table, FOREST_TOPICS))
     predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
     found.predictors = predictors
     return found

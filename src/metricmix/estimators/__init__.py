@@ -1,28 +1,32 @@
 """Estimators for scikit-learn: the metric as a transformer, classifiers, a regressor, rules."""
 
-from metricmix.estimators.attribution import Contributions, contributions
-from metricmix.estimators.bootstrap import weights_table
+from importlib import import_module
+from typing import Any
+
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, Method, PairedDifference, compare
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
-from metricmix.estimators.explanation import Explanation, explain
-from metricmix.estimators.files.models import load, save
-from metricmix.estimators.findings import MetricFinding, diagnose
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
-from metricmix.estimators.network import Network
-from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
-from metricmix.estimators.regression_explanation import TargetExplanation
-from metricmix.estimators.regression_rules import KernelRidge, NearestMean
-from metricmix.estimators.regression_selection import TargetSelection
 from metricmix.estimators.regressor import MetricMixtureRegressor
-from metricmix.estimators.rules import ClassMean, KNearest, Logistic, Nearest, Spreading
-from metricmix.estimators.selection import LabelledKFold, Selection
+from metricmix.estimators.splitter import LabelledKFold
+from metricmix.learning.candidates import Selection
+from metricmix.learning.explanation import Explanation
+from metricmix.learning.findings import MetricFinding
+from metricmix.learning.options import Network
+from metricmix.learning.rules import (
+    ClassMean,
+    KernelRidge,
+    KNearest,
+    Logistic,
+    Nearest,
+    NearestMean,
+    Spreading,
+)
+from metricmix.learning.verdict import Comparison, Method, PairedDifference
 
 __all__ = [
     "ClassMean",
     "Comparison",
-    "Contributions",
     "Explanation",
     "KNearest",
     "KernelRidge",
@@ -41,15 +45,10 @@ __all__ = [
     "PairedDifference",
     "Selection",
     "Spreading",
-    "TargetComparison",
-    "TargetExplanation",
-    "TargetMethod",
-    "TargetSelection",
-    "compare",
-    "contributions",
-    "diagnose",
-    "explain",
-    "load",
-    "save",
-    "weights_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("load", "save"):  # they store estimators, and so come after them
+        return getattr(import_module("metricmix.storage.models"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,80 +1,42 @@
-"""Cross-validation when labels are few: held-out predictions, and choosing settings in a grid."""
+"""A classifier that chooses its settings in a grid, by cross-validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from metricmix.estimators.base import (
-    NEW_ITEMS,
-    MixtureEstimator,
-    check_refittable,
-    discard_previous_fit,
-    make_objective,
-)
+from metricmix.dissimilarity.known import Known
+from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.inputs import Input, encode_labels
-from metricmix.estimators.rules import KNearest, Rule, Spreading, as_rule
-from metricmix.estimators.selection import FoldPredictor, LabelledKFold
+from metricmix.estimators.inputs import Input
+from metricmix.estimators.predictor import NEW_ITEMS
+from metricmix.estimators.splitter import LabelledKFold
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.solvers.result import Status
+from metricmix.learning.candidates import Candidate
+from metricmix.learning.options import Options
+from metricmix.learning.refits import FoldMetric, RefitPlan, refit
+from metricmix.learning.rules import KNearest, Rule, as_rule
+from metricmix.learning.selection import fit
+from metricmix.learning.task import Classes
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
-    from metricmix.estimators.comparison import Comparison
-    from metricmix.estimators.explanation import Explanation
+    from metricmix.learning.explanation import Explanation
+    from metricmix.learning.verdict import Comparison
 
-__all__ = ["FEWEST_LABELS", "TUNED", "MetricMixtureClassifierCV", "held_out_probabilities"]
+__all__ = ["TUNED", "MetricMixtureClassifierCV"]
 
-LEAVE_ONE_OUT_UP_TO = 400
-"""Labelled items up to which each is held out alone; beyond, and for spreading, in folds."""
-FOLDS = 20
 TUNED = "rule and rho were chosen on all labels, these included"
-FEWEST_LABELS = 3
-"""Labelled items there must be: one to hold out, and two to learn from."""
-
-
-def held_out_probabilities(
-    model: MetricMixtureClassifier, metric: AnyArray | None = None
-) -> Floats:
-    """Return the class probabilities (n, C) of all items, labelled ones without their own label.
-
-    An item's own label supports itself, so what the rule says of a labelled item means little. Here
-    each label is held out, alone (up to 400 labels) or with others (in 20 folds). The weights are
-    those learned from all labels.
-
-    Parameters
-    ----------
-    model : fitted MetricMixtureClassifier
-    metric : (n, n) array, optional
-        The metric between all items, if it is known already.
-    """
-    p: Floats = model._rule.probabilities.copy()
-    labelled = np.flatnonzero(model._codes >= 0)
-    codes, L, rule = model._codes[labelled], len(labelled), model.rule_
-    if L < FEWEST_LABELS:
-        return p
-    predictor = FoldPredictor(model._lengths(), labelled, len(model.classes_), model.n_jobs, metric)
-    if L <= LEAVE_ONE_OUT_UP_TO and not isinstance(rule, Spreading):
-        parts = list(np.arange(L)[:, None])
-    else:
-        splitter = LabelledKFold(min(FOLDS, L), random_state=0)
-        parts = [test for _, test in splitter.split(None, codes)]
-    for part in parts:
-        known = codes.copy()
-        known[part] = -1
-        p[labelled[part]] = predictor.probabilities(rule, part, known)
-    return p
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -122,8 +84,9 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     True
     """
 
-    _geodesics: ClassVar[tuple[str | None, ...]] = (None, "auto")
+    _may_choose: ClassVar[bool] = True
 
+    constraint: str | None = "nonnegative"
     rhos: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     betas: Sequence[float] = (1.0,)
     rules: Sequence[str | Rule] = ("class-mean", "nearest", KNearest(5), KNearest(10))
@@ -140,26 +103,38 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     def fit(self, X: Any, y: Any) -> MetricMixtureClassifierCV:
         """Choose the settings, and fit the best of them to all labels."""
         check_choice(self.new_items, NEW_ITEMS, name="new_items")
-        check_refittable(self.objective)
+        options = self.learning_options()
+        options.check_refittable()
         with discard_previous_fit(self):
-            opened = self._open(X, y)
-            self.classes_, given = encode_labels(y, type(self).__name__)
-            settings = self._settings()
-            if self.cv is None or isinstance(self.cv, (int, np.integer)):
-                folds = min(5 if self.cv is None else int(self.cv), int((given >= 0).sum()))
-                splitter = LabelledKFold(folds, n_repeats=2, random_state=self.random_state)
-            else:
-                splitter = check_cv(self.cv)
-            shared = FoldInputs(self, opened, given, settings)
-            scores = list(map_tasks(scores_of, shared, splitter.split(X, given)))
+            opened = self._open(X, y, options)
+            task, values = Classes.encode(y, type(self).__name__)
+            known, settings = known_items(opened, task, values), self._settings()
+            trials = partial(scores_of_fold, opened, task, options, settings)
+            scores = list(map_tasks(call, trials, self._folds(X, values, known, opened)))
             self.cv_results_ = rank_settings(settings, *np.array(scores).swapaxes(0, 1))
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.best_params_ = settings[self.best_index_]
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             best = self._classifier(**self.best_params_)
-            best._fit_input(opened, self.classes_, given)
-            self._set_best(best)
+            best.adopt(opened, fit(opened.stack, task, known, best.learning_options()))
+            self.adopt_best(best)
         return self
+
+    def _folds(
+        self, X: Any, values: Indices, known: Known, opened: Input
+    ) -> Iterator[tuple[Known, Known]]:
+        """Yield what may be seen in each fold, and what is held out."""
+        if self.cv is None or isinstance(self.cv, (int, np.integer)):
+            n_splits = min(5 if self.cv is None else int(self.cv), len(known.items))
+            splitter = LabelledKFold(n_splits, n_repeats=2, random_state=self.random_state)
+            for seed in splitter.seeds():
+                dealt = known.folds(n_splits, seed)
+                for number in range(int(dealt.max()) + 1):
+                    test = known.items[dealt == number]
+                    yield known.without(test), known.only(test)
+            return
+        for train, test in check_cv(self.cv).split(X, values):
+            yield known.only(opened.samples[train]), known.only(opened.samples[test])
 
     def _settings(self) -> list[dict[str, Any]]:
         """Return the settings to compare; those that share a metric are adjacent."""
@@ -179,13 +154,13 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         given = {name: getattr(self, name) for name in shared if name not in setting}
         return MetricMixtureClassifier(**given, **setting)
 
-    def _set_best(self, best: MetricMixtureClassifier) -> None:
+    def adopt_best(self, best: MetricMixtureClassifier) -> None:
         """Set the best classifier, and what it has learned."""
         self.best_estimator_ = best
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(best, name, getattr(self, name))
-        for name in ("mixture_", "result_", "stack_", "n_iter_", "transduction_"):
+        for name in ("learned_", "classes_", "transduction_"):
             setattr(self, name, getattr(best, name))
 
     def predict_proba(self, X: Any) -> Floats:
@@ -219,66 +194,62 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
         return replace(found, how=f"{found.how}; {TUNED}")
 
 
-class FoldInputs(NamedTuple):
-    """What all folds of a search need."""
-
-    search: MetricMixtureClassifierCV
-    opened: Input
-    given: Indices
-    settings: list[dict[str, Any]]
+def call(trials: Any, fold: tuple[Known, Known]) -> tuple[Floats, Floats]:
+    """Return the scores of a fold."""
+    scores: tuple[Floats, Floats] = trials(*fold)
+    return scores
 
 
-def scores_of(shared: FoldInputs, fold: tuple[Indices, Indices]) -> tuple[Floats, Floats]:
-    """Return accuracies and log losses of all settings in a fold."""
-    return fold_scores(shared.search, shared.opened, shared.given, fold, shared.settings)
-
-
-def fold_scores(
-    search: MetricMixtureClassifierCV,
+def scores_of_fold(
     opened: Input,
-    given: Indices,
-    fold: tuple[Indices, Indices],
+    task: Classes,
+    options: Options,
     settings: list[dict[str, Any]],
+    known: Known,
+    held_out: Known,
 ) -> tuple[Floats, Floats]:
-    """Return the accuracy (S,) and the log loss (S,) of all settings on the test items of a fold.
+    """Return the accuracy (S,) and the log loss (S,) of all settings on what a fold holds out.
 
     Weights are learned once per (beta, rho), each from those of the larger rho before.
     """
-    train, test = fold
-    test = test[given[test] >= 0]
+    test = held_out.items
     if len(test) == 0:
         raise InputError(
             argument="cv", expected="labelled items in every test set, found none in one"
         )
-    codes = np.full(opened.stack.n_items, -1)
-    codes[opened.samples[train]] = given[train]
-    stack = opened.stack.relabelled(codes, len(search.classes_))
-    items = np.concatenate([opened.samples[test], np.flatnonzero(codes >= 0)])
-    own_start = "start" in (search.solver_options or {})
-    answers, learned, weights = [], (None, None), None
+    stack = opened.stack.relabelled(known)
+    items = np.concatenate([test, known.items])
+    near, first = known.take(items), np.arange(len(test))
+    own_start = "start" in (options.solver_options or {})
+    constraint = {"auto": "nonnegative", "none": None}.get(
+        str(options.constraint), options.constraint
+    )
+    answers, way, weights = [], (None, None), None
     for setting in settings:
-        if learned != (setting["beta"], setting["rho"]):
-            warm = learned[0] == setting["beta"] and not own_start
-            options = {"start": weights} if warm else {}
-            learned = (setting["beta"], setting["rho"])
-            trial = search._classifier(**setting)
+        if way != (setting["beta"], setting["rho"]):
+            warm = way[0] == setting["beta"] and not own_start
+            way = (setting["beta"], setting["rho"])
+            candidate = Candidate(
+                "learned" if options.objective is not None else "equal",
+                constraint,
+                setting["rho"],
+                as_rule(setting["rule"]),
+                geodesic=options.neighbours,
+            )
+            plan = RefitPlan(
+                known=known,
+                options=options.replace(beta=setting["beta"]).as_candidate(candidate),
+                start=weights if warm else None,
+                stack=stack,
+            )
             try:
-                objective = make_objective(trial, codes, search.classes_)
-                used, _ = trial._with_edges(objective, stack)
-                result, _ = trial._solve_as_used(objective, used, refit=True, **options)
+                learned = refit(stack, task, plan)
             except InputError as error:
-                raise InputError(
-                    "a training set cannot be used", argument="cv", remedy=error
-                ) from None
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            assert result.mixture is not None
-            weights = result.weights
-            lengths = EdgeLengths(used, result.mixture)
-            metric = FoldPredictor(lengths, items, len(search.classes_), search.n_jobs)
-        rule = as_rule(setting["rule"])
-        answers.append(metric.probabilities(rule, np.arange(len(test)), codes[items]))
-    p, right = np.array(answers), given[test]
+                raise error.replace(argument="cv") from None
+            weights = learned.mixture.weights
+            metric = FoldMetric(learned.lengths, items, options.n_jobs)
+        answers.append(metric.answers(as_rule(setting["rule"]), first, near))
+    p, right = np.array(answers), held_out.y
     chance = np.take_along_axis(p, right[None, :, None], axis=2)[:, :, 0]
     loss = -np.log(np.maximum(chance, 1e-15)).mean(axis=1)
     return (p.argmax(axis=2) == right).mean(axis=1), loss

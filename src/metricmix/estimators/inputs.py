@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite, check_array
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_non_negative, column_or_1d
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
@@ -41,7 +40,7 @@ from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array, as_labels, is_unlabelled, plain_labels, unmasked
+from metricmix.validation import as_float_array, unmasked
 
 __all__ = [
     "FeatureInput",
@@ -49,7 +48,6 @@ __all__ = [
     "Input",
     "PrecomputedInput",
     "check_label_order",
-    "encode_labels",
     "input_kind",
 ]
 
@@ -318,7 +316,7 @@ class FeatureInput(Input):
             stack = DissimilarityStack(matrices, names, items=items, scaling=scaling)
         self.stack = stack
         self.samples = np.arange(stack.n_items)
-        for r, (applied, source) in enumerate(zip(self.applied, stack._sources, strict=True)):
+        for r, (applied, source) in enumerate(zip(self.applied, stack.sources, strict=True)):
             if isinstance(applied, AppliedKnnPathLength) and isinstance(source, DenseSource):
                 # New rows need this matrix too: one copy is enough.
                 layer, unreachable = source.matrix, stack.n_unreachable[r]
@@ -343,7 +341,7 @@ class FeatureInput(Input):
     def rows(self, X: Any) -> Iterator[AnyArray]:
         """Yield the dissimilarities of new feature rows to those of the fit."""
         for part in self.slices(X.shape[0]):
-            pairs = zip(self.applied, self.stack._sources, strict=True)
+            pairs = zip(self.applied, self.stack.sources, strict=True)
             yield np.stack([one.cross_to(source, X[part]) for one, source in pairs], axis=-1)
 
     def augmented(self, X: Any) -> Iterator[DissimilarityStack]:
@@ -358,7 +356,7 @@ class FeatureInput(Input):
                 from scipy.sparse import vstack
 
                 table = vstack([self.X, X[k : k + 1]], format="csr")
-            pairs = zip(self.applied, self.stack._sources, strict=True)
+            pairs = zip(self.applied, self.stack.sources, strict=True)
             matrices = [one.extended(source, table) for one, source in pairs]
             yield DissimilarityStack(matrices, self.stack.names, scaling=self.stack.scales)
 
@@ -421,47 +419,6 @@ def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
 
 
 # -- labels --------------------------------------------------------------------------------------
-
-
-def encode_labels(y: Any, estimator_name: str) -> tuple[AnyArray, Indices]:
-    """Return the classes, sorted, and the class number of every item, -1 for unlabelled ones.
-
-    See :func:`~metricmix.validation.is_unlabelled` for what marks these in y.
-    """
-    if y is None:
-        raise InputError(
-            f"This {estimator_name} estimator requires y to be passed, "
-            "but the target y is None; only an objective of your own, or objective=None in a "
-            "MetricMixture, does without labels"
-        )
-    labels = column_or_1d(as_labels(y), warn=True)
-    unlabelled = is_unlabelled(labels)
-    if unlabelled.all():
-        raise InputError(
-            argument="y",
-            expected=(
-                "labelled items of at least two classes, found every item unlabelled "
-                "(-1 or missing, or an empty text among texts)"
-            ),
-        )
-    known = plain_labels(labels[~unlabelled])
-    types = sorted({type(label).__name__ for label in known.tolist()})
-    if known.dtype.kind == "O" and "str" in types and len(types) > 1:  # cannot be sorted
-        raise InputError(argument="y", expected="labels of one type", found=", ".join(types))
-    assert_all_finite(known, input_name="y")
-    check_classification_targets(known)
-    classes, numbers = np.unique(known, return_inverse=True)
-    if len(classes) < 2:
-        hint = (
-            "; -1 marks unlabelled items: call a class something else" if unlabelled.any() else ""
-        )
-        raise InputError(
-            argument="y",
-            expected=f"at least two classes, found only the class {classes[0]!s}{hint}",
-        )
-    codes = np.full(len(labels), -1, dtype=np.int64)
-    codes[~unlabelled] = numbers
-    return classes, codes
 
 
 def check_label_order(X: Any, y: Any) -> None:

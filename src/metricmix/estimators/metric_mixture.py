@@ -10,15 +10,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.estimators.base import MixtureLearner, discard_previous_fit, make_objective
-from metricmix.estimators.inputs import Input, encode_labels
+from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
+from metricmix.estimators.inputs import Input
+from metricmix.learning.learn import learn
+from metricmix.learning.learned import Learned
+from metricmix.learning.task import Classes
 from metricmix.objectives.base import Objective
-from metricmix.paths.all_pairs import path_metric
-from metricmix.paths.neighbours import kneighbors_graph
 from metricmix.paths.out_of_sample import are_items
-from metricmix.solvers.result import SolveResult
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,7 +26,7 @@ __all__ = ["MetricMixture"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLearner):
+class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEstimator):
     r"""Learn one metric from many dissimilarities, and return its distances.
 
     .. math:: d = P\Big(\mathrm{softplus}_\beta\big(\textstyle\sum_r \alpha_r M_r\big)\Big)
@@ -44,8 +43,6 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
     Attributes
     ----------
     {attributes}
-    metric_ : (n, n) array
-        Only after :meth:`compute_metric`.
     classes_ : array
         The labels, if there were any.
 
@@ -60,8 +57,9 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
     ((150, 150), True)
     """
 
-    metric_: Floats = field(init=False)
-    _codes: Indices | None = field(init=False)
+    rho: float | None = None
+    beta: float = 1.0
+
     _cache: dict[str, Floats] = field(init=False)
     _n_features_out: int = field(init=False)
 
@@ -76,51 +74,45 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
             which take part in paths.
         """
         with discard_previous_fit(self):
-            opened = self._open(X, y)
-            if y is None and (self.objective is None or isinstance(self.objective, Objective)):
-                self._fit_input(opened, None, None)
-            else:
-                self._fit_input(opened, *encode_labels(y, type(self).__name__))
+            options = self.learning_options()
+            opened = self._open(X, y, options)
+            task, known, stack = Classes(np.empty(0)), None, opened.stack
+            own = self.objective is None or isinstance(self.objective, Objective)
+            if y is not None or not own:
+                task, values = Classes.encode(y, type(self).__name__)
+                known = known_items(opened, task, values)
+                stack = stack.relabelled(known)
+            self.restore(opened, learn(stack, task, known, options))
         return self
 
-    def _fit_input(
-        self,
-        opened: Input,
-        classes: AnyArray | None,
-        given: Indices | None,
-        result: SolveResult | None = None,
-        moved_share: float = 0.0,
-    ) -> None:
-        """Fit to items that were read before, `given` being the class numbers of X.
+    def restore(self, opened: Input, learned: Learned, metric: Floats | None = None) -> None:
+        """Take what was learned, and the metric between all items if it is known."""
+        self._input, self.learned_ = opened, learned
+        opened.stack = learned.whole  # its supervised sources place new items
+        if learned.known is not None and learned.task.classes is not None:
+            self.classes_ = learned.task.classes
+        self._cache = {} if metric is None else {"metric": metric}
+        self._n_features_out = len(opened.samples)
 
-        `result` and `moved_share` are those of a model that is loaded.
-        """
-        own = result is not None and not isinstance(self.objective, str)  # and was not stored
-        objective, self._codes = None if own else self.objective, None
-        if classes is not None and given is not None:
-            self.classes_, self._codes = classes, np.full(opened.stack.n_items, -1)
-            self._codes[opened.samples] = given
-            opened.stack = opened.stack.relabelled(self._codes, len(classes))
-            objective = None if own else make_objective(self, self._codes, classes)
-        self._learn(opened, objective, result, moved_share)
-        self._cache, self._n_features_out = {}, len(opened.samples)
+    @property
+    def known_metric(self) -> Floats | None:
+        """The metric between all items, if it was computed."""
+        return self._cache.get("metric")
+
+    @property
+    def is_numeric(self) -> bool:
+        """Labels are classes."""
+        return False
 
     def compute_metric(self, *, device: str = "cpu") -> Floats:
-        """Compute the metric between all items, (n, n), and keep it as `metric_`.
+        """Return the metric between all items of `stack_`, (n, n), computed once.
 
-        One all-pairs computation, O(n³); :meth:`kneighbors_graph` and the functions of
-        :mod:`metricmix.paths` do without. `device` is that of :func:`metricmix.path_metric`.
+        One all-pairs computation, O(n³); `metric_` answers single questions without it. `device` is
+        that of :func:`metricmix.path_metric`.
         """
         check_is_fitted(self)
-        self.metric_ = self._all_distances(device)
-        return self.metric_
-
-    def _all_distances(self, device: str = "cpu") -> Floats:
-        """Return the metric between all items of the stack, computed once."""
         if "metric" not in self._cache:  # a dictionary: transform may not set attributes
-            self._cache["metric"] = path_metric(
-                self.stack_, self.mixture_, n_jobs=self.n_jobs, device=device
-            )
+            self._cache["metric"] = super().compute_metric(device=device)
         return self._cache["metric"]
 
     def transform(self, X: Any) -> Floats:
@@ -131,13 +123,13 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         fit together are each itself again).
         """
         check_is_fitted(self)
-        members, metric = self._input.members(X), self._all_distances()
+        members, metric = self._input.members(X), self.compute_metric()
         if members is not None:
             return np.asarray(metric[np.ix_(members, self._input.samples)])
         blocks: list[Floats] = []
         themselves, first = True, 0
         for rows in self._new_rows(X):
-            new = self._join_rows(rows)
+            new = self.learned_.join(rows)
             known = new.same >= 0
             d = np.empty((len(rows), len(metric)))
             d[known] = metric[new.same[known]]
@@ -152,18 +144,14 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
 
     def _are_items(self, rows: AnyArray | CrossEdges, first: int) -> bool:
         """Return whether rows are those of the items first, first + 1, … of the fit."""
-        if not isinstance(rows, CrossEdges):
-            return are_items(self._input.stack, rows, first)
-        from metricmix.paths.sparse_new_items import are_items_of
-
-        assert isinstance(self.stack_, EdgeStack)
-        return are_items_of(self.stack_, rows, first)
+        stack = self.stack_ if isinstance(rows, CrossEdges) else self._input.stack
+        return are_items(stack, rows, first)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
         """Learn the weights, and return the distances between the items of X."""
         self.fit(X, y, **fit_params)
         samples = self._input.samples
-        return np.asarray(self._all_distances()[np.ix_(samples, samples)])
+        return np.asarray(self.compute_metric()[np.ix_(samples, samples)])
 
     def kneighbors_graph(
         self, n_neighbors: int = 15, *, mode: str = "distance", symmetric: bool = False
@@ -173,14 +161,7 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureLe
         See :func:`metricmix.kneighbors_graph`.
         """
         check_is_fitted(self)
-        return kneighbors_graph(
-            self.stack_,
-            self.mixture_,
-            n_neighbors,
-            mode=mode,
-            symmetric=symmetric,
-            n_jobs=self.n_jobs,
-        )
+        return self.metric_.kneighbors_graph(n_neighbors, mode=mode, symmetric=symmetric)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

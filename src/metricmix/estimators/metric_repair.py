@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import min_plus
 from metricmix.metric import MetricViolations, metric_violations
-from metricmix.nearness.nearest_metric import NORMS, nearest_metric
+from metricmix.nearness.nearest_metric import nearest_metric
+from metricmix.nearness.norms.norm import NORMS
 from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.paths.all_pairs import project
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_choice, check_square, unmasked
+from metricmix.validation import check_square, unmasked
 
-__all__ = ["NORMS", "MetricRepair"]
+__all__ = ["MetricRepair"]
 
 
 class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -149,12 +150,13 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         InputError
             If X is not such a matrix, or two items are not joined by a path of known entries.
         """
-        check_choice(self.norm, NORMS, name="norm")
-        if self.directed and self.norm != "decrease":
+        NORMS.find(self.norm)
+        able = NORMS.names(directed=True)
+        if self.directed and self.norm not in able:
             raise InputError(
                 argument="directed",
                 expected=f"False with norm={self.norm!r}",
-                remedy="only 'decrease' takes asymmetric dissimilarities",
+                remedy=f"only {', '.join(map(repr, able))} takes asymmetric dissimilarities",
             )
         given = self._checked(X)
         if given.shape[0] != given.shape[1]:

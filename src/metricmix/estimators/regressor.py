@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import column_or_1d
 
-from metricmix.dissimilarity.ridge import moved_in
-from metricmix.estimators.base import (
-    MixturePredictor,
-    discard_previous_fit,
-    given_objective,
-)
-from metricmix.estimators.inputs import Input
-from metricmix.estimators.regression_rules import FittedRegression, as_regression_rule
-from metricmix.estimators.regression_selection import (
-    TargetSelection,
-    select_for_target,
-    target_ridge,
-)
-from metricmix.exceptions import InputError, warn_caller
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.objectives.base import Objective
-from metricmix.objectives.regression import KernelRegression, TargetDifferences
-from metricmix.typing import AnyArray, Floats
-from metricmix.validation import as_labels, check_choice, check_targets, unmasked
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.exceptions import InputError
+from metricmix.learning.task import Numbers
+from metricmix.typing import Floats
+from metricmix.validation import as_labels, check_targets
 
-if TYPE_CHECKING:
-    from metricmix.estimators.regression_comparison import TargetComparison
-    from metricmix.estimators.regression_explanation import TargetExplanation
-
-__all__ = ["MetricMixtureRegressor", "read_targets"]
-
-TARGET_OBJECTIVES = ("kernel-regression", "target-differences")
-BLOCK, BLOCKS_FROM, LEARNED_FROM, PAIRS_FROM = 500, 1000, 4000, 1500
-"""Targets that weights are learned from: in blocks of 500 from 1000 on, at most 4000; of those
-whose differences are compared pair by pair, at most 1500."""
+__all__ = ["MetricMixtureRegressor"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,7 +44,7 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
         Sharpness of the softplus.
     rule : {"auto", "kernel-ridge", "k-nearest"} or rule
         How targets follow from distances: the name of a rule, or a rule object with its settings,
-        such as ``NearestMean(n_neighbors=7)``; see :mod:`metricmix.estimators.regression_rules`.
+        such as ``NearestMean(n_neighbors=7)``; see :mod:`metricmix.learning.rules`.
         "auto": see `selection_`.
     {new_items}
 
@@ -77,13 +52,13 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     ----------
     transduction_ : (n,) array
         The target of every item of `stack_`: its own, or that of the rule.
-    selection_ : TargetSelection
+    selection_ : Selection
         What was chosen where parameters leave it open, what it was compared with on held-out
-        targets, and why; see :mod:`metricmix.estimators.regression_selection`. With the default
+        targets, and why; see :mod:`metricmix.learning.selection`. With the default
         parameters: weights >= 0 and kernel ridge regression, unless others (signed weights, equal
         ones, a single source), another rho or another rule are clearly better. With fewer than 20
         known targets weights stay equal.
-    rule_ : RegressionRule
+    rule_ : Rule
         The rule that was chosen.
     {attributes}
 
@@ -113,96 +88,9 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     ((442,), ('learned_columns', 'learned_raw'))
     """
 
-    _unknown: ClassVar[float] = float("nan")
-    _objectives: ClassVar[tuple[str, ...]] = TARGET_OBJECTIVES
+    _task: ClassVar[Any] = Numbers
 
     objective: Any = "kernel-regression"
-
-    selection_: TargetSelection = field(init=False)
-    _targets: Floats = field(init=False)
-    _rule: FittedRegression = field(init=False)
-
-    def fit(self, X: Any, y: Any) -> MetricMixtureRegressor:
-        """Learn the weights, and predict the targets that are unknown.
-
-        Parameters
-        ----------
-        X : as `sources` says
-        y : array of n numbers
-            NaN, None or pandas' NA where the target is unknown.
-        """
-        self._check_new_items()
-        if self.rule != "auto":
-            as_regression_rule(self.rule)
-        with discard_previous_fit(self):
-            opened = self._open(X, y)
-            targets = read_targets(y, type(self).__name__)
-            known = targets[~np.isnan(targets)]
-            far = int((moved_in(known) != known).sum())
-            if far:
-                limits = moved_in(known)
-                warn_caller(
-                    f"{far} of {len(known)} targets are more than ten interquartile ranges outside "
-                    f"the quartiles, such as {known[known != limits][0]:g}; they are clipped to "
-                    f"{limits.min():g} or {limits.max():g}",
-                    UserWarning,
-                )
-            self._fit_input(opened, targets)
-        return self
-
-    def _fit_input(
-        self, opened: Input, given: Floats, loaded: Mapping[str, Any] | None = None
-    ) -> None:
-        """Fit to items that were read before, `given` being the targets of X.
-
-        `loaded` is what the fit of a stored model left: "result", "moved_share", "selection", and
-        "values", the targets of all items.
-        """
-        self._targets = np.full(opened.stack.n_items, np.nan)
-        self._targets[opened.samples] = given
-        opened.stack = opened.stack.relabelled(self._targets, 0)
-        if loaded is not None:
-            self._settle(loaded["selection"])
-            own = not isinstance(self.objective, str)  # and was not stored
-            settled = self._settled(self.selection_.best)
-            objective = None if own else settled._make_objective(self._targets)
-            self._learn(opened, objective, loaded["result"], loaded["moved_share"])
-            self._rule = self._fitted_rule(self._lengths(), self._targets)
-            self.transduction_ = loaded["values"]
-            return
-        self._settle(select_for_target(self, opened.stack, self._targets))
-        settled = self._settled(self.selection_.best)
-        self._learn_as(settled, opened, settled._make_objective(self._targets))
-        self._rule = self._fitted_rule(self._lengths(), self._targets)
-        self.transduction_ = self._targets.copy()
-        unknown = np.isnan(self._targets)
-        if unknown.any():
-            self.transduction_[unknown] = self._rule.of_items[unknown]
-
-    @property
-    def _known(self) -> Floats:
-        return self._targets
-
-    def _fitted_rule(self, lengths: EdgeLengths, known: Any) -> FittedRegression:
-        return FittedRegression(self.rule_, lengths, known, self.n_jobs)
-
-    def _make_objective(self, known: Any, item_weights: Floats | None = None) -> Objective | None:
-        """Return what to minimise, for the targets of all items of a stack."""
-        if not isinstance(self.objective, str):
-            return given_objective(self.objective, known)
-        chosen = check_choice(self.objective, self._objectives, name="objective")
-        items = np.flatnonzero(~np.isnan(known))
-        rho = target_ridge(len(items)) if self.rho is None else self.rho
-        most = LEARNED_FROM if chosen == "kernel-regression" else PAIRS_FROM
-        if len(items) > most:
-            some = np.random.default_rng(0).choice(items, most, replace=False)
-            of_some = np.full(len(known), np.nan)
-            of_some[some] = known[some]
-            known = of_some
-        if chosen == "target-differences":
-            return TargetDifferences(known, rho, item_weights=item_weights)
-        block_size = BLOCK if len(items) > BLOCKS_FROM else None
-        return KernelRegression(known, rho, block_size=block_size, item_weights=item_weights)
 
     def predict(self, X: Any) -> Floats:
         """Return the predicted targets of the items X, (M,).
@@ -221,48 +109,3 @@ class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
             )
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(r2_score(targets[known], found[known], sample_weight=weights))
-
-    def explain(self, i: Any = None, *, X: Any = None, k: int = 3) -> TargetExplanation:
-        """Return why item `i` of the stack, or one new row X, has its predicted target.
-
-        See :func:`metricmix.estimators.regression_explanation.explain_target`.
-        """
-        from metricmix.estimators.regression_explanation import explain_target
-
-        return explain_target(self, i, X=X, k=k)
-
-    def compare(
-        self,
-        *,
-        n_splits: int | None = None,
-        n_repeats: int = 1,
-        random_state: Any = 0,
-        table: Any = None,
-        on_fold: Callable[[int, int], None] | None = None,
-    ) -> TargetComparison:
-        """Compare learned weights with simpler methods on held-out targets.
-
-        See :func:`metricmix.estimators.regression_comparison.compare_targets`.
-        """
-        from metricmix.estimators.regression_comparison import compare_targets
-
-        dealing: Any = {"n_splits": n_splits, "n_repeats": n_repeats, "random_state": random_state}
-        return compare_targets(self, **dealing, table=table, on_fold=on_fold)
-
-
-def read_targets(y: Any, estimator_name: str) -> Floats:
-    """Return the targets of a fit, NaN where unknown; two of them known at least."""
-    if y is None:
-        raise InputError(
-            f"This {estimator_name} estimator requires y to be passed, but the target y is None"
-        )
-    values: AnyArray = column_or_1d(as_labels(unmasked(y)), warn=True)
-    if values.dtype.kind == "f":
-        assert_all_finite(values, input_name="y", allow_nan=True)
-    targets = check_targets(values)
-    known = int((~np.isnan(targets)).sum())
-    if known < 2:
-        raise InputError(
-            argument="y", expected=f"at least two known targets, found {known} (NaN is unknown)"
-        )
-    return targets

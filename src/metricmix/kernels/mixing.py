@@ -10,9 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["DenseLengths", "floor_of", "length_of", "mix_row", "mix_rows", "tangent_of"]
+__all__ = [
+    "DenseLengths",
+    "dense_edge_gradient",
+    "floor_of",
+    "form_lengths",
+    "length_of",
+    "link_in_place",
+    "mix_row",
+    "mix_rows",
+    "tangent_of",
+]
 
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -93,3 +103,59 @@ def floor_of(m: float, shift: float, slope: float) -> float:
     floor = shift + slope * m
     floor = m if m > floor else floor
     return floor if floor > 0.0 else 0.0
+
+
+@kernel
+def link_in_place(m: Floats, beta: float, link: int) -> None:
+    """Replace mixture values, of any shape, by edge lengths."""
+    flat = m.reshape(m.size)
+    for e in range(flat.size):
+        flat[e] = length_of(flat[e], beta, link)
+
+
+@kernel
+def form_lengths(
+    block: AnyArray,
+    weights: Floats,
+    beta: float,
+    link: int,
+    start: int,
+    w: Floats,
+) -> None:
+    """Fill w with the rows start, start + 1, … of the edge lengths; 0 on the diagonal."""
+    for k in range(w.shape[0]):
+        mix_row(block, weights, start + k, False, w[k])
+        for v in range(w.shape[1]):
+            w[k, v] = length_of(w[k, v], beta, link)
+        w[k, start + k] = 0.0
+
+
+@kernel
+def dense_edge_gradient(
+    block: AnyArray,
+    weights: Floats,
+    beta: float,
+    link: int,
+    rows: Indices,
+    flow: Floats,
+    gradient: Floats,
+) -> None:
+    """Fill ``gradient[u, r] = sum over v of flow[u, v] link'(m[u, v]) M_r[u, v]`` for `rows`."""
+    n = flow.shape[1]
+    m = np.empty(n)
+    for u in rows:
+        mix_row(block, weights, u, False, m)
+        for v in range(n):
+            if flow[u, v] == 0.0:
+                m[v] = 0.0
+            elif link == 0:
+                m[v] = flow[u, v] if m[v] >= 0.0 else 0.0
+            else:
+                small = np.exp(-beta * abs(m[v]))
+                m[v] = flow[u, v] * (1.0 if m[v] >= 0.0 else small) / (1.0 + small)
+        for r in range(block.shape[0]):
+            row = block[r, u]
+            total = 0.0
+            for v in range(n):
+                total += m[v] * row[v]
+            gradient[u, r] = total

@@ -2,7 +2,7 @@
 
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
 from metricmix.mixture.linear import Mixture, inverse_link, link, link_derivative
-from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.local import LocalMixture, RegionWeights
 from metricmix.mixture.network import NetworkMixture
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "LocalMixture",
     "Mixture",
     "NetworkMixture",
+    "RegionWeights",
     "edge_lengths",
     "inverse_link",
     "link",

@@ -19,13 +19,16 @@ from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.kernels.compile import kernel
 from metricmix.kernels.locality import copy_rows
-from metricmix.kernels.mixing import DenseLengths, length_of, mix_row, tangent_of
+from metricmix.kernels.mixing import DenseLengths, form_lengths, link_in_place, tangent_of
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.mixture.linear import Mixture, as_mixture, link_code, link_derivative
-from metricmix.mixture.local import LocalMixture, LocalStack
-from metricmix.mixture.network import NetworkMixture
+from metricmix.mixture.linear import (
+    LINKS,
+    Mixture,
+    as_mixture,
+    check_nonnegative,
+    link_derivative,
+)
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_square, check_square_fits, symmetrized
 
@@ -34,7 +37,6 @@ __all__ = [
     "ROWS_AT_ONCE",
     "EdgeLengths",
     "SparseLengths",
-    "dense_edge_gradient",
     "edge_lengths",
     "form_lengths",
     "lengths_of",
@@ -96,33 +98,21 @@ class EdgeLengths:
     """
 
     def __init__(self, stack: DissimilarityStack, mixture: Mixture) -> None:
-        if isinstance(stack, LocalStack):
-            weights = mixture.raw_weights(stack) * stack.scales
-            mixture = stack.mixture(weights, mixture.link, mixture.beta)
-            stack = stack.base
-        self.stack = stack
-        self.mixture = mixture
-        self.raw_weights = mixture.raw_weights(stack)
-        self.item_weights: Floats | None = None
+        self.stack, self.mixture = stack, mixture
+        self.mixed = mixture.on(stack)
+        self.raw_weights, self.item_weights = self.mixed.weights, self.mixed.item_weights
+        self.is_linear = self.mixed.is_linear
         self.n = stack.n_items
         self.directed = stack.directed
         self.beta = mixture.beta
-        self.link = link_code(mixture.link)
-        self.is_metric = bool((self.raw_weights >= 0).all()) and all(
-            known is not None and known.triangle_inequality for known in stack.facts
-        )
-        self.is_metric = self.is_metric and not isinstance(stack, EdgeStack)
+        self.link = LINKS.index(mixture.link)
         self.plain = False  # True for a matrix of lengths, perhaps used for one query only
-        if isinstance(mixture, LocalMixture):
-            self.item_weights = (mixture.memberships @ mixture.raw_local_weights(stack)).T
-        self.is_linear = not isinstance(mixture, LocalMixture | NetworkMixture)
-        self.is_metric = self.is_metric and self.is_linear
-        if isinstance(mixture, NetworkMixture) and isinstance(stack, EdgeStack):
-            raise InputError(
-                argument="mixture",
-                expected="weights for sparse edges, found a network",
-                remedy="a network takes sources between all pairs",
-            )
+        self.is_metric = (
+            self.is_linear
+            and stack.edges is None
+            and bool((self.raw_weights >= 0).all())
+            and all(known is not None and known.triangle_inequality for known in stack.facts)
+        )
 
     @cached_property
     def block(self) -> AnyArray | None:
@@ -132,9 +122,7 @@ class EdgeLengths:
         m = np.empty((self.n, self.n))
         for start in range(0, self.n, ROWS_AT_ONCE):
             items = np.arange(start, min(self.n, start + ROWS_AT_ONCE))
-            m[items] = self._mixed(
-                self.stack.raw_rows(items), items[:, None], np.arange(self.n)[None]
-            )
+            m[items] = self.mixed_rows(items)
         return m[None]
 
     @cached_property
@@ -166,7 +154,7 @@ class EdgeLengths:
             return np.asarray(formed[chosen])
         u = stack.edges.tails[chosen].astype(np.int64)
         v = stack.edges.heads[chosen].astype(np.int64)
-        m = self._mixed(stack.values[:, chosen], u, v)
+        m = self.mixed.values(stack.values[:, chosen], u, v)
         link_in_place(m, self.beta, self.link)
         w = m.astype(stack.values.dtype)
         if self.link == 1:  # positive in single precision too
@@ -176,7 +164,7 @@ class EdgeLengths:
     @property
     def edges(self) -> EdgeSet | None:
         """The edge set, without forming any lengths; None for a complete graph."""
-        return self.stack.edges if isinstance(self.stack, EdgeStack) else None
+        return self.stack.edges
 
     @cached_property
     def sparse(self) -> SparseLengths | None:
@@ -221,26 +209,12 @@ class EdgeLengths:
 
         Those of a network depend on the values of the sources, `raw` (R, E) if given.
         """
-        if isinstance(self.mixture, NetworkMixture):
-            raw = self.stack.raw_pairs(u, v) if raw is None else raw
-            return self.mixture.pair_weights(raw, self.stack)
-        if self.item_weights is None:
-            return self.raw_weights
-        return np.asarray(0.5 * (self.item_weights[:, u] + self.item_weights[:, v]))
+        return self.mixed.pair_weights(u, v, raw)
 
     def mixed_rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
         raw = self.stack.raw_rows(items, reverse=reverse)
-        return self._mixed(raw, items[:, None], np.arange(self.n)[None])
-
-    def _mixed(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
-        """Mix values of all sources, in the order and precision of the kernels: bit for bit."""
-        if isinstance(self.mixture, NetworkMixture):
-            return self.mixture.values(raw, self.stack)
-        m = np.zeros(raw.shape[1:])
-        for weight, values in zip(self.edge_weights(u, v), raw, strict=True):
-            m += weight * values.astype(np.float64, copy=False)
-        return m
+        return self.mixed.values(raw, items[:, None], np.arange(self.n)[None])
 
     def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
         """Return the weights of new items, (M, R), where they are local: those of near items.
@@ -248,12 +222,7 @@ class EdgeLengths:
         `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
         item that new item q is.
         """
-        if not isinstance(self.mixture, LocalMixture) or self.item_weights is None:
-            return None
-        p = self.mixture.new_memberships(m, ends)
-        weights = np.asarray(p @ self.mixture.raw_local_weights(self.stack))
-        weights[same >= 0] = self.item_weights.T[same[same >= 0]]
-        return weights
+        return self.mixed.new_item_weights(m, ends, same)
 
     def rows(self, items: Indices, *, reverse: bool = False) -> Floats:
         """Return w[items, :], or w[:, items].T when `reverse`; shape (len(items), n).
@@ -281,7 +250,7 @@ class EdgeLengths:
             w = np.full(number.shape, np.inf)
             w[known] = self._of_edges(number[known])
         else:
-            w = self._mixed(self.stack.raw_pairs(i, j), i, j)
+            w = self.mixed.values(self.stack.raw_pairs(i, j), i, j)
             link_in_place(w, self.beta, self.link)
         w[i == j] = 0.0
         return w
@@ -312,11 +281,11 @@ class EdgeLengths:
         mean share :math:`(p_c(u) + p_c(v)) / 2`.
         """
         sources = self.stack.raw_pairs(u, v)
-        slope = link_derivative(self._mixed(sources, u, v), self.beta, self.mixture.link)
+        slope = link_derivative(self.mixed.values(sources, u, v), self.beta, self.mixture.link)
         by_edge: Floats = (flow * slope)[:, None]
-        if isinstance(self.mixture, LocalMixture):
-            p = self.mixture.memberships
-            by_edge = by_edge * 0.5 * (p[u] + p[v])
+        shares = self.mixed.shares(u, v)
+        if shares is not None:
+            by_edge = by_edge * shares
         return self.in_mixture_order((sources @ by_edge).T / self.stack.scales).ravel()
 
     def in_mixture_order(self, gradient: Floats) -> Floats:
@@ -326,7 +295,9 @@ class EdgeLengths:
         if mixture.names is not None and mixture.names != stack.names:
             order = [stack.names.index(name) for name in mixture.names]
             gradient, scales = gradient[..., order], scales[order]
-        return gradient if mixture.scaling is None else gradient * scales / mixture.scaling
+        own = mixture.scaling
+        same = own is not None and np.array_equal(own, scales)
+        return gradient if own is None or same else np.asarray(gradient * scales / own)
 
     def formed(self, *, n_jobs: int | None = None) -> EdgeLengths:
         """Return the same lengths as a matrix, for algorithms that read rows several times.
@@ -414,88 +385,9 @@ def edge_lengths(
     return lengths_of(w if directed else symmetrized(w), directed=directed)
 
 
-def check_nonnegative(mixture: Mixture, stack: DissimilarityStack) -> None:
-    """Raise if the mixture is negative for some pair: such values are not edge lengths."""
-    weights = mixture.raw_weights(stack)
-    if (weights >= 0).all():
-        return
-    for start in range(0, stack.n_items, ROWS_AT_ONCE):
-        items = np.arange(start, min(stack.n_items, start + ROWS_AT_ONCE))
-        m = np.tensordot(weights, stack.raw_rows(items), axes=1)
-        if m.min() < -1e-9 * np.abs(m).max():
-            i, j = np.unravel_index(int(m.argmin()), m.shape)
-            raise InputError(
-                (
-                    "link='identity' needs a mixture that is nowhere negative, found "
-                    f"{m.min():.6g} at ({i + start}, {j})"
-                ),
-                argument="mixture",
-                remedy="use link='softplus'",
-            )
-
-
 def lengths_of(w: AnyArray, *, directed: bool) -> EdgeLengths:
     """Return a valid matrix of lengths as :class:`EdgeLengths`, without copying it."""
     stack = DissimilarityStack.from_block(np.ascontiguousarray(w)[None], ["length"], directed)
     lengths = EdgeLengths(stack, Mixture([1.0], link="identity"))
     lengths.plain = True
     return lengths
-
-
-# -- kernels -------------------------------------------------------------------------------------
-
-
-@kernel
-def link_in_place(m: Floats, beta: float, link: int) -> None:
-    """Replace mixture values, of any shape, by edge lengths."""
-    flat = m.reshape(m.size)
-    for e in range(flat.size):
-        flat[e] = length_of(flat[e], beta, link)
-
-
-@kernel
-def form_lengths(
-    block: AnyArray,
-    weights: Floats,
-    beta: float,
-    link: int,
-    start: int,
-    w: Floats,
-) -> None:
-    """Fill w with the rows start, start + 1, … of the edge lengths; 0 on the diagonal."""
-    for k in range(w.shape[0]):
-        mix_row(block, weights, start + k, False, w[k])
-        for v in range(w.shape[1]):
-            w[k, v] = length_of(w[k, v], beta, link)
-        w[k, start + k] = 0.0
-
-
-@kernel
-def dense_edge_gradient(
-    block: AnyArray,
-    weights: Floats,
-    beta: float,
-    link: int,
-    rows: Indices,
-    flow: Floats,
-    gradient: Floats,
-) -> None:
-    """Fill ``gradient[u, r] = sum over v of flow[u, v] link'(m[u, v]) M_r[u, v]`` for `rows`."""
-    n = flow.shape[1]
-    m = np.empty(n)
-    for u in rows:
-        mix_row(block, weights, u, False, m)
-        for v in range(n):
-            if flow[u, v] == 0.0:
-                m[v] = 0.0
-            elif link == 0:
-                m[v] = flow[u, v] if m[v] >= 0.0 else 0.0
-            else:
-                small = np.exp(-beta * abs(m[v]))
-                m[v] = flow[u, v] * (1.0 if m[v] >= 0.0 else small) / (1.0 + small)
-        for r in range(block.shape[0]):
-            row = block[r, u]
-            total = 0.0
-            for v in range(n):
-                total += m[v] * row[v]
-            gradient[u, r] = total

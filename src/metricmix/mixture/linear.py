@@ -16,20 +16,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Floats
+from metricmix.state import stored
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_number
 
 __all__ = [
     "LINKS",
+    "LinearWeights",
     "Mixture",
+    "MixtureOn",
+    "Parametrisation",
     "as_mixture",
+    "check_nonnegative",
     "inverse_link",
     "link",
     "link_and_derivative",
@@ -38,6 +43,7 @@ __all__ = [
 ]
 
 
+@stored("Mixture")
 @dataclass(frozen=True, eq=False)
 class Mixture:
     r"""Weights of the sources, and the settings that define their metric.
@@ -134,6 +140,10 @@ class Mixture:
             own = None if own is None else own[order]
         return np.asarray(weights / (scales if own is None else own))
 
+    def on(self, stack: DissimilarityStack) -> MixtureOn:
+        """Return the mixture for the raw sources of a stack."""
+        return MixtureOn(self, stack)
+
     def as_dict(self) -> Mapping[str, float]:
         """Return the weights by source name."""
         names = self.names or [f"source_{r}" for r in range(self.n_sources)]
@@ -164,6 +174,100 @@ class Mixture:
         )
 
 
+class MixtureOn:
+    """A mixture over the raw sources of a stack: from R values of a pair to one.
+
+    What the kinds of mixtures differ in; a linear one has the same weights for every pair.
+
+    Attributes
+    ----------
+    weights : (R,) array
+        Weights of the raw sources, scales divided in; of other mixtures, their mean.
+    item_weights : (R, n) array or None
+        Those of each item, where the mixture is a local one.
+    is_linear : bool
+    """
+
+    is_linear = True
+    item_weights: Floats | None = None
+
+    def __init__(self, mixture: Mixture, stack: DissimilarityStack) -> None:
+        self.weights = mixture.raw_weights(stack)
+
+    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
+        """Return the weights at pairs (u, v), of values `raw` (R, ...): (R,), or (R, ...)."""
+        return self.weights
+
+    def values(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return the mixture of raw values (R, ...), in the order and precision of kernels."""
+        m = np.zeros(raw.shape[1:])
+        for weight, values in zip(self.pair_weights(u, v, raw), raw, strict=True):
+            m += weight * values.astype(np.float64, copy=False)
+        return m
+
+    def shares(self, u: Indices, v: Indices) -> Floats | None:
+        """Return what weights of each region count at pairs (u, v), (E, C); None for one region."""
+        return None
+
+    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
+        """Return the weights of new items, (M, R), where they are local: those of near items.
+
+        `m` and `ends` are what :meth:`LocalMixture.new_memberships` takes; ``same[q]`` >= 0 is the
+        item that new item q is.
+        """
+        return None
+
+
+class Parametrisation(Protocol):
+    """What solvers vary: numbers that stand for a mixture over the sources of a stack.
+
+    Attributes
+    ----------
+    stack : DissimilarityStack
+    names : tuple of str
+        What the numbers are called.
+    """
+
+    stack: DissimilarityStack
+    names: tuple[str, ...]
+
+    def mixture(self, weights: Floats, link: str, beta: float) -> Mixture:
+        """Return the mixture, which means the same on any stack of these sources."""
+
+    def terms(self, raw: AnyArray, i: Indices, j: Indices) -> AnyArray:
+        """Return what each number multiplies at pairs of raw values (R, E): (len(names), E)."""
+
+    def weights_of(self, given: Mixture | ArrayLike) -> Floats:
+        """Return the numbers of a mixture, or check numbers."""
+
+    def fingerprint(self) -> bytes:
+        """Return what tells it from others on the same stack, for checkpoints."""
+
+
+class LinearWeights:
+    r"""The weights of a linear mixture: :math:`m = \sum_r \alpha_r M_r / s_r`."""
+
+    def __init__(self, stack: DissimilarityStack) -> None:
+        self.stack, self.names = stack, stack.names
+
+    def mixture(self, weights: Floats, link: str, beta: float) -> Mixture:
+        """Return the mixture."""
+        return Mixture(weights, self.names, link, beta, self.stack.scales)
+
+    def terms(self, raw: AnyArray, i: Indices, j: Indices) -> AnyArray:
+        """Return raw values divided by the scales, (R, E)."""
+        return np.asarray(raw / self.stack.scales[:, None])
+
+    def weights_of(self, given: Mixture | ArrayLike) -> Floats:
+        """Return weights of the stack's sources, in its order and for its scales."""
+        mixture = given if isinstance(given, Mixture) else Mixture(given)
+        return np.asarray(mixture.raw_weights(self.stack) * self.stack.scales)
+
+    def fingerprint(self) -> bytes:
+        """Return nothing: the stack says it all."""
+        return b""
+
+
 def as_mixture(mixture: Any) -> Mixture:
     """Return weights, by source or in a row, as a :class:`Mixture` (softplus, beta = 1)."""
     mixture = getattr(mixture, "mixture", mixture)  # what a solver returned
@@ -172,6 +276,26 @@ def as_mixture(mixture: Any) -> Mixture:
     if isinstance(mixture, Mapping):
         return Mixture(list(mixture.values()), names=list(mixture))
     return Mixture(mixture)
+
+
+def check_nonnegative(mixture: Mixture, stack: DissimilarityStack) -> None:
+    """Raise if the mixture is negative for some pair: such values are not edge lengths."""
+    weights = mixture.raw_weights(stack)
+    if (weights >= 0).all():
+        return
+    for start in range(0, stack.n_items, 128):
+        items = np.arange(start, min(stack.n_items, start + 128))
+        m = np.tensordot(weights, stack.raw_rows(items), axes=1)
+        if m.min() < -1e-9 * np.abs(m).max():
+            i, j = np.unravel_index(int(m.argmin()), m.shape)
+            raise InputError(
+                (
+                    "link='identity' needs a mixture that is nowhere negative, found "
+                    f"{m.min():.6g} at ({i + start}, {j})"
+                ),
+                argument="mixture",
+                remedy="use link='softplus'",
+            )
 
 
 def _vector(values: Any, name: str) -> Floats:
@@ -226,11 +350,13 @@ def link_and_derivative(
 ) -> tuple[AnyArray, AnyArray]:
     """Return the link of the mixture values `m` and its derivative, by one exponential function.
 
+    Solvers call it in every step: the name of the link is not checked again.
+
     >>> import numpy as np
     >>> link_and_derivative(np.array([0.0]))
     (array([0.69314718]), array([0.5]))
     """
-    if link_code(name) == 0:
+    if name == "identity":
         return link(m, beta, name), link_derivative(m, beta, name)
     small = np.abs(m)
     small *= -beta

@@ -11,11 +11,9 @@ belongs to the regions by shares that sum to 1. Where all rows are equal this is
 Even with weights >= 0 and sources that are metrics, the edge lengths are not a metric in general:
 an item with small weights is a shortcut between others. So distances are shortest paths.
 
-A local mixture over R sources is a linear one over the C R sources
+It is linear in its C R weights, which is what solvers vary, :class:`RegionWeights`:
 
-.. math:: M_{cr}[i, j] = \tfrac12 \big(p_c(i) + p_c(j)\big)\, M_r[i, j]
-
-which is what solvers see of it: :class:`LocalStack`.
+.. math:: m_{ij} = \sum_{c, r} \alpha_{cr} \, \tfrac12 \big(p_c(i) + p_c(j)\big)\, M_r[i, j] / s_r
 """
 
 from __future__ import annotations
@@ -27,24 +25,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.matrix import SourceFacts
-from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
-from metricmix.mixture.linear import Mixture
+from metricmix.mixture.linear import Mixture, MixtureOn
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LocalMixture", "LocalSource", "LocalStack", "check_memberships"]
+__all__ = ["LocalMixture", "RegionWeights", "check_memberships"]
 
 NEIGHBOURS = 10
 """Nearest items whose mean membership a new item gets."""
-ROUNDING = 1e-4
-"""How far the memberships of an item may be from sum 1; single precision is that coarse."""
 
 
+@stored("LocalMixture")
 @dataclass(frozen=True, eq=False, init=False)
 class LocalMixture(Mixture):
     r"""Weights of the sources in each region, and which item belongs to which region.
@@ -119,6 +115,10 @@ class LocalMixture(Mixture):
             ("regions", region_names(regions, len(rows))),
         ):
             object.__setattr__(self, name, value)
+
+    def on(self, stack: DissimilarityStack) -> LocalMixtureOn:
+        """Return the mixture for the raw sources of a stack."""
+        return LocalMixtureOn(self, stack)
 
     def raw_local_weights(self, stack: DissimilarityStack) -> Floats:
         """Return the weights of the stack's raw sources in each region, (C, R)."""
@@ -203,7 +203,7 @@ def check_memberships(memberships: Any, n: int | None = None) -> Floats:
         (~np.isfinite(p).all(axis=1), "finite numbers", "NaN or infinity at", ""),
         ((p < 0).any(axis=1), "numbers >= 0", "a negative one at", ""),
         (
-            np.abs(sums - 1.0) > ROUNDING,
+            np.abs(sums - 1.0) > 1e-4,  # single precision is that coarse
             "rows that sum to 1",
             "another sum at",
             "divide each row by its sum",
@@ -228,93 +228,89 @@ def region_names(regions: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-# -- as solvers see it -----------------------------------------------------------------------------
+# -- over a stack ----------------------------------------------------------------------------------
 
 
-class LocalSource(Source):
-    """A source times the mean share that two items have in a region; not a metric."""
+class LocalMixtureOn(MixtureOn):
+    """A local mixture over the raw sources of a stack: an edge has the mean of its two ends."""
 
-    def __init__(self, source: Source, share: Floats) -> None:
-        self.source, self.share, self.n = source, share, source.n
-        self.directed, self.facts = source.directed, SourceFacts("no", directed=source.directed)
+    is_linear = False
 
-    def rows(self, indices: Indices) -> AnyArray:
-        """Return ``M[indices, :]``."""
-        return self.source.rows(indices) * mean_share(self.share[indices, None], self.share)
+    def __init__(self, mixture: LocalMixture, stack: DissimilarityStack) -> None:
+        super().__init__(mixture, stack)
+        self.mixture, self.rows = mixture, mixture.raw_local_weights(stack)
+        self.item_weights: Floats = (mixture.memberships @ self.rows).T
 
-    def columns(self, indices: Indices) -> AnyArray:
-        """Return ``M[:, indices].T``."""
-        return self.source.columns(indices) * mean_share(self.share[indices, None], self.share)
+    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
+        """Return the weights at pairs (u, v), (R, ...)."""
+        return mean_share(self.item_weights[:, u], self.item_weights[:, v])
 
-    def pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return ``M[i, j]`` elementwise."""
-        return self.source.pairs(i, j) * mean_share(self.share[i], self.share[j])
+    def shares(self, u: Indices, v: Indices) -> Floats:
+        """Return the mean shares of two items in each region, (E, C)."""
+        p = self.mixture.memberships
+        return mean_share(p[u], p[v])
 
-    def block(self, i: Indices, j: Indices) -> AnyArray:
-        """Return ``M[np.ix_(i, j)]``."""
-        return self.source.block(i, j) * mean_share(self.share[i, None], self.share[j])
+    def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats:
+        """Return the weights of new items, (M, R): those of near items."""
+        weights = np.asarray(self.mixture.new_memberships(m, ends) @ self.rows)
+        weights[same >= 0] = self.item_weights.T[same[same >= 0]]
+        return weights
 
 
-class LocalStack(DissimilarityStack):
-    """The C R sources whose linear mixtures are the local mixtures of R sources.
+class RegionWeights:
+    """The C R weights of local mixtures with given memberships, as solvers vary them.
 
     Parameters
     ----------
-    base : DissimilarityStack
+    stack : DissimilarityStack
     memberships : (n, C) array
     regions : sequence of C str, optional
 
-    Its sources are ordered by region. Rows of the base are computed once for all regions.
+    Ordered by region. :func:`metricmix.minimize` takes it in place of the stack.
     """
 
     def __init__(
         self,
-        base: DissimilarityStack,
+        stack: DissimilarityStack,
         memberships: ArrayLike,
         regions: Sequence[str] | None = None,
     ) -> None:
-        self.base = base
-        self.memberships = check_memberships(memberships, base.n_items)
-        shares = np.ascontiguousarray(self.memberships.T)
-        self.regions = region_names(regions, len(shares))
-        super().__init__(
-            [LocalSource(source, share) for share in shares for source in base._sources],
-            [f"{region}: {name}" for region in self.regions for name in base.names],
-            base.directed,
-            scaling=np.tile(base.scales, len(shares)),
-            validate=False,
-        )
-        self._items, self._scaling = base._items, base.scaling
-        self.edges = base.edges
-
-    @property
-    def between_any(self) -> DissimilarityStack:
-        """The same sources between any two items."""
-        base = self.base.between_any
-        return self if base is self.base else LocalStack(base, self.memberships, self.regions)
-
-    def raw_rows(self, items: Indices, *, reverse: bool = False) -> AnyArray:
-        """Return rows of all sources as the kernels take them: (C R, len(items), n)."""
-        p = self.memberships.T
-        return self._times(
-            mean_share(p[:, items, None], p[:, None]), self.base.raw_rows(items, reverse=reverse)
-        )
-
-    def raw_pairs(self, i: Indices, j: Indices) -> AnyArray:
-        """Return the values of pairs as the kernels take them, (C R, len(i))."""
-        p = self.memberships.T
-        return self._times(mean_share(p[:, i], p[:, j]), self.base.raw_pairs(i, j))
-
-    def _times(self, shares: Floats, raw: AnyArray) -> AnyArray:
-        return np.asarray((shares[:, None] * raw).reshape(-1, *raw.shape[1:]))
+        self.stack = stack
+        self.memberships = check_memberships(memberships, stack.n_items)
+        self.regions = region_names(regions, self.memberships.shape[1])
+        self.names = tuple(f"{region}: {name}" for region in self.regions for name in stack.names)
 
     def mixture(self, weights: Floats, link: str, beta: float) -> LocalMixture:
-        """Return the weights of all C R sources as a local mixture of the R of the base."""
+        """Return the mixture of the R sources."""
         rows = weights.reshape(len(self.regions), -1)
-        about = (self.base.names, self.regions, link, beta, self.base.scales)
+        about = (self.stack.names, self.regions, link, beta, self.stack.scales)
         return LocalMixture(rows, self.memberships, *about)
+
+    def terms(self, raw: AnyArray, i: Indices, j: Indices) -> AnyArray:
+        """Return each source times the mean share that two items have in each region, (C R, E)."""
+        p = self.memberships.T
+        scales = np.tile(self.stack.scales, len(self.regions))
+        weighted = mean_share(p[:, i], p[:, j])[:, None] * raw
+        return np.asarray(weighted.reshape(-1, *raw.shape[1:]) / scales[:, None])
+
+    def weights_of(self, given: Mixture | ArrayLike) -> Floats:
+        """Return all weights as one array."""
+        if isinstance(given, LocalMixture):
+            return np.ravel(given.raw_local_weights(self.stack) * self.stack.scales)
+        mixture = given if isinstance(given, Mixture) else Mixture(given)
+        if mixture.n_sources != len(self.names):
+            raise InputError(
+                argument="mixture",
+                expected=f"{len(self.names)} weights, one per region and source",
+                found=mixture.n_sources,
+            )
+        return mixture.weights
+
+    def fingerprint(self) -> bytes:
+        """Return the memberships."""
+        return self.memberships.tobytes()
 
 
 def mean_share(first: Floats, second: Floats) -> Floats:
-    """Return the mean of the shares of two items."""
+    """Return the mean of what two items have."""
     return np.asarray(0.5 * (first + second))

@@ -33,17 +33,17 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads
-from metricmix.mixture.linear import Mixture
-from metricmix.typing import AnyArray, Floats
+from metricmix.mixture.linear import Mixture, MixtureOn
+from metricmix.state import stored
+from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["NetworkMixture", "network_values"]
 
 PAIRS_AT_ONCE = 1 << 14
 """Pairs per task of a thread."""
-NEARLY_ZERO = 1e-6
-"""Below this |z|, the quotient of differences is replaced by the derivative at b."""
 
 
+@stored("NetworkMixture")
 @dataclass(frozen=True, eq=False, init=False)
 class NetworkMixture(Mixture):
     r"""A network that turns the dissimilarities of a pair into one mixture value.
@@ -115,6 +115,10 @@ class NetworkMixture(Mixture):
         """Number of hidden units H."""
         return len(self.bias)
 
+    def on(self, stack: DissimilarityStack) -> NetworkMixtureOn:
+        """Return the mixture for the raw sources of a stack."""
+        return NetworkMixtureOn(self, stack)
+
     def values(self, raw: AnyArray, stack: DissimilarityStack) -> Floats:
         """Return m for raw values (R, ...) of the sources of a stack, in its order: (...)."""
         flat = np.ascontiguousarray(raw.reshape(len(raw), -1))
@@ -135,7 +139,7 @@ class NetworkMixture(Mixture):
         hidden = self.on_raw_sources(self.hidden, stack)
         z = hidden @ raw.astype(np.float64, copy=False)
         b = self.bias[:, None]
-        near = np.abs(z) < NEARLY_ZERO
+        near = np.abs(z) < 1e-6  # here the quotient of differences is the derivative at b
         slope = np.where(
             near,
             1.0 - np.tanh(b) ** 2,
@@ -155,6 +159,31 @@ class NetworkMixture(Mixture):
     def __str__(self) -> str:
         about = f"network of {self.n_hidden} hidden units, {self.link}, beta={self.beta:g}"
         return f"{self.terms(self.weights)} on average  ({about})"
+
+
+class NetworkMixtureOn(MixtureOn):
+    """A network over the raw sources of a stack: the weights of a pair depend on its values."""
+
+    is_linear = False
+
+    def __init__(self, mixture: NetworkMixture, stack: DissimilarityStack) -> None:
+        super().__init__(mixture, stack)
+        self.mixture, self.stack = mixture, stack
+        if stack.edges is not None:
+            raise InputError(
+                argument="mixture",
+                expected="weights for sparse edges, found a network",
+                remedy="a network takes sources between all pairs",
+            )
+
+    def pair_weights(self, u: Indices, v: Indices, raw: AnyArray | None = None) -> Floats:
+        """Return the weights at pairs, by their raw values (R, E): (R, E)."""
+        raw = self.stack.raw_pairs(u, v) if raw is None else raw
+        return self.mixture.pair_weights(raw, self.stack)
+
+    def values(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
+        """Return the values of the network at raw values (R, ...)."""
+        return self.mixture.values(raw, self.stack)
 
 
 @kernel

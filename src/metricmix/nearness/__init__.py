@@ -1,7 +1,8 @@
 """The metric nearest to a dissimilarity, and the best metric for a graph, with certified bounds."""
 
 from metricmix.nearness.minimize_metric import minimize_metric
-from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric, refine_linf
+from metricmix.nearness.nearest_metric import NearnessResult, nearest_metric
+from metricmix.nearness.norms.linf import refine_linf
 from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.nearness.violations import (
     Triangle,

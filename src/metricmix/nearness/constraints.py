@@ -47,8 +47,6 @@ PLACES = 4 * PLACE_BITS + 2
 SMALL = 512
 """Items below which there are too few constraints to share out over threads."""
 
-MANY = 64
-"""Most blocks: with blocks of 1024 items, that is 65 536 of them."""
 
 PART = 1 << 16
 """Constraints per task of a sum; fixed, so that sums do not depend on the number of threads."""
@@ -82,7 +80,8 @@ def blocks_for(n: int) -> int:
     """
     if n < SMALL:
         return 1
-    return int(min(MANY, max(8 if n < 2000 else 16, -(-n // (1 << PLACE_BITS)))))
+    # 64 blocks of 1024 items are 65 536 of them.
+    return int(min(64, max(8 if n < 2000 else 16, -(-n // (1 << PLACE_BITS)))))
 
 
 @kernel

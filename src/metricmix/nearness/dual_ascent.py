@@ -10,34 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from metricmix.kernels.threads import ThreadPool, TimeUp, time_is_up
 from metricmix.nearness.constraints import KeyedDuals, TriangleConstraints
 from metricmix.nearness.coordinate_ascent import AscentState
-from metricmix.nearness.losses import Loss, SquaredLoss
-from metricmix.nearness.problem import (
-    BestMetric,
-    NearnessProblem,
-    NearnessSolver,
-    WarmStart,
-    closure_of,
-)
+from metricmix.nearness.loss import Loss
+from metricmix.nearness.problem import NearnessProblem, closure_of
+from metricmix.nearness.solver import BestMetric, NearnessSolver, WarmStart
 from metricmix.nearness.triangle_oracle import SelectedTriangles, find_violated
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats, Indices, Ints
 
-__all__ = [
-    "NO_DUALS",
-    "DualAscent",
-    "DualAscentState",
-    "Duals",
-    "Projection",
-    "project_onto_metrics",
-    "repair_primal",
-]
+__all__ = ["DualAscent", "DualAscentState", "repair_primal"]
 
 
 SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
@@ -64,9 +50,6 @@ most rounds of that. The wait grows with the number of constraints, and doubles 
 
 ROUNDING = 1e-14
 """Relative change of a bound up to which it counts as unchanged."""
-
-PATIENCE = 10
-"""Rounds without change after which the solver has stalled."""
 
 
 @dataclass(kw_only=True)
@@ -223,7 +206,7 @@ class DualAscent(NearnessSolver[DualAscentState]):
 
     def status(self, state: DualAscentState) -> Status | None:
         """Stop when the gap is small enough, or no bound changes any more."""
-        stalled = Status.STALLED if state.still >= PATIENCE else None
+        stalled = Status.STALLED if state.still >= 10 else None
         return super().status(state) or stalled
 
     def is_finite(self, state: DualAscentState) -> bool:
@@ -335,12 +318,6 @@ class DualAscent(NearnessSolver[DualAscentState]):
 
 # -- primal repair ------------------------------------------------------------------------------
 
-REPAIR_ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""Rounding error of a path length, as a share of the lower bound that it is compared with."""
-
-HALVINGS = 6
-"""Bisection steps: the smallest shift is found to a share of 1 / 64."""
-
 
 def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Floats:
     """Return a metric within the bounds near x: the closure of x + s for a small shift s >= 0."""
@@ -354,7 +331,7 @@ def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Fl
     metric = shifted(0.0)
     if lower is None:
         return metric
-    floor = (1.0 - REPAIR_ROUNDING) * lower
+    floor = (1.0 - 64 * float(np.finfo(np.float64).eps)) * lower  # rounding of a path length
     if np.any(metric < floor):
         below, above = 0.0, float(np.max(lower - metric))
         top = np.inf if problem.upper is None else float(np.max(problem.upper))
@@ -362,7 +339,7 @@ def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Fl
         while np.any(metric < floor) and above < top:  # then it is the closure of the upper bounds
             below, above = above, 2.0 * above
             metric = shifted(above)
-        for _ in range(HALVINGS):
+        for _ in range(6):  # the smallest shift is found to a share of 1 / 64
             middle = 0.5 * (below + above)
             tried = shifted(middle)
             if np.any(tried < floor):
@@ -370,76 +347,3 @@ def repair_primal(x: Floats, problem: NearnessProblem, n_jobs: int | None) -> Fl
             else:
                 above, metric = middle, tried
     return np.maximum(metric, lower)  # by a few roundings at most
-
-
-# -- projection onto the cone of metrics --------------------------------------------------------
-
-PROJECTION_ROUNDS = 300
-PROJECTION_ROUNDING = 4 * float(np.finfo(np.float64).eps)
-
-
-class Duals(NamedTuple):
-    """Triangles (i, j, k) and their multipliers."""
-
-    triangles: Ints
-    multipliers: Floats
-
-
-NO_DUALS = Duals(np.empty((0, 3), np.int32), np.empty(0))
-
-
-class Projection(NamedTuple):
-    r"""The nearest metric, and what certifies it.
-
-    `pull` is :math:`A^T z` for the duals :math:`z \ge 0`: its product with any metric is at most 0.
-    Up to the accuracy, it is :math:`w (v - N(v))`.
-    """
-
-    metric: Floats
-    pull: Floats
-    duals: Duals
-
-
-def project_onto_metrics(
-    v: Floats, w: Floats | None, n: int, pool: ThreadPool, duals: Duals, accuracy: float
-) -> Projection:
-    """Return the nearest metric N(v) of numbers of any sign.
-
-    Parameters
-    ----------
-    v : (pairs,) array
-    w : (pairs,) array, optional
-        Weights > 0; default 1.
-    n : int
-    pool : ThreadPool
-    duals : Duals
-        Of a similar problem, to start from.
-    accuracy : float
-        Distance from the exact projection, as a share of the largest entry and per pair.
-    """
-    unit = float(np.abs(v).max(initial=0.0))
-    if n < 3 or unit == 0.0:
-        metric = np.maximum(v, 0.0)
-        return Projection(metric, (1.0 if w is None else w) * (v - metric), NO_DUALS)
-    h = np.ones_like(v) if w is None else w
-    problem = NearnessProblem("l2", n, v / unit, h, None, None, w is None, unit, 1.0)
-    start = WarmStart(None, duals.triangles, duals.multipliers / unit)
-    solver = DualAscent(SquaredLoss(problem, pool.threads), pool, tol=0.0, start=start)
-    # f has curvature 2 w: its value is as far from the minimum as the point, squared.
-    close = accuracy**2 * float(h.sum())
-    rng = np.random.default_rng(0)
-    state, _ = solver.check(solver.init(rng))
-    for iteration in range(PROJECTION_ROUNDS):
-        if state.upper - state.lower <= max(close, PROJECTION_ROUNDING * state.upper):
-            break
-        if solver.status(state) is not None:
-            break
-        state = solver.step(state, iteration, rng)
-    state = solver.finish(state)
-    assert state.metric is not None
-    if not state.started:
-        return Projection(unit * state.metric, np.zeros_like(v), NO_DUALS)
-    constraints = TriangleConstraints(n, pool, state.duals)
-    triangles, multipliers = constraints.triangles()
-    pull = unit * constraints.transposed()
-    return Projection(unit * state.metric, pull, Duals(triangles, multipliers * unit))

@@ -34,13 +34,9 @@ __all__ = ["minimize_metric"]
 
 
 METHODS = ("paths", "projected")
-TOL = 1e-6
-"""Default of "projected"."""
 ROUNDING, ROOM = 1e-13, 1e-12
 """Violations up to this share of the pair's own length count as rounding; what evens them out, as a
 share of the largest entry."""
-MOST_COPIES = 8
-"""Distances per term up to which splitting can afford a copy of each."""
 
 
 def minimize_metric(
@@ -160,7 +156,7 @@ def minimize_by_projection(
     start = np.array(symmetrized(start), np.float64)
     n = len(start)
     objective.check(n)
-    tol = check_number(TOL if tol is None else tol, name="tol", low=0)
+    tol = check_number(1e-6 if tol is None else tol, name="tol", low=0)
     with (
         stop_after(options.get("time_limit")),
         ThreadPool(threads_for(n, n_jobs)) as pool,
@@ -202,7 +198,8 @@ def solver_for(
 ) -> ProjectedGradient | Splitting:
     """Return splitting for convex non-smooth terms of few distances, else projected gradients."""
     properties = TermProperties(nonsmooth=False, convex=objective.objective.convex)
-    if 0 < objective.where.shape[1] <= MOST_COPIES and objective.pairs:
+    # With few distances per term, splitting can afford a copy of each.
+    if 0 < objective.where.shape[1] <= 8 and objective.pairs:
         properties = check_smoothness(objective, float(np.abs(start).mean()))
     convex = objective.objective.convex or properties.convex
     kind = Splitting if properties.nonsmooth and convex else ProjectedGradient

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.devices import resolve_device, torch_module
+from metricmix.devices import resolve_device
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import ThreadPool, TimeUp, effective_threads, stop_after
-from metricmix.metric import clip_to_metric
 from metricmix.nearness.constraints import SMALL
-from metricmix.nearness.dual_ascent import DualAscent, repair_primal
-from metricmix.nearness.linf import LInfinitySolver
-from metricmix.nearness.losses import AbsoluteLoss, SquaredLoss
-from metricmix.nearness.problem import (
-    BestMetric,
-    NearnessProblem,
-    NearnessSolver,
-    WarmStart,
-    matrix_of,
-    pairs_of,
-    read_problem,
-    tighten_bounds,
-)
+from metricmix.nearness.dual_ascent import repair_primal
+from metricmix.nearness.norms.norm import NORMS
+from metricmix.nearness.problem import NearnessProblem, matrix_of, pairs_of
+from metricmix.nearness.reading import read_problem, tighten_bounds
+from metricmix.nearness.solver import ClosedForm, NearnessSolver, OutOfTime, WarmStart
 from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.solvers.loop import RunOptions, check_run_options, finish, run
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.typing import Floats, Indices, Ints
-from metricmix.validation import as_float_array, check_choice, check_number, check_square
+from metricmix.validation import check_number, check_square
 
-__all__ = ["NORMS", "ClosedForm", "NearnessResult", "nearest_metric", "refine_linf"]
-
-
-NORMS = ("l2", "l1", "linf", "decrease", "increase")
-
-CLOSURE_BYTES, ASCENT_BYTES = 120, 300
-"""Memory per entry of D that solvers take at most, without and with duals; measured."""
+__all__ = ["NearnessResult", "nearest_metric", "solver_for"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -141,15 +126,7 @@ def nearest_metric(
 
     with, over pairs i < j,
 
-    ============== =================================== =========================================
-    norm           f(x)                                how
-    ============== =================================== =========================================
-    ``"l2"``       sum of w (x - d)^2                  dual ascent over violated triangles
-    ``"l1"``       sum of w abs(x - d)                 the same, by the proximal point method
-    ``"linf"``     largest w abs(x - d)                the smallest t with P(d + t/w) >= d - t/w
-    ``"decrease"`` sum of w (x - d)^2, where x <= d    shortest paths: nearest in every norm
-    ``"increase"`` sum of w (x - d)^2, where x >= d    as l2, with a bound
-    ============== =================================== =========================================
+    {norms}
 
     Parameters
     ----------
@@ -158,7 +135,8 @@ def nearest_metric(
         array, is unknown, unless the entry on the other side of the diagonal is known. An asymmetry
         of up to 1e-9 of the largest entry counts as rounding (the entry below the diagonal is
         taken), except for fixed entries.
-    norm : {"l2", "l1", "linf", "decrease", "increase"}
+    norm : str
+        One of those above.
     weights : (n, n) array, optional
         w >= 0, symmetric; where it is 0, the entry is unknown. Default 1.
     tol : float
@@ -210,8 +188,8 @@ def nearest_metric(
     one near it where the midpoints are no metric; see :mod:`~metricmix.nearness.unknown`. That is
     the same for all norms.
 
-    ``"linf"`` has many solutions; this is the largest one. :func:`refine_linf` finds one that
-    changes little else.
+    ``"linf"`` has many solutions; this is the largest one. :func:`~metricmix.nearness.refine_linf`
+    finds one that changes little else.
 
     Examples
     --------
@@ -229,21 +207,21 @@ def nearest_metric(
     >>> mm.nearest_metric(D, "linf").objective
     1.0
     """
-    check_choice(norm, NORMS, name="norm")
+    NORMS.find(norm)
     tol = max(check_number(tol, name="tol", low=0), 8 * float(np.finfo(np.float64).eps))
     check_run_options(options)
-    memory = CLOSURE_BYTES if norm in ("linf", "decrease") else ASCENT_BYTES
     bounds = (lower, upper, fixed)
     threads = effective_threads(n_jobs)
     where = resolve_device(device)
     with stop_after(options.get("time_limit")):
-        given = read_problem(norm, D, weights, bounds, bytes_per_entry=memory)
+        given = read_problem(norm, D, weights, bounds)
         problem = given
-        if where != "cpu" and not is_for_devices(problem):
+        if where != "cpu" and not problem.kind.runs_on_devices(problem):
             if device != "auto":
+                able = " or ".join(map(repr, NORMS.names(device=True)))
                 raise InputError(
                     argument="device",
-                    expected="'cpu' for another norm than 'l2', bounds or unknown entries",
+                    expected=f"'cpu' for another norm than {able}, bounds or unknown entries",
                     found=f"{device!r}",
                 )
             where = "cpu"
@@ -283,6 +261,21 @@ def nearest_metric(
     ).warn_unless_converged()
 
 
+def table_of_norms() -> str:
+    """Return the norms as a table: name, objective, method."""
+    of_norms = [(said.name, said.facts) for said in NORMS.declarations()]
+    rows = [(f'``"{name}"``', facts["formula"], facts["how"]) for name, facts in of_norms]
+    rows.insert(0, ("norm", "f(x)", "how"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = " ".join("=" * width for width in widths)
+    lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n    ".join([rule, lines[0], rule, *lines[1:], rule])
+
+
+assert nearest_metric.__doc__ is not None
+nearest_metric.__doc__ = nearest_metric.__doc__.replace("{norms}", table_of_norms())
+
+
 def fill_pairs(problem: NearnessProblem, metric: Floats, n_jobs: int | None) -> FilledMetric:
     """Return a metric, given as pairs, with central values for the entries without weight."""
     n, bounds = problem.n, (problem.lower, problem.upper)
@@ -302,31 +295,13 @@ def as_found(problem: NearnessProblem, metric: Floats) -> FilledMetric:
     return FilledMetric(matrix_of(metric, problem.n), pairs, np.full((len(pairs), 2), np.nan))
 
 
-def is_for_devices(problem: NearnessProblem) -> bool:
-    """Return whether a GPU can solve a problem: least squares, without bounds, nothing unknown."""
-    bounded = problem.lower is not None or problem.upper is not None
-    return problem.norm == "l2" and not bounded and not problem.missing
-
-
 def solver_for(
     problem: NearnessProblem, pool: ThreadPool, tol: float, device: str = "cpu"
 ) -> NearnessSolver[Any]:
     """Return the solver for the norm of a problem, on a device."""
     if problem.n < 3:  # no triangles
         return ClosedForm(problem, np.clip(problem.d, problem.lower, problem.upper))
-    if problem.norm == "decrease":
-        # The largest metric below D is the nearest in every norm: the closure of the bounds.
-        assert problem.upper is not None
-        return ClosedForm(problem, problem.upper)
-    if problem.norm == "linf":
-        return LInfinitySolver(problem, tol=tol, start=WarmStart(), n_jobs=pool.threads)
-    if device != "cpu":
-        found: NearnessSolver[Any] = torch_module("nearest_metric").DeviceAscent(
-            problem, device, tol=tol
-        )
-        return found
-    loss = AbsoluteLoss if problem.norm == "l1" else SquaredLoss
-    return DualAscent(loss(problem, pool.threads), pool, tol=tol, start=WarmStart())
+    return problem.kind.solver(problem, pool, tol, device)
 
 
 def read_start(start: Any, problem: NearnessProblem, n_jobs: int) -> WarmStart:
@@ -349,121 +324,3 @@ def read_start(start: Any, problem: NearnessProblem, n_jobs: int) -> WarmStart:
         raise InputError(argument="start", expected=f"shape {(problem.n,) * 2}", found=given.shape)
     metric = repair_primal(pairs_of(given) / problem.unit, problem, n_jobs)
     return WarmStart(metric, triangles, multipliers)
-
-
-class ClosedForm(NearnessSolver[BestMetric]):
-    """The solver of problems whose solution is known: no steps, the same results.
-
-    Parameters
-    ----------
-    problem : NearnessProblem
-    metric : (pairs,) array
-        The solution.
-    """
-
-    state_type = BestMetric
-
-    def __init__(self, problem: NearnessProblem, metric: Floats) -> None:
-        super().__init__(problem)
-        self.metric = metric
-
-    def init(self, rng: np.random.Generator) -> BestMetric:
-        """Return the solution."""
-        objective = self.problem.objective(self.metric)
-        return BestMetric(metric=self.metric, upper=objective, lower=objective)
-
-    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
-        """Return the same state."""
-        return state
-
-
-class OutOfTime(NearnessSolver[BestMetric]):
-    """The solver of problems whose bounds take too long to read: a metric without any search."""
-
-    state_type = BestMetric
-
-    def init(self, rng: np.random.Generator) -> BestMetric:
-        """Return no metric."""
-        return BestMetric()
-
-    def step(self, state: BestMetric, iteration: int, rng: np.random.Generator) -> BestMetric:
-        """Return the same state."""
-        return state
-
-    def check(self, state: BestMetric) -> tuple[BestMetric, float]:
-        """Stop at once."""
-        raise TimeUp
-
-    def finish(self, state: BestMetric) -> BestMetric:
-        """Return the metric.
-
-        Raises
-        ------
-        InputError
-            If the bounds are too far apart for that.
-        """
-        problem = self.problem
-        metric = clip_to_metric(problem.d, problem.lower, problem.upper)
-        if np.isnan(metric).any():
-            raise InputError(
-                argument="time_limit",
-                expected="enough time to find a metric within the bounds",
-                remedy="allow more, or leave out bounds",
-            )
-        return self.improved(state, metric, problem.objective(metric))
-
-    def quick_finish(self, state: BestMetric) -> BestMetric:
-        """Return the metric."""
-        return self.finish(state)
-
-
-# -- the largest change, and little else --------------------------------------------------------
-
-
-def refine_linf(
-    D: ArrayLike, result: NearnessResult, tol: float = 1e-2, **options: Any
-) -> NearnessResult:
-    r"""Return, of the metrics with the same largest change, one with small squared changes.
-
-    .. math:: \min_x \; \sum_{i<j} (x_{ij} - d_{ij})^2 \qquad |x_{ij} - d_{ij}| \le t, \quad
-              x \text{ a metric}
-
-    Parameters
-    ----------
-    D : (n, n) array
-        Dissimilarities; NaN is an unknown entry.
-    result : NearnessResult
-        Of ``nearest_metric(D, "linf")`` without weights and bounds; t is its objective.
-    tol : float
-        Relative gap of the squared changes.
-    **options
-        `n_jobs` and the options of a run, see :func:`nearest_metric`.
-
-    Returns
-    -------
-    NearnessResult
-        `result` with another metric, or as it is if `time_limit` is too short for that.
-
-    Examples
-    --------
-    >>> import numpy as np, metricmix as mm
-    >>> D = np.array([[0, 1, 7, 3], [1, 0, 3, 3], [7, 3, 0, 3], [3, 3, 3, 0]], float)
-    >>> result = mm.nearest_metric(D, "linf")
-    >>> result.metric[3]  # the largest of all metrics with this largest change
-    array([4., 4., 4., 0.])
-    >>> mm.nearness.refine_linf(D, result).metric[3].round(2)
-    array([3., 3., 3., 0.])
-    """
-    D = as_float_array(D, name="D").astype(np.float64)
-    most = result.objective * (1.0 + 1e-12)
-    if options.get("time_limit") is not None:
-        check_number(options["time_limit"], name="time_limit", low=0)
-    try:
-        refined = nearest_metric(
-            D, "l2", tol=tol, lower=D - most, upper=D + most, start=result.metric, **options
-        )
-    except InputError as error:
-        if error.argument != "time_limit":
-            raise
-        return result  # no time to improve on it
-    return replace(result, metric=refined.metric, allowed=refined.allowed)

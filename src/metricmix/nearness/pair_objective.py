@@ -33,9 +33,6 @@ __all__ = [
 ]
 
 
-DOUBLINGS = 60
-
-
 def with_zero(x: Floats) -> Floats:
     """Return the pairs, followed by the distance of an item to itself."""
     return np.append(x, 0.0)
@@ -124,7 +121,7 @@ class SeparableCosts:
         """
         every = np.arange(self.objective.pairs)
         height = top or 1.0
-        for _ in range(DOUBLINGS):
+        for _ in range(60):
             _, slope = self.at(every, np.full(len(every), height))
             if (slope >= 0).all():
                 return height
@@ -266,8 +263,6 @@ def _dot(a: Floats, b: Floats) -> Floats:
 # -- which terms are smooth, which convex -------------------------------------------------------
 
 SEGMENTS, PIECES, HALVINGS = 4096, 32, 34
-SCALES = 12.0
-"""Segments end between 2^-12 and 2^12 times the typical distance."""
 JUMP, FALL = 1e-3, 1e-7
 """Shares of the largest derivative that count as a jump, and as a decrease."""
 
@@ -287,7 +282,7 @@ def check_smoothness(objective: PairObjective, typical: float) -> TermProperties
     rng = np.random.default_rng(0)
     terms = rng.integers(len(objective.terms), size=SEGMENTS)
     end = rng.random((len(terms), objective.where.shape[1])) + 0.1
-    end *= (typical or 1.0) * 2.0 ** rng.uniform(-SCALES, SCALES, (len(terms), 1))
+    end *= (typical or 1.0) * 2.0 ** rng.uniform(-12.0, 12.0, (len(terms), 1))
     end[objective.where[terms] == objective.pairs] = 0.0
 
     def slope(share: Floats) -> Floats:

@@ -36,9 +36,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from metricmix.kernels.threads import ThreadPool
-from metricmix.nearness.dual_ascent import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.nearness.pair_objective import PairObjective, SeparableCosts, separable_minimum
 from metricmix.nearness.problem import pairs_of
+from metricmix.nearness.projection import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.solvers.loop import Certificate, Solver
 from metricmix.solvers.result import Status
 from metricmix.typing import Floats, Ints
@@ -46,14 +46,10 @@ from metricmix.typing import Floats, Ints
 __all__ = ["MetricMinimizer", "MinimizerState", "ProjectedGradient", "ProjectedGradientState"]
 
 
-BOUND_EVERY = 5
-"""Steps between two evaluations of the bound, after as many first ones."""
 POWERS = range(-60, 61, 2)
 """Powers of two at which the scale of a start is tried."""
 ALIKE, WORTHWHILE = 10, 0.01
 """Powers of two that the scale may be off; and the gain that a new scale must give."""
-SMALL = 1e-4
-"""A gap is relative to the objective, or to this share of the gain since the start."""
 
 
 @dataclass
@@ -125,7 +121,8 @@ class MetricMinimizer(Solver[State]):
 
     def status(self, state: State) -> Status | None:
         """Stop when nothing is left to gain."""
-        gained = SMALL * (state.start_value - state.best_value)
+        # A gap is relative to the objective, or to a share of the gain since the start.
+        gained = 1e-4 * (state.start_value - state.best_value)
         small = self.tol * max(abs(state.best_value), gained)
         return Status.CONVERGED if state.room <= small else None
 
@@ -176,7 +173,8 @@ class MetricMinimizer(Solver[State]):
             lower = constant + top * float(np.minimum(slope + u, 0.0).sum())
             # If f is not convex, `lower` may exceed the value. Scaling x must not help either.
             return {"room": abs(value - lower) + abs(float(slope @ x))}
-        if iteration >= BOUND_EVERY and iteration % BOUND_EVERY:
+        # The bound is evaluated in the first steps, then in every fifth.
+        if iteration >= 5 and iteration % 5:
             return {}
         least, error = separable_minimum(self.costs, u, self.ceiling, x)
         lower = max(state.lower, least - error)
@@ -207,12 +205,8 @@ def well_scaled(objective: PairObjective, start: Floats) -> Floats:
 
 MEMORY = 10
 """A step has to improve on the worst of this many values."""
-SUFFICIENT = 1e-4
-SMALLEST_SHARE = 1e-10
 FIRST_STEP, LONGEST, SHORTEST = 0.1, 1e6, 1e-10
 """Steps, as shares of the one that moves the metric by its own size."""
-HUGE = 1e30
-"""Growth since the start from which on an iteration diverges."""
 COARSE, FINE, FINER = 1e-6, 1e-13, 1e-3
 """Accuracy of projections: of the first, of the last, and relative to the step."""
 
@@ -255,7 +249,7 @@ class ProjectedGradient(MetricMinimizer[ProjectedGradientState]):
         """Project a gradient step and search between it and the point."""
         x, gradient, step = state.x, state.gradient, state.step
         goal = x - step * gradient
-        if not float(np.abs(goal).max(initial=0.0)) < HUGE * self.size:  # diverges, or NaN
+        if not float(np.abs(goal).max(initial=0.0)) < 1e30 * self.size:  # diverges, or NaN
             return replace(state, room=np.nan)
         projection = self.project(goal, Duals(state.triangles, state.multipliers), state.accuracy)
         along = projection.metric - x
@@ -272,9 +266,9 @@ class ProjectedGradient(MetricMinimizer[ProjectedGradientState]):
             return state
         slope = min(0.0, float(gradient @ along))
         share = 1.0
-        while share > SMALLEST_SHARE:
+        while share > 1e-10:
             value, new_gradient = self.objective.value_and_gradient(x + share * along)
-            if value <= state.history.max() + SUFFICIENT * share * slope:
+            if value <= state.history.max() + 1e-4 * share * slope:
                 return self.moved(state, iteration, x + share * along, value, new_gradient)
             share *= 0.5
         return self.subgradient_step(state, iteration)

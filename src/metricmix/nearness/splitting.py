@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metricmix.kernels.threads import ThreadPool
-from metricmix.nearness.dual_ascent import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.nearness.pair_objective import (
     PairObjective,
     prox_separable,
@@ -39,6 +38,7 @@ from metricmix.nearness.pair_objective import (
     with_zero,
 )
 from metricmix.nearness.projected_gradient import MetricMinimizer, MinimizerState
+from metricmix.nearness.projection import NO_DUALS, Duals, Projection, project_onto_metrics
 from metricmix.typing import Floats
 
 __all__ = ["Splitting", "SplittingState"]

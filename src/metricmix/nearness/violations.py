@@ -44,13 +44,6 @@ __all__ = [
 ]
 
 
-MOST = 0.9
-"""Share of the violated triangles that items must take part in to explain them."""
-
-FEW = 0.2
-"""Share of all items up to which they count as few."""
-
-
 @dataclass(frozen=True)
 class ViolationCount:
     """The violated triangles of an item.
@@ -170,9 +163,9 @@ def items_explaining_violations(counts: Sequence[ViolationCount], n: int) -> int
         return None
     total = counts[0].triangles + counts[0].remaining
     for number, one in enumerate(counts, 1):
-        if number > max(2, FEW * n):
+        if number > max(2, 0.2 * n):
             return None
-        if total - one.remaining >= MOST * total:
+        if total - one.remaining >= 0.9 * total:
             return number
     return None
 

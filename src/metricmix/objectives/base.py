@@ -19,17 +19,20 @@ import copy
 import functools
 from abc import ABC, abstractmethod
 from types import CodeType, FunctionType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.mixture.linear import Mixture
-from metricmix.typing import Floats, Indices
+from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import as_float_array, check_labels, check_number
 
-__all__ = ["LabelObjective", "Objective", "check_objective", "describe"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.known import Known
+
+__all__ = ["KnownObjective", "LabelObjective", "Objective", "check_objective", "describe"]
 
 
 def check_objective(objective: object, *, of_weights: bool = True) -> None:
@@ -72,7 +75,7 @@ class Objective(ABC):
     def __init__(self, rho: float = 0.0) -> None:
         self.rho = check_number(rho, name="rho", low=0)
 
-    def centred(self, centre: Mixture | ArrayLike | None) -> Self:
+    def centred(self, centre: Mixture | ArrayLike | None, rho: float | None = None) -> Self:
         r"""Return the same objective with the ridge :math:`\rho \lVert\alpha - c\rVert^2`.
 
         Parameters
@@ -80,6 +83,8 @@ class Objective(ABC):
         centre : Mixture or array of R weights, or None
             The centre c; None is 0, as in the paper. Equal weights are a good centre where there is
             little to learn from.
+        rho : float, optional
+            Another weight of the ridge.
 
         Examples
         --------
@@ -93,6 +98,7 @@ class Objective(ABC):
         """
         other = copy.copy(self)
         other.centre = centre
+        other.rho = self.rho if rho is None else check_number(rho, name="rho", low=0)
         return other
 
     @abstractmethod
@@ -151,9 +157,6 @@ class Objective(ABC):
 
 # -- fingerprints: the same bytes for equal objectives, also in another process ------------------
 
-MAX_DEPTH = 8
-"""Functions may refer to themselves: deeper levels are ignored."""
-
 
 def describe(value: Any, depth: int = 0) -> bytes:
     """Return bytes made from arrays, numbers, text, containers, and the code of functions.
@@ -171,7 +174,7 @@ def describe(value: Any, depth: int = 0) -> bytes:
         return repr(value).encode()
     if isinstance(value, np.ndarray | np.generic):
         return repr((value.dtype.str, np.shape(value))).encode() + value.tobytes()
-    if depth == MAX_DEPTH:
+    if depth == 8:  # functions may refer to themselves: deeper levels are ignored
         return b"..."
     parts: Any
     if isinstance(value, CodeType):
@@ -201,13 +204,101 @@ def _names_in(code: CodeType) -> list[str]:
     return [*code.co_names, *(name for part in inner for name in _names_in(part))]
 
 
-# -- objectives over labelled items --------------------------------------------------------------
-
-NEGLIGIBLE = 1e-12
-"""Item weights up to this share of the largest count as 0; their squares would be lost anyway."""
+# -- objectives over known labels or targets -----------------------------------------------------
 
 
-class LabelObjective(Objective):
+class KnownObjective(Objective):
+    """Base of the objectives over what is known of some items: labels or numeric targets.
+
+    Parameters
+    ----------
+    y : (n,) array
+        What is known.
+    counts : (n,) array of bool
+        Of which items it is.
+    rho : float
+        Weight of the ridge.
+    item_weights : array of n numbers >= 0, optional
+        How much each item counts.
+
+    Attributes
+    ----------
+    y : (n,) array
+    labelled : (L,) array
+        Items with a label or target and a weight.
+    item_weights : (n,) array or None
+    """
+
+    noun: ClassVar[str]
+
+    def __init__(
+        self, y: AnyArray, counts: AnyArray, rho: float, item_weights: ArrayLike | None
+    ) -> None:
+        super().__init__(rho)
+        self.y = y
+        self.item_weights = None
+        if item_weights is not None:
+            self.item_weights = check_item_weights(item_weights, len(y))
+            largest = self.item_weights.max(where=counts, initial=0.0)
+            # Weights next to 0 count as 0; their squares would be lost anyway.
+            counts = counts & (self.item_weights > 1e-12 * largest)
+        self.labelled = np.flatnonzero(counts)
+        # Per labelled item, with mean 1; exactly 1 if all are alike, so that equal weights give
+        # the same bits as none.
+        self._weights: Floats = np.ones(len(self.labelled))
+        self._alike = True
+        if self.item_weights is not None and len(self.labelled):
+            weights = self.item_weights[self.labelled]
+            self._alike = bool(weights.min() == weights.max())
+            if not self._alike:
+                weights = weights / weights.max()
+                self._weights = weights / weights.mean()
+
+    @classmethod
+    def default_rho(cls, known: Known) -> float:
+        """Return the default weight of the ridge for known labels or targets."""
+        raise NotImplementedError
+
+    @classmethod
+    def settings_for(cls, known: Known, stochastic: bool) -> dict[str, Any]:
+        """Return other settings than `rho` and `item_weights`; see :meth:`from_known`."""
+        return {}
+
+    @classmethod
+    def from_known(
+        cls,
+        known: Known,
+        rho: float | None = None,
+        *,
+        item_weights: ArrayLike | None = None,
+        stochastic: bool = False,
+    ) -> Self:
+        """Return the objective for known labels or targets, with settings that suit their number.
+
+        Parameters
+        ----------
+        known : Known
+        rho : float, optional
+            Weight of the ridge. Default: :meth:`default_rho`.
+        item_weights : array of n numbers >= 0, optional
+        stochastic : bool
+            Whether a solver will draw terms, so that they should be small.
+        """
+        rho = cls.default_rho(known) if rho is None else rho
+        settings: Any = cls.settings_for(known, stochastic)
+        make: Any = cls  # subclasses take y, rho and item_weights
+        made: Self = make(known.values, rho, item_weights=item_weights, **settings)
+        return made
+
+    def check(self, n: int) -> None:
+        """Raise InputError unless something is said of each of the n items."""
+        if len(self.y) != n:
+            raise InputError(
+                argument="y", expected=f"{n} {self.noun}, one per item", found=len(self.y)
+            )
+
+
+class LabelObjective(KnownObjective):
     """Base of the objectives over labels.
 
     Parameters
@@ -234,16 +325,11 @@ class LabelObjective(Objective):
     item_weights : (n,) array or None
     """
 
+    noun = "labels"
+
     def __init__(self, y: ArrayLike, rho: float, *, item_weights: ArrayLike | None = None) -> None:
-        super().__init__(rho)
-        self.y = check_labels(y)
-        self.item_weights = None
-        counts = self.y >= 0
-        if item_weights is not None:
-            self.item_weights = check_item_weights(item_weights, len(self.y))
-            largest = self.item_weights.max(where=counts, initial=0.0)
-            counts &= self.item_weights > NEGLIGIBLE * largest
-        self.labelled = np.flatnonzero(counts)
+        labels = check_labels(y)
+        super().__init__(labels, labels >= 0, rho, item_weights)
         classes, self.codes = np.unique(self.y[self.labelled], return_inverse=True)
         self.n_classes = len(classes)
         if self.n_classes < 2:
@@ -253,21 +339,24 @@ class LabelObjective(Objective):
                     f"positive weights in at least two classes, found them in {self.n_classes}"
                 ),
             )
-        # Per labelled item, with mean 1; exactly 1 if all are alike, so that equal weights give
-        # the same bits as none.
-        self._weights: Floats = np.ones(len(self.labelled))
-        self._alike = True
-        if self.item_weights is not None:
-            weights = self.item_weights[self.labelled]
-            self._alike = bool(weights.min() == weights.max())
-            if not self._alike:
-                weights = weights / weights.max()
-                self._weights = weights / weights.mean()
 
-    def check(self, n: int) -> None:
-        """Raise InputError unless there is a label for each of the n items."""
-        if len(self.y) != n:
-            raise InputError(argument="y", expected=f"{n} labels, one per item", found=len(self.y))
+    @classmethod
+    def from_known(
+        cls,
+        known: Known,
+        rho: float | None = None,
+        *,
+        item_weights: ArrayLike | None = None,
+        stochastic: bool = False,
+    ) -> Self:
+        """Return the objective for known labels, two of them in one class at least."""
+        if known.sizes.max(initial=0) < 2:
+            raise InputError(
+                argument="y",
+                expected="a class with at least two labelled items, to compare them",
+                remedy=f"found one item in each of the {len(known.items)} classes",
+            )
+        return super().from_known(known, rho, item_weights=item_weights, stochastic=stochastic)
 
 
 def check_item_weights(item_weights: ArrayLike, n: int) -> Floats:

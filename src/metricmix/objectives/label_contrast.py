@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.objectives.base import LabelObjective
+from metricmix.objectives.named import OBJECTIVES
 from metricmix.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.known import Known
 
 __all__ = ["LabelContrast"]
 
 
+@OBJECTIVES.register(
+    "label-contrast",
+    order=2,
+    words="distances within classes minus distances between classes, balanced",
+    numeric=False,
+)
 class LabelContrast(LabelObjective):
     r"""Distances within classes minus distances between classes.
 
@@ -80,6 +92,16 @@ class LabelContrast(LabelObjective):
         of_class = np.bincount(self.codes, self._weights)[self.codes[self._members]]
         self._within: Floats = v * (of_class - v)
         self._between: Floats = v * np.maximum(v.sum() - of_class, 0.0)
+
+    @classmethod
+    def default_rho(cls, known: Known) -> float:
+        """Return 0.1: a linear objective needs a larger ridge."""
+        return 1e-1
+
+    @classmethod
+    def settings_for(cls, known: Known, stochastic: bool) -> dict[str, Any]:
+        """Return that pairs are balanced."""
+        return {"balanced": True}
 
     def n_terms(self, n: int) -> int:
         """Return L², all ordered pairs of labelled items; L (L - 1), without i = j, if balanced."""

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
 from metricmix.objectives.base import LabelObjective
+from metricmix.objectives.named import OBJECTIVES
 from metricmix.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.known import Known
 
 __all__ = ["Neighbourhood"]
 
 
+@OBJECTIVES.register(
+    "neighbourhood",
+    order=1,
+    words="log-likelihood of drawing a neighbour of the same class",
+    numeric=False,
+)
 class Neighbourhood(LabelObjective):
     r"""Log-likelihood of drawing a neighbour of one's own class.
 
@@ -74,6 +86,11 @@ class Neighbourhood(LabelObjective):
             )
         sought = self._weights[self._seekers]
         self._shares: Floats = sought / sought.sum()
+
+    @classmethod
+    def default_rho(cls, known: Known) -> float:
+        """Return 0.001."""
+        return 1e-3
 
     def n_terms(self, n: int) -> int:
         """Return the number of labelled items whose class has another one."""

@@ -14,19 +14,28 @@ not decide alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.ridge import moved_in
 from metricmix.exceptions import InputError
-from metricmix.objectives.base import NEGLIGIBLE, Objective, check_item_weights
+from metricmix.objectives.base import KnownObjective
+from metricmix.objectives.named import OBJECTIVES
 from metricmix.typing import Floats, Indices
 from metricmix.validation import as_float_array, check_integer
 
-__all__ = ["KernelRegression", "TargetDifferences", "TargetObjective", "standardised"]
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.known import Known
 
-SPREAD = 4.0
-"""Mean target distance of :class:`TargetDifferences`: that of the initial mixture."""
+__all__ = [
+    "KernelRegression",
+    "TargetDifferences",
+    "TargetObjective",
+    "standardised",
+    "target_ridge",
+]
 
 
 def standardised(known: Floats, weights: Floats | None = None) -> Floats:
@@ -40,7 +49,18 @@ def standardised(known: Floats, weights: Floats | None = None) -> Floats:
     return np.asarray(y / np.sqrt(np.average(np.square(y), weights=weights)))
 
 
-class TargetObjective(Objective):
+def target_ridge(n_known: int) -> float:
+    r"""Return the default weight of the ridge, for the number of known targets.
+
+    .. math:: \rho = 0.2 / L, \quad \text{at least } 10^{-4} \text{ and at most } 10^{-2}
+
+    >>> [f"{target_ridge(m):.1e}" for m in (10, 100, 1000, 10000)]
+    ['1.0e-02', '2.0e-03', '2.0e-04', '1.0e-04']
+    """
+    return float(np.clip(0.2 / max(1, n_known), 1e-4, 1e-2))
+
+
+class TargetObjective(KnownObjective):
     """Base of the objectives over numeric targets.
 
     Parameters
@@ -61,37 +81,53 @@ class TargetObjective(Objective):
     targets : (L,) array
         Theirs, standardised.
     item_weights : (n,) array or None
+    most : int
+        Targets that :meth:`from_known` takes, drawn at random from more.
     """
 
+    noun = "targets"
+    most: ClassVar[int]
+
     def __init__(self, y: ArrayLike, rho: float, *, item_weights: ArrayLike | None = None) -> None:
-        super().__init__(rho)
-        self.y = as_float_array(y, name="y").astype(np.float64)
-        if self.y.ndim != 1 or np.isinf(self.y).any():
-            found = f"shape {self.y.shape}" if self.y.ndim != 1 else "infinite ones"
+        targets = as_float_array(y, name="y").astype(np.float64)
+        if targets.ndim != 1 or np.isinf(targets).any():
+            found = f"shape {targets.shape}" if targets.ndim != 1 else "infinite ones"
             raise InputError(argument="y", expected="finite targets, NaN if unknown", found=found)
-        counts, self.item_weights = ~np.isnan(self.y), None
-        if item_weights is not None:
-            self.item_weights = check_item_weights(item_weights, len(self.y))
-            largest = self.item_weights.max(where=counts, initial=0.0)
-            counts &= self.item_weights > NEGLIGIBLE * largest
-        self.labelled = np.flatnonzero(counts)
+        super().__init__(targets, ~np.isnan(targets), rho, item_weights)
         if len(self.labelled) < 2:
             raise InputError(
                 argument="y", expected="at least two known targets", found=len(self.labelled)
             )
-        weights: Floats = np.ones(len(self.labelled))
-        if self.item_weights is not None:
-            weights = self.item_weights[self.labelled]
-            weights = weights / weights.max()
-        self._weights: Floats = weights / weights.mean()
         self.targets = standardised(self.y[self.labelled], self._weights)
 
-    def check(self, n: int) -> None:
-        """Raise InputError unless there is a target, or NaN, for each of the n items."""
-        if len(self.y) != n:
-            raise InputError(argument="y", expected=f"{n} targets, one per item", found=len(self.y))
+    @classmethod
+    def default_rho(cls, known: Known) -> float:
+        """Return that of :func:`target_ridge`."""
+        return target_ridge(len(known.items))
+
+    @classmethod
+    def from_known(
+        cls,
+        known: Known,
+        rho: float | None = None,
+        *,
+        item_weights: ArrayLike | None = None,
+        stochastic: bool = False,
+    ) -> Self:
+        """Return the objective for known targets, :attr:`most` of them at most."""
+        rho = cls.default_rho(known) if rho is None else rho
+        if len(known.items) > cls.most:
+            some = np.random.default_rng(0).choice(known.items, cls.most, replace=False)
+            known = known.only(some)
+        return super().from_known(known, rho, item_weights=item_weights, stochastic=stochastic)
 
 
+@OBJECTIVES.register(
+    "kernel-regression",
+    words="error of predicting each target from those of nearby items",
+    default=True,
+    numeric=True,
+)
 class KernelRegression(TargetObjective):
     r"""Mean squared error of predicting each target from those of the nearby items.
 
@@ -134,6 +170,8 @@ class KernelRegression(TargetObjective):
     array([0.])
     """
 
+    most = 4000
+
     def __init__(
         self,
         y: ArrayLike,
@@ -159,6 +197,11 @@ class KernelRegression(TargetObjective):
             members[b, : len(own)] = own
         self._block, self._members = block, members
         self._shares: Floats = self._weights / self._weights.sum()
+
+    @classmethod
+    def settings_for(cls, known: Known, stochastic: bool) -> dict[str, Any]:
+        """Return blocks of 500 items for more than 1000 targets."""
+        return {"block_size": 500 if len(known.items) > 1000 else None}
 
     def n_terms(self, n: int) -> int:
         """Return L, the number of known targets."""
@@ -191,6 +234,11 @@ class KernelRegression(TargetObjective):
         return self._shares[terms]
 
 
+@OBJECTIVES.register(
+    "target-differences",
+    words="distances proportional to differences of targets",
+    numeric=True,
+)
 class TargetDifferences(TargetObjective):
     r"""Mean squared difference between distances and scaled differences of targets.
 
@@ -220,6 +268,7 @@ class TargetDifferences(TargetObjective):
     """
 
     convex = True
+    most = 1500
 
     def __init__(
         self, y: ArrayLike, rho: float = 1e-3, *, item_weights: ArrayLike | None = None
@@ -237,7 +286,7 @@ class TargetDifferences(TargetObjective):
             total = 2.0 * float((self.targets[order] * v[order] * (before - after)).sum())
             self._total = float(v.sum() ** 2 - np.square(v).sum())
         mean = total / self._total
-        self.scale = SPREAD / mean if mean > 0 else 1.0
+        self.scale = 4.0 / mean if mean > 0 else 1.0
 
     def differences(self, terms: Indices) -> Floats:
         """Return the target distances ``s |y_i - y_j|`` of pairs, numbered as in :meth:`pairs`."""

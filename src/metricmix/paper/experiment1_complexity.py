@@ -33,8 +33,8 @@ from metricmix.paper.experiment import Cell, CellResult, Experiment, generator, 
 from metricmix.paper.results import Results
 from metricmix.paths import path_metric
 from metricmix.paths.pair import bundle_paths
-from metricmix.solvers.loop import Progress
 from metricmix.solvers.problem import Problem
+from metricmix.solvers.progress import Progress
 from metricmix.typing import Floats, Indices
 
 __all__ = [

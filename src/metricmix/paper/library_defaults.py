@@ -1,7 +1,7 @@
 """Experiments 2 and 3 again with the defaults of this library, on the same draws.
 
 The classifier chooses by itself: weights >= 0 or others, the ridge and the rule, on held-out labels
-(:mod:`metricmix.estimators.selection`). It gets the sources of the paper, and in a second run those
+(:mod:`metricmix.learning.selection`). It gets the sources of the paper, and in a second run those
 of :func:`~metricmix.sources_for`, which knows the labels. Single sources and equal weights are
 classified in the same way, so that the differences are what merging and learning are worth.
 """
@@ -17,8 +17,9 @@ import numpy as np
 
 from metricmix.dissimilarity import DissimilarityStack, features, path_length
 from metricmix.dissimilarity.default_sources import sources_for
+from metricmix.dissimilarity.known import Known
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.rules import FittedRule
+from metricmix.learning.rules import FittedRule
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.objectives import ClassMeans
 from metricmix.paper.data import (
@@ -215,6 +216,6 @@ def label_of_last(model: MetricMixtureClassifier, stack: DissimilarityStack) -> 
     """Return the label of the last item of a stack, whose other items are those of the fit."""
     lengths = EdgeLengths(stack, model.mixture_)
     codes = np.append(np.searchsorted(model.classes_, model.transduction_), -1)
-    rule = FittedRule(model.rule_, lengths, codes, len(model.classes_), 1)
-    probabilities: Floats = rule.probabilities[-1]
+    rule = FittedRule(model.rule_, lengths, Known(codes, len(model.classes_)), 1)
+    probabilities: Floats = rule.of_items[-1]
     return model.classes_[probabilities.argmax()]

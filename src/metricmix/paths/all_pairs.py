@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.locality import reorder, tour_order
 from metricmix.kernels.minplus import (
-    CHUNK,
     STRIP,
     Packed,
     fold,
@@ -41,7 +41,7 @@ from metricmix.kernels.minplus import (
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths
 from metricmix.paths.sparse_rows import distances_in_blocks
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats
 from metricmix.validation import (
     as_float_array,
     check_copies_fit,
@@ -54,21 +54,15 @@ __all__ = [
     "close_in_place",
     "closed_copy",
     "closure_pays",
-    "fraction_computed",
     "impute_missing",
-    "nearest_neighbour_tour",
     "path_metric",
     "project",
-    "reorder",
-    "tour_order",
 ]
 
 BLOCK = 64
 """Pivots per block: a panel (16 KiB) and a strip of the product stay in the first cache."""
 SMALL = 512
 """Below this many items neither threads nor sorting pay."""
-TOUR_COST = 250
-"""Sorting costs O(n²), the closure O(n³): it pays if n times the fraction saved exceeds this."""
 
 PER_ARC = 100
 """Entries that the closure updates while a search reads an edge for one root."""
@@ -371,61 +365,3 @@ def copy_rows(matrix: AnyArray, start: int, low: int, high: int, out: AnyArray) 
         row = matrix[start + k]
         for i in range(low, high):
             out[i, k] = row[i]
-
-
-# -- sorting the items along a tour ----------------------------------------------------------------
-
-
-def tour_order(matrix: AnyArray) -> Indices | None:
-    """Return an order of the items in which the closure is faster, or None."""
-    n = len(matrix)
-    as_given = fraction_computed(matrix, np.arange(n))
-    if n * as_given < TOUR_COST:
-        return None
-    order: Indices = nearest_neighbour_tour(matrix)
-    return order if n * (as_given - fraction_computed(matrix, order)) > TOUR_COST else None
-
-
-def fraction_computed(matrix: AnyArray, order: Indices) -> float:
-    """Estimate from a few tiles the fraction of the product that is not skipped in this order."""
-    n, width = len(matrix), panel_width(matrix.dtype)
-    left = np.linspace(0, n - STRIP, 8).astype(int)[:, None] + np.arange(STRIP)
-    right = np.linspace(0, n - width, 2).astype(int)[:, None] + np.arange(width)
-    chosen = order[np.concatenate([left.ravel(), right.ravel()])]
-    rows = np.take(matrix[chosen], order, axis=1)
-    lows = np.minimum.reduceat(rows, np.arange(0, n, CHUNK), axis=1)
-    left_lows = lows[: left.size].reshape(*left.shape, -1).min(axis=1)
-    right_lows = lows[left.size :].reshape(*right.shape, -1).min(axis=1)
-    tiles = rows[: left.size, right.ravel()].reshape(*left.shape, *right.shape)
-    highs = tiles.max(axis=(1, 3))
-    return float(np.mean(left_lows[:, None] + right_lows[None] < highs[:, :, None]))
-
-
-@kernel
-def nearest_neighbour_tour(matrix: AnyArray) -> Indices:
-    """Return the items in the order of a tour that goes to the nearest unvisited item each time."""
-    n = matrix.shape[0]
-    order = np.empty(n, np.int64)
-    left = np.arange(n)
-    current = 0
-    for step in range(n):
-        order[step] = left[current]
-        row = matrix[left[current]]
-        last = n - 1 - step
-        left[current] = left[last]
-        current, nearest = 0, np.inf
-        for place in range(last):
-            length = row[left[place]]
-            if length < nearest:
-                current, nearest = place, length
-    return order
-
-
-@kernel
-def reorder(matrix: AnyArray, order: Indices, low: int, high: int, out: AnyArray) -> None:
-    """Fill rows low .. high - 1 of out with the matrix in the given order of items."""
-    for i in range(low, high):
-        row = matrix[order[i]]
-        target = out[i]
-        for j in range(len(order)):
-            target[j] = row[order[j]]

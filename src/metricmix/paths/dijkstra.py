@@ -12,28 +12,34 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.heap import clear, reach
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.sparse_pairs import arcs_of, clear_ball, grow_ball, open_in_ball, use_balls
+from metricmix.paths.sparse_pairs import arcs_of, grow_ball, use_balls
 from metricmix.paths.sparse_rows import roots_of, search_all
 from metricmix.typing import Floats, Indices, Ints
 
 __all__ = [
     "CHUNK",
+    "Goal",
     "SearchState",
     "SettledItems",
     "any_below",
     "cap_distances",
     "dijkstra",
-    "dijkstra_rows",
     "open_item",
     "open_roots",
     "pop_nearest",
     "refresh_chunk",
     "relax",
+    "relax_row",
     "reset",
+    "search_dense",
+    "search_rows",
+    "settle_row",
 ]
 
 CHUNK = 64
@@ -74,6 +80,10 @@ class SearchState(NamedTuple):
         The smallest key of every chunk of items.
     pred, root : (n,) arrays
         Predecessor and root of the path behind `dist`.
+    order : (n,) array
+        The settled items, nearest first.
+    counts : (2,) array
+        How many items are settled, and how many of these are wanted.
     """
 
     dist: Floats
@@ -81,12 +91,28 @@ class SearchState(NamedTuple):
     chunk_min: Floats
     pred: Ints
     root: Ints
+    order: Ints
+    counts: Indices
 
     @classmethod
     def empty(cls, n: int) -> SearchState:
         """Return uninitialised arrays for n items."""
-        pred, root = np.empty((2, n), np.int32)
-        return cls(np.empty(n), np.empty(n), np.empty(-(-n // CHUNK)), pred, root)
+        chunks, counts = np.empty(-(-n // CHUNK)), np.empty(2, np.int64)
+        pred, root, order = np.empty((3, n), np.int32)
+        return cls(np.empty(n), np.empty(n), chunks, pred, root, order, counts)
+
+
+class Goal(NamedTuple):
+    """When a search ends: once `limit` of the `wanted` items (a mask) are settled.
+
+    With `ties`, all items as near as the last of them are settled too. With `cap`, there is one
+    root and all items are wanted, so that items beyond the limit-th edge can be left out.
+    """
+
+    limit: int
+    wanted: NDArray[np.bool_]
+    ties: bool
+    cap: bool
 
 
 def dijkstra(
@@ -102,24 +128,21 @@ def dijkstra(
     limit = n if limit is None else limit
     if lengths.edges is not None:
         return dijkstra_sparse(lengths, roots, limit, reverse)
-    state, order = SearchState.empty(n), np.empty(n, np.int32)
-    if lengths.dense is not None:
-        count = dijkstra_rows(lengths.dense, reverse, limit, roots, state, order)
-        return SettledItems(state.dist, state.pred, state.root, order[:count])
+    state = SearchState.empty(n)
     open_roots(roots, state)
-    count = 0
-    while count < n:
-        u = pop_nearest(state.key, state.chunk_min)
-        if u < 0 or (count >= limit and state.dist[u] > state.dist[order[limit - 1]]):
-            break
-        order[count] = u
-        count += 1
-        if count < n:
-            m = lengths.mixed_rows(np.array([u]), reverse=reverse)[0]
-            relax(u, m, lengths.beta, lengths.link, state)
-            if count == 1 and limit < n and len(roots) == 1:
-                cap_distances(limit, state)
-    return SettledItems(state.dist, state.pred, state.root, order[:count])
+    cap = limit < n and len(roots) == 1
+    search_rows(lengths, reverse, Goal(limit, np.ones(n, np.bool_), True, cap), state)
+    return SettledItems(state.dist, state.pred, state.root, state.order[: state.counts[0]])
+
+
+def search_rows(lengths: EdgeLengths, reverse: bool, goal: Goal, state: SearchState) -> None:
+    """Run a search to its goal, over rows mixed in the kernel or requested one by one."""
+    if lengths.dense is not None:
+        search_dense(lengths.dense, reverse, goal, state)
+        return
+    while (u := settle_row(goal, state)) >= 0:
+        m = lengths.mixed_rows(np.array([u]), reverse=reverse)[0]
+        relax_row(u, m, lengths.beta, lengths.link, goal, state)
 
 
 def dijkstra_sparse(
@@ -137,11 +160,11 @@ def dijkstra_sparse(
     dist, pred = np.full(n, np.inf), np.full(n, -1, np.int32)
     with use_balls(edges) as (ball, _):
         for r in np.unique(roots):
-            open_in_ball(r, 0.0, -1, ball)
+            reach(r, 0.0, -1, ball)
         grow_ball(arcs_of(lengths, 1, reverse=reverse), limit, ball)
-        order = ball.order[: ball.counts[2]].copy()
+        order = ball.order[: ball.counts[1]].copy()
         dist[order], pred[order] = ball.dist[order], ball.pred[order]
-        clear_ball(ball)
+        clear(ball)
     roots_of(dist, pred, root)
     return SettledItems(dist, pred, root, order)
 
@@ -149,7 +172,7 @@ def dijkstra_sparse(
 # -- open items ----------------------------------------------------------------------------------
 
 
-@kernel
+@kernel_step
 def reset(dist: Floats, key: Floats, chunk_min: Floats, pred: Ints) -> None:
     """Set every item to unreached."""
     for v in range(dist.shape[0]):  # loops compile ten times faster than assignments to slices
@@ -160,7 +183,7 @@ def reset(dist: Floats, key: Floats, chunk_min: Floats, pred: Ints) -> None:
         chunk_min[c] = np.inf
 
 
-@kernel
+@kernel_step
 def open_item(v: int, distance: float, dist: Floats, key: Floats, chunk_min: Floats) -> None:
     """Give item v a tentative distance."""
     dist[v] = distance
@@ -170,7 +193,7 @@ def open_item(v: int, distance: float, dist: Floats, key: Floats, chunk_min: Flo
         chunk_min[c] = distance
 
 
-@kernel
+@kernel_step
 def refresh_chunk(c: int, key: Floats, chunk_min: Floats) -> None:
     """Recompute the smallest key of chunk c."""
     smallest = np.inf
@@ -180,7 +203,7 @@ def refresh_chunk(c: int, key: Floats, chunk_min: Floats) -> None:
     chunk_min[c] = smallest
 
 
-@kernel
+@kernel_step
 def pop_nearest(key: Floats, chunk_min: Floats) -> int:
     """Close and return the open item with the smallest key, or return -1 if none is open."""
     best = np.inf
@@ -202,10 +225,12 @@ def pop_nearest(key: Floats, chunk_min: Floats) -> int:
 # -- the search ----------------------------------------------------------------------------------
 
 
-@kernel
+@kernel_step
 def open_roots(roots: Indices, state: SearchState) -> None:
     """Start a search: every item unreached, every root at distance 0."""
     reset(state.dist, state.key, state.chunk_min, state.pred)
+    state.counts[0] = 0
+    state.counts[1] = 0
     for v in range(state.root.shape[0]):
         state.root[v] = -1
     for r in roots:
@@ -213,7 +238,7 @@ def open_roots(roots: Indices, state: SearchState) -> None:
         open_item(r, 0.0, state.dist, state.key, state.chunk_min)
 
 
-@kernel
+@kernel_step
 def any_below(start: float, m: Floats, shift: float, slope: float, bound: Floats) -> bool:
     """Return whether any edge of a chunk may lead from `start` to below its bound; branch-free."""
     count = 0
@@ -222,7 +247,7 @@ def any_below(start: float, m: Floats, shift: float, slope: float, bound: Floats
     return count > 0
 
 
-@kernel
+@kernel_step
 def relax(u: int, m: Floats, beta: float, link: int, state: SearchState) -> None:
     """Relax every edge out of the settled item u; m is its row of the mixture, before the link.
 
@@ -273,35 +298,39 @@ def cap_distances(limit: int, state: SearchState) -> None:
             chunk_min[c] = np.inf
 
 
-@kernel
-def dijkstra_rows(
-    lengths: DenseLengths,
-    reverse: bool,
-    limit: int,
-    roots: Indices,
-    state: SearchState,
-    order: Ints,
-) -> int:
-    """Settle the `limit` nearest items and all at the same distance as the last; return how many.
+@kernel_step
+def settle_row(goal: Goal, state: SearchState) -> int:
+    """Settle the nearest open item; return it, or -1 if its row is not needed."""
+    dist, order, counts = state.dist, state.order, state.counts
+    u: int = pop_nearest(state.key, state.chunk_min)
+    if u < 0 or (counts[1] >= goal.limit and dist[u] > dist[order[counts[0] - 1]]):
+        return -1
+    order[counts[0]] = u
+    counts[0] += 1
+    counts[1] += 1 if goal.wanted[u] else 0
+    done = counts[0] == dist.shape[0] or (counts[1] >= goal.limit and not goal.ties)
+    return -1 if done else u
 
-    `order` receives them as they are settled, `state.pred` the item before each on its shortest
-    path (after it, when `reverse`), `state.root` the root of the path.
+
+@kernel
+def relax_row(u: int, m: Floats, beta: float, link: int, goal: Goal, state: SearchState) -> None:
+    """Relax every edge out of the settled item u; see :func:`relax`, and :class:`Goal`."""
+    relax(u, m, beta, link, state)
+    if goal.cap and state.counts[0] == 1:
+        cap_distances(goal.limit, state)
+
+
+@kernel
+def search_dense(lengths: DenseLengths, reverse: bool, goal: Goal, state: SearchState) -> None:
+    """Settle items until the goal is reached; the roots are open.
+
+    `state.order` receives them as they are settled, `state.pred` the item before each on its
+    shortest path (after it, when `reverse`), `state.root` the root of the path.
     """
-    dist = state.dist
-    n = dist.shape[0]
-    m = np.empty(n)
-    open_roots(roots, state)
-    settled = 0
-    while settled < n:
-        u = pop_nearest(state.key, state.chunk_min)
-        if u < 0 or (settled >= limit and dist[u] > dist[order[limit - 1]]):
-            break
-        order[settled] = u
-        settled += 1
-        if settled == n:
-            break
+    m = np.empty(state.dist.shape[0])
+    while True:
+        u = settle_row(goal, state)
+        if u < 0:
+            return
         mix_row(lengths.block, lengths.weights, u, reverse, m)
-        relax(u, m, lengths.beta, lengths.link, state)
-        if settled == 1 and limit < n and roots.shape[0] == 1:
-            cap_distances(limit, state)
-    return settled
+        relax_row(u, m, lengths.beta, lengths.link, goal, state)

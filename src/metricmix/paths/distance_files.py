@@ -28,7 +28,8 @@ from metricmix.kernels.blocks import BlockJob, Found, current_engine, run_blocks
 from metricmix.kernels.threads import check_time, effective_threads
 from metricmix.memory import in_words
 from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
-from metricmix.paths.sparse_rows import LANES, RootDistances, step_width
+from metricmix.paths.sparse_rows import LANES, RootDistances
+from metricmix.paths.sweeps import step_width
 from metricmix.paths.trees import distances_from
 from metricmix.typing import AnyArray, Indices, Ints
 from metricmix.validation import check_choice, check_indices

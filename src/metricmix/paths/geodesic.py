@@ -27,8 +27,7 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.threads import check_time
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.linear import Mixture
-from metricmix.paths.out_of_sample import find_same_items
-from metricmix.paths.sparse_new_items import SparseNewItems
+from metricmix.paths.out_of_sample import NewItems, find_same_items
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_integer
 
@@ -147,7 +146,7 @@ def joining_edges(lengths: EdgeLengths, component: AnyArray) -> Indices:
 
 def join_nearest(
     lengths: EdgeLengths, near: EdgeLengths, rows: AnyArray, k: int, *, n_jobs: int | None = None
-) -> SparseNewItems:
+) -> NewItems:
     """Join new items by edges to their k nearest items.
 
     Parameters
@@ -171,4 +170,4 @@ def join_nearest(
     row, ends = np.nonzero(chosen)
     values = rows[row, ends].T
     cross = CrossEdges.of_sorted(row, ends, values, near.stack.names, (len(rows), n))
-    return replace(SparseNewItems.from_edges(lengths, cross, n_jobs=n_jobs), same=same)
+    return replace(NewItems.from_rows(lengths, cross, n_jobs=n_jobs), same=same)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths
 from metricmix.paths.dijkstra import CHUNK, any_below, dijkstra, pop_nearest, refresh_chunk
-from metricmix.paths.sparse_labels import nearest_labels_over_edges
 from metricmix.paths.sparse_pairs import arcs_of, nearest_items, use_balls
+from metricmix.paths.sparse_rows import nearest_labels_over_edges
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_choice, check_indices, check_integer
 
@@ -319,7 +319,7 @@ class LabelSearch(NamedTuple):
     chunk_min: Floats
 
 
-@kernel
+@kernel_step
 def insert_label(v: int, reached: float, label: int, state: LabelSearch) -> bool:
     """Insert a label into the list of item v; return whether the list improved.
 
@@ -344,7 +344,7 @@ def insert_label(v: int, reached: float, label: int, state: LabelSearch) -> bool
     return True
 
 
-@kernel
+@kernel_step
 def settle_next(state: LabelSearch) -> int:
     """Make the nearest open (item, label) final; return the item, or -1 at the end."""
     dist, settled, key = state.dist, state.settled, state.key
@@ -357,7 +357,7 @@ def settle_next(state: LabelSearch) -> int:
     return u
 
 
-@kernel
+@kernel_step
 def relax_label(u: int, m: Floats, beta: float, link: int, state: LabelSearch) -> None:
     """Relax the edges of item u for the label just settled there; m is its row of the mixture."""
     dist, settled, worst, key = state.dist, state.settled, state.worst, state.key

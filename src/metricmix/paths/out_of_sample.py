@@ -16,17 +16,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.kernels.compile import kernel
+from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.minplus import min_plus
-from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, mix_row, tangent_of
+from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, link_in_place
 from metricmix.mixture.network import NetworkMixture
-from metricmix.paths.dijkstra import SearchState, open_item, pop_nearest, relax, reset
+from metricmix.paths.dijkstra import (
+    Goal,
+    SearchState,
+    open_item,
+    open_roots,
+    search_dense,
+    search_rows,
+)
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["NewItems", "are_items", "nearest_by_table", "nearest_wanted", "open_entries"]
+__all__ = [
+    "NewItems",
+    "are_items",
+    "nearest_by_table",
+    "nearest_wanted",
+    "open_entries",
+    "take_wanted",
+]
 
 ROUNDING = 1e-12
 """Dissimilarities up to this share of the scale of their source count as 0."""
@@ -61,19 +76,27 @@ class NewItems:
 
     @classmethod
     def from_rows(
-        cls, lengths: EdgeLengths, raw: AnyArray, *, n_jobs: int | None = None
+        cls, lengths: EdgeLengths, rows: AnyArray | CrossEdges, *, n_jobs: int | None = None
     ) -> NewItems:
-        """Join new items whose raw dissimilarities to the stack's items are `raw`, (M, n, R)."""
+        """Join new items to the items of a stack.
+
+        `rows` are their raw dissimilarities to all of these, (M, n, R), or, over a sparse edge set,
+        those on their edges.
+        """
+        if isinstance(rows, CrossEdges):
+            from metricmix.paths.sparse_new_items import SparseNewItems
+
+            return SparseNewItems.from_edges(lengths, rows, n_jobs=n_jobs)
         if isinstance(lengths.mixture, NetworkMixture):
-            m = lengths.mixture.values(np.moveaxis(raw, -1, 0), lengths.stack)
+            m = lengths.mixture.values(np.moveaxis(rows, -1, 0), lengths.stack)
         else:
-            m = np.asarray(raw @ lengths.raw_weights, dtype=np.float64)
-        same = find_same_items(lengths, raw, m)
+            m = np.asarray(rows @ lengths.raw_weights, dtype=np.float64)
+        same = find_same_items(lengths, rows, m)
         weights = lengths.new_item_weights(m, None, same)
         if weights is not None and lengths.item_weights is not None:
             m = 0.5 * (
-                np.einsum("mnr,mr->mn", raw, weights)
-                + np.einsum("mnr,rn->mn", raw, lengths.item_weights)
+                np.einsum("mnr,mr->mn", rows, weights)
+                + np.einsum("mnr,rn->mn", rows, lengths.item_weights)
             )
         return cls(lengths, np.ascontiguousarray(m), same, n_jobs, weights)
 
@@ -148,10 +171,17 @@ class NewItems:
         threads = effective_threads(self.n_jobs)
         ends = np.linspace(0, len(m), min(len(m), 4 * threads) + 1).astype(np.int64)
         shares = list(pairwise(ends.tolist()))
+        goal = Goal(k, wanted, ties=False, cap=False)
 
         def search(share: tuple[int, int]) -> None:
             state = SearchState.empty(lengths.n)
-            nearest_wanted(dense, m, *share, wanted, state, distances, items)
+            if dense is not None:
+                nearest_wanted(dense, m, *share, goal, state, distances, items)
+                return
+            for q in range(*share):
+                open_entries(m[q], lengths.beta, lengths.link, goal, state)
+                search_rows(lengths, False, goal, state)
+                take_wanted(goal, state, distances[q], items[q])
 
         if table is not None:
             link = (lengths.beta, lengths.link)
@@ -160,33 +190,34 @@ class NewItems:
                 shares,
                 threads,
             )
-        elif dense is not None:
-            in_threads(search, shares, threads)
-        else:  # rows have to be requested
-            state = SearchState.empty(lengths.n)
-            for q in range(len(m)):
-                open_entries(m[q], lengths.beta, lengths.link, wanted, k, state)
-                found = 0
-                while found < k:
-                    u = pop_nearest(state.key, state.chunk_min)
-                    if wanted[u]:
-                        distances[q, found], items[q, found] = state.dist[u], u
-                        found += 1
-                    if found < k:
-                        row = lengths.mixed_rows(np.array([u]))[0]
-                        relax(u, row, lengths.beta, lengths.link, state)
-        entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
-        distances[entered] = 0.0  # the link of -inf is the smallest number above 0
+        else:  # without a block rows have to be requested, one after another
+            in_threads(search, shares, threads if dense is not None else 1)
+        self.correct_zeros(distances)
         return distances, items
 
+    def correct_zeros(self, distances: Floats) -> None:
+        """Set distances (M, k) from items to themselves to 0.
 
-def are_items(stack: DissimilarityStack, raw: AnyArray, first: int) -> bool:
-    """Return whether `raw` (M, n, R) are the rows of the items first, first + 1, … of the stack."""
-    if first + len(raw) > stack.n_items:
+        The link of -inf is the smallest number above 0.
+        """
+        entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
+        distances[entered] = 0.0
+
+
+def are_items(stack: DissimilarityStack, rows: AnyArray | CrossEdges, first: int) -> bool:
+    """Return whether `rows` are those of the items first, first + 1, … of the stack.
+
+    See :meth:`NewItems.from_rows`.
+    """
+    if first + len(rows) > stack.n_items:
         return False
-    for start in range(0, len(raw), ROWS_AT_ONCE):
-        rows = raw[start : start + ROWS_AT_ONCE]
-        if not _same_rows(stack, rows, first + start + np.arange(len(rows))).all():
+    if isinstance(rows, CrossEdges):
+        from metricmix.paths.sparse_new_items import has_edges_of
+
+        return all(has_edges_of(stack, rows, q, first + q) for q in range(len(rows)))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        if not _same_rows(stack, some, first + start + np.arange(len(some))).all():
             return False
     return True
 
@@ -226,16 +257,15 @@ def _same_rows(stack: DissimilarityStack, raw: AnyArray, items: Indices) -> NDAr
 
 
 @kernel
-def open_entries(
-    m: Floats, beta: float, link: int, wanted: NDArray[np.bool_], k: int, state: SearchState
-) -> None:
+def open_entries(m: Floats, beta: float, link: int, goal: Goal, state: SearchState) -> None:
     """Open the items at which a path from a new item, with mixture values `m`, may enter the stack.
 
     The link is increasing, so the k-th smallest value of a wanted item bounds all that matters:
     items beyond it, and paths longer than its edge, are left out.
     """
     dist, key, chunk_min = state.dist, state.key, state.chunk_min
-    reset(dist, key, chunk_min, state.pred)
+    k, wanted = goal.limit, goal.wanted
+    open_roots(np.empty(0, np.int64), state)
     smallest = np.full(k, np.inf)
     for v in range(m.shape[0]):
         if wanted[v] and m[v] < smallest[k - 1]:
@@ -247,7 +277,6 @@ def open_entries(
     cap = smallest[k - 1]
     beyond = np.nextafter(length_of(cap, beta, link), np.inf)
     for v in range(m.shape[0]):
-        state.root[v] = -1
         if m[v] <= cap:
             open_item(v, length_of(m[v], beta, link), dist, key, chunk_min)
         else:
@@ -260,7 +289,7 @@ def nearest_wanted(
     m: Floats,
     start: int,
     stop: int,
-    wanted: NDArray[np.bool_],
+    goal: Goal,
     state: SearchState,
     distances: Floats,
     items: Indices,
@@ -269,23 +298,25 @@ def nearest_wanted(
 
     `m` (M, n) holds their mixture values; `distances` and `items` (M, k) receive the answers.
     """
-    k = distances.shape[1]
-    row = np.empty(m.shape[1])
     for q in range(start, stop):
-        open_entries(m[q], lengths.beta, lengths.link, wanted, k, state)
-        found = 0
-        while found < k:
-            u = pop_nearest(state.key, state.chunk_min)
-            if wanted[u]:
-                distances[q, found] = state.dist[u]
-                items[q, found] = u
-                found += 1
-            if found < k:
-                mix_row(lengths.block, lengths.weights, u, False, row)
-                relax(u, row, lengths.beta, lengths.link, state)
+        open_entries(m[q], lengths.beta, lengths.link, goal, state)
+        search_dense(lengths, False, goal, state)
+        take_wanted(goal, state, distances[q], items[q])
 
 
-@kernel
+@kernel_step
+def take_wanted(goal: Goal, state: SearchState, distances: Floats, items: Indices) -> None:
+    """Write the wanted items of a search that has ended, and their distances."""
+    found = 0
+    for k in range(state.counts[0]):
+        v = state.order[k]
+        if goal.wanted[v]:
+            distances[found] = state.dist[v]
+            items[found] = v
+            found += 1
+
+
+@kernel_step
 def nearest_by_table(
     m: Floats,
     beta: float,

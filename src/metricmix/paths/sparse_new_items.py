@@ -16,19 +16,20 @@ from numpy.typing import NDArray
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.kernels.compile import kernel
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.kernels.compile import kernel_step
 from metricmix.kernels.threads import effective_threads, in_threads
 from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
 from metricmix.paths.neighbours import kneighbors, nearest_labelled
 from metricmix.paths.out_of_sample import ROUNDING, ROW_ROUNDING, NewItems, nearest_by_table
 from metricmix.typing import AnyArray, Floats, Indices
 
-__all__ = ["SparseNewItems", "are_items_of", "join_distances"]
+__all__ = ["SparseNewItems", "has_edges_of", "join_distances"]
 
 
 @dataclass(frozen=True)
 class SparseNewItems(NewItems):
-    """M new items, joined by sparse edges to the n items of a stack.
+    """M new items, joined by sparse edges: what ``NewItems.from_rows`` makes of `CrossEdges`.
 
     Attributes
     ----------
@@ -116,8 +117,7 @@ class SparseNewItems(NewItems):
             nearest_by_table(
                 m[None, here], *link, 0, 1, near[ends], who[ends], distances[some], items[some]
             )
-        entered = (self.same >= 0)[:, None] & (distances <= np.finfo(np.float64).tiny)
-        distances[entered] = 0.0
+        self.correct_zeros(distances)
         return distances, items
 
     def _table(self, wanted: NDArray[np.bool_], k: int) -> tuple[Floats, Indices]:
@@ -154,7 +154,6 @@ def padded(rows: CrossEdges, m: Floats) -> tuple[Floats, Indices]:
 def find_same(lengths: EdgeLengths, rows: CrossEdges) -> Indices:
     """Return which new items have the very edges of an item of the stack; -1 for the others."""
     stack = lengths.stack
-    assert isinstance(stack, EdgeStack)
     same = np.full(len(rows), -1)
     equal = (rows.values <= ROUNDING * stack.scales[:, None]).all(axis=0)
     row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
@@ -165,14 +164,9 @@ def find_same(lengths: EdgeLengths, rows: CrossEdges) -> Indices:
     return same
 
 
-def are_items_of(stack: EdgeStack, rows: CrossEdges, first: int) -> bool:
-    """Return whether `rows` are those of the items first, first + 1, … of the stack."""
-    fits = first + len(rows) <= stack.n_items
-    return fits and all(has_edges_of(stack, rows, q, first + q) for q in range(len(rows)))
-
-
-def has_edges_of(stack: EdgeStack, rows: CrossEdges, q: int, u: int) -> bool:
+def has_edges_of(stack: DissimilarityStack, rows: CrossEdges, q: int, u: int) -> bool:
     """Return whether new item q is at 0 from item u, and has the edges of u else."""
+    assert isinstance(stack, EdgeStack)
     arcs, here = stack.edges.out, rows.row(q)
     own = slice(arcs.indptr[u], arcs.indptr[u + 1])
     ends, raw = rows.ends[here], rows.values[:, here]
@@ -184,7 +178,7 @@ def has_edges_of(stack: EdgeStack, rows: CrossEdges, q: int, u: int) -> bool:
     return bool(close.all() and (raw[:, ~others] <= ROUNDING * scales).all())
 
 
-@kernel
+@kernel_step
 def join_distances(
     indptr: Indices,
     ends: Indices,

@@ -18,23 +18,22 @@ import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.heap import Ball, clear, empty_ball, reach, search, settle
 from metricmix.kernels.mixing import length_of
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
 __all__ = [
     "ArcLengths",
-    "SearchBall",
+    "Ball",
     "arc_length",
     "arcs_of",
-    "clear_ball",
     "find_sparse_paths",
     "grow_ball",
     "meet",
     "nearest_items",
-    "open_in_ball",
+    "read_mixed",
     "use_balls",
 ]
 
@@ -94,52 +93,17 @@ def arcs_of(lengths: EdgeLengths, searches: int, *, reverse: bool = False) -> Ar
     )
 
 
-class SearchBall(NamedTuple):
-    """The arrays of a search; between searches ``dist`` is inf and ``place`` -1 everywhere.
-
-    Attributes
-    ----------
-    dist : (n,) array
-        Distances, tentative for items in the heap.
-    heap, place : (n,) arrays
-        See :mod:`metricmix.kernels.heap`.
-    pred : (n,) array
-        Predecessors of the items reached.
-    reached : (n,) array
-        The items with a finite distance, as they were reached.
-    order : (n,) array
-        The settled items, nearest first.
-    counts : (3,) array
-        How many items are in the heap, reached, and settled.
-    """
-
-    dist: Floats
-    heap: Ints
-    place: Ints
-    pred: Ints
-    reached: Ints
-    order: Ints
-    counts: Indices
-
-    @classmethod
-    def empty(cls, n: int) -> SearchBall:
-        """Return arrays for n items; most are not touched before a search comes there."""
-        heap, pred, reached, order = (np.empty(n, np.int32) for _ in range(4))
-        place = np.full(n, -1, np.int32)
-        return cls(np.full(n, np.inf), heap, place, pred, reached, order, np.zeros(3, np.int64))
-
-
-_unused: WeakKeyDictionary[EdgeSet, list[tuple[SearchBall, SearchBall]]] = WeakKeyDictionary()
+_unused: WeakKeyDictionary[EdgeSet, list[tuple[Ball, Ball]]] = WeakKeyDictionary()
 
 
 @contextmanager
-def use_balls(edges: EdgeSet) -> Iterator[tuple[SearchBall, SearchBall]]:
+def use_balls(edges: EdgeSet) -> Iterator[tuple[Ball, Ball]]:
     """Provide two balls, those of an earlier search if available."""
     unused = _unused.setdefault(edges, [])
     try:
         balls = unused.pop()
     except IndexError:
-        balls = SearchBall.empty(edges.n), SearchBall.empty(edges.n)
+        balls = empty_ball(edges.n), empty_ball(edges.n)
     yield balls
     unused.append(balls)  # not after an error, which may have left them dirty
 
@@ -147,7 +111,7 @@ def use_balls(edges: EdgeSet) -> Iterator[tuple[SearchBall, SearchBall]]:
 # -- kernels: one ball ---------------------------------------------------------------------------
 
 
-@kernel
+@kernel_step
 def arc_length(arcs: ArcLengths, u: int, a: int) -> float:
     """Return the length of arc a of item u."""
     if arcs.formed:
@@ -162,54 +126,30 @@ def arc_length(arcs: ArcLengths, u: int, a: int) -> float:
     return max(float(rounded), arcs.tiny)
 
 
-@kernel
-def open_in_ball(v: int, distance: float, before: int, ball: SearchBall) -> None:
-    """Give item v a smaller distance."""
-    counts = ball.counts
-    if ball.dist[v] == np.inf:
-        ball.reached[counts[1]] = v
-        counts[1] += 1
-    ball.dist[v] = distance
-    ball.pred[v] = before
-    counts[0] = lift(v, counts[0], ball.heap, ball.place, ball.dist)
+@kernel_step
+def read_mixed(arcs: ArcLengths, u: int, radius: float, ball: Ball) -> None:
+    """Reach items over the arcs of u, just settled; no length is computed in vain."""
+    ends, dist, du = arcs.ends, ball.dist, ball.dist[u]
+    for a in range(arcs.indptr[u], arcs.indptr[u + 1]):
+        v = ends[a]
+        if du < dist[v]:
+            reached = du + arc_length(arcs, u, a)
+            if reached < dist[v] and reached < radius:
+                reach(v, reached, u, ball)
 
 
 @kernel
-def clear_ball(ball: SearchBall) -> None:
-    """Make the arrays ready for another search; O(items reached)."""
-    for k in range(ball.counts[1]):
-        v = ball.reached[k]
-        ball.dist[v] = np.inf
-        ball.place[v] = -1
-    for k in range(3):
-        ball.counts[k] = 0
-
-
-@kernel
-def grow_ball(arcs: ArcLengths, limit: int, ball: SearchBall) -> None:
+def grow_ball(arcs: ArcLengths, limit: int, ball: Ball) -> None:
     """Settle the `limit` nearest items and all at the same distance as the last.
 
     The ball is clear but for the roots, which are open.
     """
-    indptr, ends, dist, counts = arcs.indptr, arcs.ends, ball.dist, ball.counts
-    while counts[0] > 0:
-        nearest = dist[ball.heap[0]]
-        if counts[2] >= limit and nearest > dist[ball.order[limit - 1]]:
-            break
-        u = take_first(counts[0], ball.heap, ball.place, dist)
-        counts[0] -= 1
-        ball.order[counts[2]] = u
-        counts[2] += 1
-        for a in range(indptr[u], indptr[u + 1]):
-            if nearest < dist[ends[a]]:
-                reached = nearest + arc_length(arcs, u, a)
-                if reached < dist[ends[a]]:
-                    open_in_ball(ends[a], reached, u, ball)
+    search(read_mixed, arcs, limit, np.inf, ball)
 
 
 @kernel
 def nearest_items(
-    arcs: ArcLengths, items: Indices, ball: SearchBall, distances: Floats, neighbours: Indices
+    arcs: ArcLengths, items: Indices, ball: Ball, distances: Floats, neighbours: Indices
 ) -> None:
     """Fill row p with the k nearest other items of items[p], ties by number.
 
@@ -218,11 +158,11 @@ def nearest_items(
     k = distances.shape[1]
     for p in range(items.shape[0]):
         item = items[p]
-        open_in_ball(item, 0.0, -1, ball)
+        reach(item, 0.0, -1, ball)
         grow_ball(arcs, k + 1, ball)
         best, who = distances[p], neighbours[p]
         found = 0
-        for s in range(ball.counts[2]):
+        for s in range(ball.counts[1]):
             v = ball.order[s]
             d = ball.dist[v]
             if v == item or (found == k and d > best[k - 1]):
@@ -237,28 +177,28 @@ def nearest_items(
             best[slot] = d
             who[slot] = v
             found = min(found + 1, k)
-        clear_ball(ball)
+        clear(ball)
 
 
 # -- kernels: pairs ------------------------------------------------------------------------------
 
 
-@kernel
+@kernel_step
 def meet(
-    out: ArcLengths, into: ArcLengths, i: int, j: int, ahead: SearchBall, back: SearchBall
-) -> int:
-    """Search from i ahead and from j back; return where the halves of the shortest path meet.
+    out: ArcLengths, into: ArcLengths, i: int, j: int, ahead: Ball, back: Ball
+) -> tuple[float, int]:
+    """Search from i ahead and from j back; return the distance, and where the halves meet.
 
-    -1 if the edge from i to j is as short as any path, or if there is no path; the length is then
-    left in ``ahead.dist[j]``. Both balls are clear at first.
+    They meet at -1 if the edge from i to j is as short as any path, or if there is no path. Both
+    balls are clear at first.
     """
     best = np.inf
     where = -1
     for a in range(out.indptr[i], out.indptr[i + 1]):
         if out.ends[a] == j:
             best = arc_length(out, i, a)
-    open_in_ball(i, 0.0, -1, ahead)
-    open_in_ball(j, 0.0, -1, back)
+    reach(i, 0.0, -1, ahead)
+    reach(j, 0.0, -1, back)
     while ahead.counts[0] > 0 and back.counts[0] > 0:
         if ahead.dist[ahead.heap[0]] + back.dist[back.heap[0]] >= best:
             break
@@ -266,23 +206,16 @@ def meet(
             best, where = expand_side(out, best, where, ahead, back)
         else:
             best, where = expand_side(into, best, where, back, ahead)
-    if where < 0:
-        if ahead.dist[j] == np.inf:  # so that it is cleared
-            ahead.reached[ahead.counts[1]] = j
-            ahead.counts[1] += 1
-        ahead.dist[j] = best
-    return where
+    return best, where
 
 
-@kernel
+@kernel_step
 def expand_side(
-    arcs: ArcLengths, best: float, where: int, mine: SearchBall, other: SearchBall
+    arcs: ArcLengths, best: float, where: int, mine: Ball, other: Ball
 ) -> tuple[float, int]:
     """Settle the nearest open item of one side; return the best length and its meeting item."""
     indptr, ends = arcs.indptr, arcs.ends
-    u = take_first(mine.counts[0], mine.heap, mine.place, mine.dist)
-    mine.counts[0] -= 1
-    mine.counts[2] += 1
+    u = settle(mine)
     du = mine.dist[u]
     radius = other.dist[other.heap[0]]
     for a in range(indptr[u], indptr[u + 1]):
@@ -291,7 +224,7 @@ def expand_side(
             continue
         reached = du + arc_length(arcs, u, a)
         if reached < mine.dist[v] and reached + min(other.dist[v], radius) < best:
-            open_in_ball(v, reached, u, mine)
+            reach(v, reached, u, mine)
             if reached + other.dist[v] < best:
                 best = reached + other.dist[v]
                 where = v
@@ -304,8 +237,8 @@ def find_sparse_paths(
     into: ArcLengths,
     i: Indices,
     j: Indices,
-    ahead: SearchBall,
-    back: SearchBall,
+    ahead: Ball,
+    back: Ball,
     lengths: Floats,
     indptr: Indices,
     settled: Ints,
@@ -319,15 +252,12 @@ def find_sparse_paths(
     indptr[0] = 0
     for p in range(i.shape[0]):
         start, end = i[p], j[p]
-        where = start
-        if start == end:
-            open_in_ball(start, 0.0, -1, ahead)
-            open_in_ball(end, 0.0, -1, back)
-        else:
-            where = meet(out, into, start, end, ahead, back)
-        settled[p] = ahead.counts[2] + back.counts[2]
+        length, where = 0.0, start
+        if start != end:
+            length, where = meet(out, into, start, end, ahead, back)
+        lengths[p] = length
+        settled[p] = ahead.counts[1] + back.counts[1]
         if where >= 0:
-            lengths[p] = ahead.dist[where] + back.dist[where]
             first = 1
             v = where
             while v != start:
@@ -339,9 +269,8 @@ def find_sparse_paths(
                 v = back.pred[v]
                 count += 1
         else:
-            lengths[p] = ahead.dist[end]
             first = 1
-            count = 2 if lengths[p] < np.inf else 0
+            count = 2 if length < np.inf else 0
         at = indptr[p]
         indptr[p + 1] = at + count
         if at + count > nodes.shape[0]:
@@ -361,6 +290,6 @@ def find_sparse_paths(
         elif count == 2:
             nodes[at] = start
             nodes[at + 1] = end
-        clear_ball(ahead)
-        clear_ball(back)
+        clear(ahead)
+        clear(back)
     return nodes[: indptr[i.shape[0]]]

@@ -30,24 +30,22 @@ from metricmix.mixture.edge_lengths import (
     lengths_of,
 )
 from metricmix.paths.all_pairs import close_in_place, closure_pays
-from metricmix.paths.dijkstra import CHUNK, dijkstra
+from metricmix.paths.dijkstra import dijkstra
 from metricmix.paths.pair import Path, PathBundle
+from metricmix.paths.predecessors import find_predecessors
 from metricmix.paths.sparse_rows import RootTrees, distances_in_blocks
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_index, check_indices, check_square_fits
 
 __all__ = [
     "PathTrees",
-    "any_predecessor",
     "bellman_ford",
     "bellman_ford_in_blocks",
     "dijkstra_trees",
     "distances_from",
-    "find_predecessors",
     "grow_trees",
     "push_flow",
     "shortest_path_trees",
-    "trace_edges",
     "trees_from_closure",
 ]
 
@@ -193,16 +191,34 @@ def grow_trees(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = Non
     return dijkstra_trees(lengths, roots, n_jobs)
 
 
-def distances_from(lengths: EdgeLengths, roots: Indices, *, n_jobs: int | None = None) -> Floats:
-    """Return the (S, n) distances from valid roots, by the cheapest algorithm, without trees."""
-    if lengths.edges is not None:
-        if closure_pays(lengths, len(roots)):
-            w = lengths.matrix(n_jobs=n_jobs)
-            return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
-        dist = np.empty((len(roots), lengths.n))
-        for some, rows in distances_in_blocks(lengths, roots, n_jobs=n_jobs):
+def distances_from(
+    lengths: EdgeLengths,
+    roots: Indices,
+    *,
+    reverse: bool = False,
+    dtype: str = "float64",
+    n_jobs: int | None = None,
+) -> AnyArray:
+    """Return the (S, n) distances from valid roots, by the cheapest algorithm, without trees.
+
+    With `reverse`, those from the items to the roots, stored root after root. `dtype` is the
+    precision in which distances are kept that are searched for along sparse edges.
+    """
+    turned = reverse and lengths.directed
+    if lengths.edges is not None and not closure_pays(lengths, len(roots)):
+        dist = np.empty((len(roots), lengths.n), dtype, order="F" if reverse else "C")
+        for some, rows in distances_in_blocks(lengths, roots, reverse=turned, n_jobs=n_jobs):
             dist[some] = rows
         return dist
+    if turned:
+        matrix = lengths.formed(n_jobs=n_jobs)
+        if matrix.block is None or not matrix.plain:
+            searches = [dijkstra(matrix, root, reverse=True).distances for root in roots[:, None]]
+            return np.array(searches).reshape(len(roots), lengths.n)
+        lengths = lengths_of(matrix.block[0].T, directed=True)
+    if lengths.edges is not None:
+        w = lengths.matrix(n_jobs=n_jobs)
+        return close_in_place(w, symmetric=not lengths.directed, n_jobs=n_jobs)[roots]
     if lengths.is_metric:
         return lengths.rows(roots)
     formed = lengths.plain or lengths.n <= FORMED_UP_TO
@@ -299,93 +315,7 @@ def bellman_ford_in_blocks(
         edges += 1
 
 
-# -- predecessors from distances -----------------------------------------------------------------
-
-
-def trace_edges(
-    w: AnyArray,
-    d: AnyArray,
-    roots: Indices,
-    tree: Indices,
-    end: Indices,
-) -> tuple[Indices, Indices, Indices] | None:
-    """Return the edges of the shortest paths from ``roots[tree[p]]`` to ``end[p]``.
-
-    Parameters
-    ----------
-    w : (n, n) array
-        Lengths into the items, ``w[v, u]`` that of the edge from u to v.
-    d : (S, n) array
-        Distances from the roots.
-
-    Returns
-    -------
-    number, u, v : arrays
-        Path p has the edges (u, v) with number p. None where edges of length 0 leave it undefined.
-    """
-    found: list[tuple[Any, Any, Any]] = []
-    number, v = np.arange(len(end)), end.copy()
-    keep = v != roots[tree]
-    number, v = number[keep], v[keep]
-    while len(v):
-        root = roots[tree[number]]
-        direct = w[v, root] <= d[tree[number], v]
-        found.append((number[direct], root[direct], v[direct]))
-        number, v = number[~direct], v[~direct]
-        u = np.empty_like(v)
-        for start in range(0, len(v), ROWS_AT_ONCE):
-            some = slice(start, start + ROWS_AT_ONCE)
-            lengths = d[tree[number[some]]] + w[v[some]]
-            lengths[np.arange(len(lengths)), v[some]] = np.inf
-            u[some] = lengths.argmin(axis=1)
-        if (d[tree[number], u] >= d[tree[number], v]).any():
-            return None
-        found.append((number, u, v))
-        v = u
-    parts = [np.concatenate(part) for part in zip(*found, strict=True)] if found else []
-    return (parts[0], parts[1], parts[2]) if parts else (number, v, v)
-
-
-@kernel
-def find_predecessors(i: int, d: Floats, w_into: Floats, tol: float, pred: Ints) -> bool:
-    """Fill pred with the tree of root i; return False if zero-length edges leave it incomplete.
-
-    d is row i of the distances; w_into[j] is the row of edge lengths *into* j (w itself when
-    symmetric, its transpose otherwise). The predecessor must be strictly nearer than j, so that
-    following predecessors always ends at i; the edge (i, j) wins ties, then the lowest number.
-    Lengths that differ by the share `tol` count as equal. Items at an infinite distance have no
-    predecessor.
-    """
-    n = d.shape[0]
-    complete = True
-    for j in range(n):
-        pred[j] = i if d[j] < np.inf else -1
-        if w_into[j, i] <= d[j]:
-            continue
-        row = w_into[j]
-        before = -1
-        for low in range(0, n, CHUNK):
-            high = min(low + CHUNK, n)
-            if any_predecessor(d[low:high], row[low:high], d[j], tol):
-                before = low
-                while not (d[before] < d[j] and d[before] + row[before] <= d[j] * (1.0 + tol)):
-                    before += 1
-                break
-        pred[j] = before
-        if before < 0:
-            complete = False
-    pred[i] = -1
-    return complete
-
-
-@kernel
-def any_predecessor(d: Floats, row: Floats, length: float, tol: float) -> bool:
-    """Return whether any item of a chunk lies on a path of that length; branch-free."""
-    found = 0
-    bound = length * (1.0 + tol)
-    for k in range(d.shape[0]):
-        found += 1 if (d[k] < length) & (d[k] + row[k] <= bound) else 0
-    return found > 0
+# -- flow on trees --------------------------------------------------------------------------------
 
 
 @kernel

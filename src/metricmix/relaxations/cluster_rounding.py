@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from metricmix.kernels.compile import kernel
+from metricmix.kernels.heap import clear, empty_ball
 from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
 from metricmix.relaxations.graph_search import (
     SLICE,
     Adjacency,
-    Ball,
     PairWeights,
     hash_integer,
-    search_ball,
+    search_around,
+    with_lengths,
 )
 from metricmix.relaxations.weighted_graphs import SignedGraph
 from metricmix.typing import Floats, Ints
@@ -112,9 +113,7 @@ def pivot_clusters(
     """
     n = order.shape[0]
     starts, ends, joined = graph.starts, graph.ends, np.zeros(n, np.bool_)
-    ball = Ball(
-        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    )
+    lengths, ball = with_lengths(graph, x), empty_ball(n)
     nodes = 0
     for at in range(first, n):
         pivot = order[at]
@@ -123,14 +122,13 @@ def pivot_clusters(
         if nodes > budget:
             return clusters, at
         limit = radius if radius > 0.0 else 1.0
-        count = search_ball(pivot, graph, x, limit, ball)
+        count = search_around(pivot, lengths, limit, ball)
         nodes += count
         for t in range(starts[pivot], starts[pivot + 1]):
             joined[ends[t]] = True
         for t in range(count):
             j = ball.order[t]
             d = ball.dist[j]
-            ball.dist[j] = np.inf
             if labels[j] >= 0:
                 continue
             if radius > 0.0 or j == pivot:
@@ -143,6 +141,7 @@ def pivot_clusters(
                 labels[j] = clusters
         for t in range(starts[pivot], starts[pivot + 1]):
             joined[ends[t]] = False
+        clear(ball)
         clusters += 1
     return clusters, n
 

@@ -39,12 +39,11 @@ from metricmix.relaxations.solve import (
     FIRST_TRIALS,
     RELATIVE,
     STEPS,
-    Best,
     LinearRelaxation,
     Relaxation,
-    RowGenerationState,
     solve,
 )
+from metricmix.relaxations.state import Best, RowGenerationState
 from metricmix.relaxations.weighted_graphs import SignedGraph, read_signed_graph
 from metricmix.solvers.loop import RunOptions
 from metricmix.typing import Floats, Ints

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.heap import clear, empty_ball, reach, search, settle
 from metricmix.kernels.threads import ThreadPool, check_time, time_is_up
-from metricmix.relaxations.graph_search import SLICE, Adjacency
+from metricmix.relaxations.graph_search import SLICE, Adjacency, read_edges, with_lengths
 from metricmix.relaxations.weighted_graphs import DemandNetwork, WeightedGraph
 from metricmix.typing import Floats, Indices, Ints
 
@@ -110,37 +110,29 @@ def sweep_cut(
     """
     starts, ends, edges = graph
     n = starts.shape[0] - 1
-    dist, heap, place = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
-    order, inside = np.empty(n, np.int32), np.empty(n, np.bool_)
+    lengths, ball, inside = with_lengths(graph, x), empty_ball(n), np.empty(n, np.bool_)
     total = np.sum(demand)
     for s in range(set_starts.shape[0] - 1):
-        dist[:], place[:], inside[:] = np.inf, -1, False
-        size = 0
         for t in range(set_starts[s], set_starts[s + 1]):
-            dist[sets[t]] = 0.0
-            size = lift(sets[t], size, heap, place, dist)
-        cut, weight, count, chosen = 0.0, 0.0, 0, 0
-        while size > 0:
-            u: int = take_first(size, heap, place, dist)
-            size -= 1
-            order[count], inside[u] = u, True
-            count += 1
+            reach(sets[t], 0.0, -1, ball)
+        search(read_edges, lengths, n, np.inf, ball)
+        inside[:] = False
+        cut, weight, chosen = 0.0, 0.0, 0
+        for k in range(n):
+            u = ball.order[k]
+            inside[u] = True
             weight += demand[u]
             for t in range(starts[u], starts[u + 1]):
-                v = ends[t]
-                cut += -c[edges[t]] if inside[v] else c[edges[t]]
-                reached = dist[u] + x[edges[t]]
-                if reached < dist[v]:
-                    dist[v] = reached
-                    size = lift(v, size, heap, place, dist)
-            if count < n:
+                cut += -c[edges[t]] if inside[ends[t]] else c[edges[t]]
+            if k < n - 1:
                 ratio = cut / (weight * (total - weight))
                 if ratio < best:
-                    best, chosen = ratio, count
+                    best, chosen = ratio, k + 1
         if chosen > 0:
             labels[:] = 0
             for k in range(chosen):
-                labels[order[k]] = 1
+                labels[ball.order[k]] = 1
+        clear(ball)
     return best
 
 
@@ -240,24 +232,22 @@ def spanning_tree_cut(
     """
     starts, ends, edges = graph
     n = order.shape[0]
-    dist, heap, place = np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32)
-    done = np.zeros(n, np.bool_)
+    ball = empty_ball(n)
+    dist = ball.dist  # the uncertainty of the edge that a node is reached by; -inf once settled
     for root in order:
-        if done[root]:
+        if dist[root] == -np.inf:
             continue
-        labels[root], dist[root] = 0, 0.0
-        size = lift(root, 0, heap, place, dist)
-        while size > 0:
-            u: int = take_first(size, heap, place, dist)
-            size -= 1
-            done[u] = True
+        labels[root] = 0
+        reach(root, 0.0, -1, ball)
+        while ball.counts[0] > 0:
+            u = settle(ball)
+            dist[u] = -np.inf
             for t in range(starts[u], starts[u + 1]):
                 v, e = ends[t], edges[t]
                 uncertainty = min(x[e], 1.0 - x[e]) + noise[e]
-                if not done[v] and uncertainty < dist[v]:
-                    dist[v] = uncertainty
+                if uncertainty < dist[v]:
                     labels[v] = labels[u] if x[e] < 0.5 else 1 - labels[u]
-                    size = lift(v, size, heap, place, dist)
+                    reach(v, uncertainty, u, ball)
 
 
 @kernel

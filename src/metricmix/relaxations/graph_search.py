@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.heap import Ball, reach, search
 from metricmix.kernels.threads import check_time
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 
@@ -21,14 +21,14 @@ __all__ = [
     "PARTS",
     "SLICE",
     "Adjacency",
-    "Ball",
+    "Lengths",
     "PairWeights",
-    "SearchTree",
     "doubled",
     "hash_integer",
     "in_slices",
-    "search_ball",
-    "search_tree",
+    "read_edges",
+    "search_around",
+    "with_lengths",
 ]
 
 
@@ -99,71 +99,45 @@ class PairWeights(NamedTuple):
     default: float
 
 
-class Ball(NamedTuple):
-    """Work arrays of :func:`search_ball`; before a search `dist` is inf and `place` -1 throughout.
+class Lengths(NamedTuple):
+    """A graph with a length for every edge; `by` receives the edge that each node is reached by."""
 
-    `order` receives the nodes of the ball, `dist` their distances.
-    """
-
-    dist: Floats
-    heap: Ints
-    place: Ints
-    order: Ints
-
-
-class SearchTree(NamedTuple):
-    """Work arrays of :func:`search_tree`; before a search `dist` is inf and `place` -1 throughout.
-
-    `parent` and `edge` receive the node before each node on its shortest path, and the edge
-    between them.
-    """
-
-    dist: Floats
-    heap: Ints
-    place: Ints
-    parent: Ints
-    edge: Ints
+    starts: Indices
+    ends: Ints
+    edges: Ints
+    x: Floats
+    by: Ints
 
 
 @kernel
-def search_ball(i: int, graph: Adjacency, x: Floats, radius: float, ball: Ball) -> int:
+def with_lengths(graph: Adjacency, x: Floats) -> Lengths:
+    """Return a graph with lengths x, for :func:`search_around`."""
+    by = np.empty(graph.starts.shape[0] - 1, np.int32)
+    return Lengths(graph.starts, graph.ends, graph.edges, x, by)
+
+
+@kernel_step
+def read_edges(graph: Lengths, u: int, radius: float, ball: Ball) -> None:
+    """Reach nodes over the edges of u, just settled."""
+    dist, du = ball.dist, ball.dist[u]
+    for t in range(graph.starts[u], graph.starts[u + 1]):
+        v = graph.ends[t]
+        reached = du + graph.x[graph.edges[t]]
+        if reached < dist[v] and reached < radius:
+            graph.by[v] = graph.edges[t]
+            reach(v, reached, u, ball)
+
+
+@kernel
+def search_around(i: int, graph: Lengths, radius: float, ball: Ball) -> int:
     """Find the nodes nearer to i than the radius, in order of distance; return their number.
 
-    The caller resets `ball.dist` to inf, for the nodes of `ball.order`.
+    `ball.pred` and `graph.by` receive the node before each node on its shortest path, and the edge
+    between them. The caller clears the ball.
     """
-    dist, heap, place, order = ball.dist, ball.heap, ball.place, ball.order
-    dist[i] = 0.0
-    size = lift(i, 0, heap, place, dist)
-    count = 0
-    while size > 0:
-        u: int = take_first(size, heap, place, dist)
-        size -= 1
-        order[count] = u
-        count += 1
-        for t in range(graph.starts[u], graph.starts[u + 1]):
-            v = graph.ends[t]
-            reached = dist[u] + x[graph.edges[t]]
-            if reached < dist[v] and reached < radius:
-                dist[v] = reached
-                size = lift(v, size, heap, place, dist)
-    return count
-
-
-@kernel
-def search_tree(i: int, graph: Adjacency, x: Floats, tree: SearchTree) -> None:
-    """Find the shortest paths from i to all nodes."""
-    dist, heap, place = tree.dist, tree.heap, tree.place
-    dist[i] = 0.0
-    size = lift(i, 0, heap, place, dist)
-    while size > 0:
-        u: int = take_first(size, heap, place, dist)
-        size -= 1
-        for t in range(graph.starts[u], graph.starts[u + 1]):
-            v = graph.ends[t]
-            reached = dist[u] + x[graph.edges[t]]
-            if reached < dist[v]:
-                dist[v], tree.parent[v], tree.edge[v] = reached, u, graph.edges[t]
-                size = lift(v, size, heap, place, dist)
+    reach(i, 0.0, i, ball)
+    search(read_edges, graph, ball.order.shape[0], radius, ball)
+    return int(ball.counts[1])
 
 
 @kernel

@@ -17,29 +17,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.heap import Ball, clear, empty_ball, reach, search
 from metricmix.relaxations.graph_search import Adjacency, doubled, hash_integer
 from metricmix.typing import Floats, Ints, Keys
 
-__all__ = ["DoubledTree", "find_odd_cycles", "search_doubled_graph", "write_cycle"]
+__all__ = [
+    "DoubledGraph",
+    "find_odd_cycles",
+    "read_copies",
+    "search_doubled_graph",
+    "write_cycle",
+]
 
 
-class DoubledTree(NamedTuple):
-    """Work arrays of :func:`search_doubled_graph`, for two copies of every node.
+class DoubledGraph(NamedTuple):
+    """Two copies of every node, on the sides 0 and 1: node v on side s is 2 v + s.
 
-    Before a search `dist` is inf and `place` -1 throughout. `length` receives the distances without
-    `hop`, `parent` and `term` the copy before each copy and the edge between them: e at the length
-    x, ``~e`` at 1 - x. `touched` receives the copies that were reached.
+    Every edge is `hop` longer. `length` receives the distances without `hop`, and `term` the edge
+    by which each copy is reached: e at the length x, ``~e`` at 1 - x.
     """
 
-    dist: Floats
+    graph: Adjacency
+    x: Floats
+    hop: float
     length: Floats
-    heap: Ints
-    place: Ints
-    parent: Ints
     term: Ints
-    touched: Ints
 
 
 @kernel
@@ -72,15 +75,8 @@ def find_odd_cycles(
     """
     starts, ends, edges = graph
     n = starts.shape[0] - 1
-    tree = DoubledTree(
-        np.full(2 * n, np.inf),
-        np.empty(2 * n),
-        np.empty(2 * n, np.int32),
-        np.full(2 * n, -1, np.int32),
-        np.empty(2 * n, np.int32),
-        np.empty(2 * n, np.int32),
-        np.empty(2 * n, np.int32),
-    )
+    ball = empty_ball(2 * n)
+    copies = DoubledGraph(graph, x, hop, np.empty(2 * n), np.empty(2 * n, np.int32))
     position, walk = np.full(n, -1, np.int32), np.empty(2 * n + 1, np.int32)
     counts, keys, terms = (
         np.empty(256, np.int32),
@@ -96,21 +92,20 @@ def find_odd_cycles(
         for t in range(starts[i], starts[i + 1]):
             if ends[t] < i:
                 radius = max(radius, x[edges[t]], 1.0 - x[edges[t]])
-        seen = search_doubled_graph(i, graph, x, hop, radius, tree)
-        reached += seen
+        reached += search_doubled_graph(i, copies, radius, ball)
         for t in range(starts[i], starts[i + 1]):
             j, e = ends[t], edges[t]
             if j > i:
                 continue
             for side in range(2):
                 last = e if side == 1 else ~e  # closes the cycle to the other copy of i
-                if tree.dist[2 * j + side] == np.inf:
+                if ball.dist[2 * j + side] == np.inf:
                     continue
-                violation = (1.0 - x[e] if side == 1 else x[e]) - tree.length[2 * j + side]
+                violation = (1.0 - x[e] if side == 1 else x[e]) - copies.length[2 * j + side]
                 worst = max(worst, violation)
                 if violation <= tolerance:
                     continue
-                size = write_cycle(i, 2 * j + side, last, tree, position, walk)
+                size = write_cycle(i, 2 * j + side, last, ball.pred, copies.term, position, walk)
                 if found == counts.shape[0]:
                     counts, keys = doubled(counts), doubled(keys)
                 while used + size > terms.shape[0]:
@@ -122,45 +117,41 @@ def find_odd_cycles(
                     used += 1
                 counts[found], keys[found] = size, key
                 found += 1
-        for t in range(seen):
-            tree.dist[tree.touched[t]] = np.inf
+        clear(ball)
     return counts[:found], terms[:used], keys[:found], worst, stop
 
 
+@kernel_step
+def read_copies(copies: DoubledGraph, u: int, radius: float, ball: Ball) -> None:
+    """Reach copies on both sides over the edges of copy u, just settled."""
+    (starts, ends, edges), x, length, dist = copies.graph, copies.x, copies.length, ball.dist
+    for t in range(starts[u // 2], starts[u // 2 + 1]):
+        e = edges[t]
+        for across in range(2):
+            v = 2 * ends[t] + (u % 2 ^ across)
+            further = 1.0 - x[e] if across == 1 else x[e]
+            reached = dist[u] + further + copies.hop
+            if reached < dist[v] and reached < radius:
+                length[v], copies.term[v] = length[u] + further, ~e if across == 1 else e
+                reach(v, reached, u, ball)
+
+
 @kernel
-def search_doubled_graph(
-    i: int, graph: Adjacency, x: Floats, hop: float, radius: float, tree: DoubledTree
-) -> int:
+def search_doubled_graph(i: int, copies: DoubledGraph, radius: float, ball: Ball) -> int:
     """Find the shortest paths from i on side 0 to all copies nearer than the radius.
 
-    Node v on side s is 2 v + s. Return the number of copies in `tree.touched`; the caller resets
-    `tree.dist` to inf for these.
+    Return the number of copies found. The caller clears the ball.
     """
-    starts, ends, edges = graph
-    dist, length, heap, place, touched = tree.dist, tree.length, tree.heap, tree.place, tree.touched
-    dist[2 * i], length[2 * i], touched[0] = 0.0, 0.0, 2 * i
-    size, seen = lift(2 * i, 0, heap, place, dist), 1
-    while size > 0:
-        u: int = take_first(size, heap, place, dist)
-        size -= 1
-        for t in range(starts[u // 2], starts[u // 2 + 1]):
-            e = edges[t]
-            for across in range(2):
-                v = 2 * ends[t] + (u % 2 ^ across)
-                further = 1.0 - x[e] if across == 1 else x[e]
-                reached = dist[u] + further + hop
-                if reached < dist[v] and reached < radius:
-                    if dist[v] == np.inf:
-                        touched[seen] = v
-                        seen += 1
-                    dist[v], length[v] = reached, length[u] + further
-                    tree.parent[v], tree.term[v] = u, ~e if across == 1 else e
-                    size = lift(v, size, heap, place, dist)
-    return seen
+    copies.length[2 * i] = 0.0
+    reach(2 * i, 0.0, -1, ball)
+    search(read_copies, copies, ball.order.shape[0], radius, ball)
+    return int(ball.counts[1])
 
 
 @kernel
-def write_cycle(i: int, end: int, last: int, tree: DoubledTree, position: Ints, walk: Ints) -> int:
+def write_cycle(
+    i: int, end: int, last: int, pred: Ints, term: Ints, position: Ints, walk: Ints
+) -> int:
     """Write the cycle of the path from i to `end` and a last edge; return its number of edges.
 
     If the path visits both copies of a node, the part between them is a cycle with a violation at
@@ -181,12 +172,12 @@ def write_cycle(i: int, end: int, last: int, tree: DoubledTree, position: Ints, 
             walk[size] = last
             size += 1
             break
-        walk[size] = tree.term[u]
+        walk[size] = term[u]
         size += 1
-        u = tree.parent[u]
+        u = pred[u]
     v = end
     while v != 2 * i:
         position[v // 2] = -1
-        v = tree.parent[v]
+        v = pred[v]
     position[i] = -1
     return size

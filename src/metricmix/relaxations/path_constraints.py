@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.heap import lift, take_first
+from metricmix.kernels.compile import kernel, kernel_step
+from metricmix.kernels.heap import Ball, clear, empty_ball, reach, settle
 from metricmix.kernels.threads import ThreadPool, row_ranges
 from metricmix.memory import check_room
 from metricmix.relaxations.graph_search import (
     PARTS,
     SLICE,
     Adjacency,
-    Ball,
     PairWeights,
     doubled,
     hash_integer,
     in_slices,
-    search_ball,
+    search_around,
+    with_lengths,
 )
 from metricmix.relaxations.primal_dual import LinearProgram
 from metricmix.relaxations.weighted_graphs import SignedGraph
@@ -90,6 +90,28 @@ class PathSearch(NamedTuple):
     repeats: int
 
 
+class PenalisedLengths(NamedTuple):
+    """A graph with lengths x + `extra`; `by` and `length` receive edges and lengths x of paths."""
+
+    graph: Adjacency
+    x: Floats
+    extra: Floats
+    by: Ints
+    length: Floats
+
+
+@kernel_step
+def read_penalised(lengths: PenalisedLengths, u: int, radius: float, ball: Ball) -> None:
+    """Reach nodes over the edges of u, just settled."""
+    graph, x, length, dist = lengths.graph, lengths.x, lengths.length, ball.dist
+    for t in range(graph.starts[u], graph.starts[u + 1]):
+        v, e = graph.ends[t], graph.edges[t]
+        reached = dist[u] + x[e] + lengths.extra[e]
+        if reached < dist[v] and reached < radius:
+            lengths.by[v], length[v] = e, length[u] + x[e]
+            reach(v, reached, u, ball)
+
+
 @kernel
 def find_violated_paths(
     low: int,
@@ -126,10 +148,9 @@ def find_violated_paths(
     """
     n = graph.starts.shape[0] - 1
     listed, default, known = weights.listed, weights.default, slacks.pairs
-    dist, row, slack = np.full(n, np.inf), np.full(n, default), np.zeros(n)
-    heap, place = np.empty(n, np.int32), np.full(n, -1, np.int32)
-    before, by, length = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n)
-    touched = np.empty(n, np.int32)
+    row, slack, ball = np.full(n, default), np.zeros(n), empty_ball(n)
+    lengths = PenalisedLengths(graph, x, extra, np.empty(n, np.int32), np.empty(n))
+    before, by, length = ball.pred, lengths.by, lengths.length
     pairs, counts, path = np.empty(512, np.int32), np.empty(256, np.int32), np.empty(1024, np.int32)
     costs, keys = np.empty(256), np.empty(256, np.uint64)
     found, used, worst, nodes, stop = 0, 0, 0.0, 0, high
@@ -142,11 +163,10 @@ def find_violated_paths(
             row[listed.ends[t]] = weights.values[listed.edges[t]]
         for t in range(known.starts[i], known.starts[i + 1]):
             slack[known.ends[t]] = slacks.values[known.edges[t]]
-        dist[i], length[i], touched[0] = 0.0, 0.0, i
-        size, seen = lift(i, 0, heap, place, dist), 1
-        while size > 0:
-            u: int = take_first(size, heap, place, dist)
-            size -= 1
+        length[i] = 0.0
+        reach(i, 0.0, i, ball)
+        while ball.counts[0] > 0:
+            u: int = settle(ball)
             violation = 1.0 - length[u] - slack[u]
             if u != i and row[u] < 0.0 and violation > 0.0:
                 worst = violation if violation > worst else worst
@@ -175,19 +195,9 @@ def find_violated_paths(
                         costs[found], keys[found] = -row[u], key
                         found += 1
                     continue
-            for t in range(graph.starts[u], graph.starts[u + 1]):
-                v, e = graph.ends[t], graph.edges[t]
-                reached = dist[u] + x[e] + extra[e]
-                if reached < dist[v] and reached < 1.0:
-                    if dist[v] == np.inf:
-                        touched[seen] = v
-                        seen += 1
-                    dist[v], length[v] = reached, length[u] + x[e]
-                    before[v], by[v] = u, e
-                    size = lift(v, size, heap, place, dist)
-        nodes += seen
-        for t in range(seen):
-            dist[touched[t]] = np.inf
+            read_penalised(lengths, u, 1.0, ball)
+        nodes += ball.counts[1]
+        clear(ball)
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = default
         for t in range(known.starts[i], known.starts[i + 1]):
@@ -216,14 +226,12 @@ def fractional_cost(
     """
     n = graph.starts.shape[0] - 1
     listed, row = weights.listed, np.full(n, weights.default)
-    ball = Ball(
-        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    )
+    lengths, ball = with_lengths(graph, x), empty_ball(n)
     nodes = 0
     for i in range(low, high):
         if nodes > budget:
             return total, i
-        count = search_ball(i, graph, x, 1.0, ball)
+        count = search_around(i, lengths, 1.0, ball)
         nodes += count
         for t in range(listed.starts[i], listed.starts[i + 1]):
             j, w = listed.ends[t], weights.values[listed.edges[t]]
@@ -234,7 +242,7 @@ def fractional_cost(
             j = ball.order[t]
             if j < i:
                 total += max(0.0, -row[j]) * (1.0 - ball.dist[j])
-            ball.dist[j] = np.inf
+        clear(ball)
         for t in range(listed.starts[i], listed.starts[i + 1]):
             row[listed.ends[t]] = weights.default
     return total, high
@@ -244,11 +252,9 @@ def fractional_cost(
 def truncated_distances(low: int, high: int, graph: Adjacency, x: Floats, out: Floats) -> None:
     """Write min(1, d_ij) into rows low .. high - 1 of a matrix, up to the diagonal."""
     n = graph.starts.shape[0] - 1
-    ball = Ball(
-        np.full(n, np.inf), np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    )
+    lengths, ball = with_lengths(graph, x), empty_ball(n)
     for i in range(low, high):
-        count = search_ball(i, graph, x, 1.0, ball)
+        count = search_around(i, lengths, 1.0, ball)
         for j in range(i):
             out[i, j] = 1.0
         out[i, i] = 0.0
@@ -256,7 +262,7 @@ def truncated_distances(low: int, high: int, graph: Adjacency, x: Floats, out: F
             j = ball.order[t]
             if j < i:
                 out[i, j] = ball.dist[j]
-            ball.dist[j] = np.inf
+        clear(ball)
 
 
 # -- the linear program -------------------------------------------------------------------------

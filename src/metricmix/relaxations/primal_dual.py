@@ -22,7 +22,6 @@ fallen by enough, which makes it fall geometrically; each restart updates the pr
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,15 +30,13 @@ import numpy as np
 from metricmix.devices import torch_module
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import ThreadPool, check_time
+from metricmix.relaxations.iterates import DualIterate, PrimalIterate, Restarts
 from metricmix.typing import Floats, Indices, Ints, Keys
 
 __all__ = [
     "PART",
-    "DualIterate",
     "LinearProgram",
     "PrimalDual",
-    "PrimalIterate",
-    "Restarts",
     "SparseColumns",
     "SparseRows",
     "dual_columns",
@@ -63,13 +60,6 @@ DEVICE_ENTRIES = 1 << 17
 ENTRIES_AT_ONCE = 1 << 24
 """Entries of K times steps of one kernel call, about: a tenth of a second."""
 
-SUFFICIENT, NECESSARY = 0.04, 0.2
-"""Restart when the residual has fallen to the first share of its first value since the anchor; or
-to the second, once it rises again."""
-
-LONGEST = 0.36
-"""Restart at the latest when this share of all steps was taken since the anchor."""
-
 MANY_ROWS = 0.01
 """Share of new rows from which on the method restarts."""
 
@@ -90,33 +80,6 @@ class SparseColumns(NamedTuple):
     starts: Indices
     rows: Ints
     cost: Floats
-
-
-class PrimalIterate(NamedTuple):
-    """Where the primal variables are, their anchor, T of the last iterate, and 2 T(v) - v."""
-
-    current: Floats
-    anchor: Floats
-    image: Floats
-    extrapolated: Floats
-
-    @classmethod
-    def anchored(cls, v: Floats) -> PrimalIterate:
-        """Return the iterate at a restart from v."""
-        return cls(v.copy(), v.copy(), v, np.empty(len(v)))
-
-
-class DualIterate(NamedTuple):
-    """Where the dual variables are, their anchor, and T of the last iterate."""
-
-    current: Floats
-    anchor: Floats
-    image: Floats
-
-    @classmethod
-    def anchored(cls, z: Floats) -> DualIterate:
-        """Return the iterate at a restart from z."""
-        return cls(z.copy(), z.copy(), z)
 
 
 @kernel
@@ -321,49 +284,6 @@ def split(count: int) -> list[tuple[int, int]]:
 
 
 # -- the method ---------------------------------------------------------------------------------
-
-
-@dataclass
-class Restarts:
-    """When to restart, and the primal weight.
-
-    Attributes
-    ----------
-    omega : float
-        Primal weight; about the size of the duals over that of the primal variables.
-    steps, since : int
-        Steps in all, and since the last restart.
-    residual, first : float
-        Of the last step (inf before any); of the first check since the last restart (nan before
-        it).
-    """
-
-    omega: float
-    steps: int = 0
-    since: int = 0
-    residual: float = math.inf
-    first: float = math.nan
-
-    def is_due(self, steps: int, primal: float, dual: float) -> bool:
-        """Count some more steps, the last with these sums; return whether to restart."""
-        self.since += steps
-        self.steps += steps
-        before, self.residual = self.residual, self.omega * primal + dual / self.omega
-        if math.isnan(self.first):
-            self.first = self.residual
-        fallen = self.residual <= SUFFICIENT * self.first
-        rising = self.residual <= NECESSARY * self.first and self.residual > before
-        return fallen or rising or self.since >= LONGEST * self.steps
-
-    def restart(self, primal: float = 0.0, dual: float = 0.0) -> None:
-        """Start to count anew; update the primal weight, if both sides have moved.
-
-        `primal` and `dual` are the weighted squared distances from the anchor. The new weight is
-        the geometric mean of the old one and of that which balances them.
-        """
-        if primal > 0.0 and dual > 0.0:
-            self.omega = math.sqrt(self.omega * math.sqrt(dual / primal))
-        self.since, self.first = 0, math.nan
 
 
 @dataclass

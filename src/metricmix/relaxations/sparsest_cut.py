@@ -31,12 +31,11 @@ from metricmix.relaxations.concurrent_flow import ConcurrentFlow, FlowState
 from metricmix.relaxations.cut_rounding import round_sparse_cut
 from metricmix.relaxations.solve import (
     STEPS,
-    Best,
     LinearRelaxation,
     Relaxation,
-    RelaxationState,
     solve,
 )
+from metricmix.relaxations.state import Best, RelaxationState
 from metricmix.relaxations.weighted_graphs import (
     LARGEST,
     DemandNetwork,

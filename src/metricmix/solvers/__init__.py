@@ -3,10 +3,11 @@
 from metricmix.solvers.cutting_plane import CuttingPlane
 from metricmix.solvers.direct import Direct, TrustConstr
 from metricmix.solvers.lbfgs import LBFGS
-from metricmix.solvers.loop import Progress, RunOptions
+from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.matrix_descent import PathDescent, descend_along_paths
 from metricmix.solvers.minimize import minimize
 from metricmix.solvers.path_generation import PathGeneration
+from metricmix.solvers.progress import Progress
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.stochastic import Stochastic
 

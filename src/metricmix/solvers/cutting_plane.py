@@ -23,29 +23,18 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from metricmix.solvers.linear_model import (
-    InteriorPoint,
-    InteriorSearch,
-    LinearModel,
-    SeparationOracle,
-    ViolatedRows,
-)
+from metricmix.solvers.interior import InteriorPoint, InteriorSearch
+from metricmix.solvers.linear_model import LinearModel, SeparationOracle, ViolatedRows
 from metricmix.solvers.loop import Certificate, Outcome
 from metricmix.solvers.problem import Problem
 from metricmix.solvers.quadratic_program import Quadratic, QuadraticProgram, quadratic_of
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import FEW_TERMS, IterativeSolver
+from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
 
 __all__ = ["CuttingPlane", "CuttingPlaneState"]
 
-FEASIBLE = 1e-9
-"""Where there is no interior, violations up to this share of the largest entry are accepted."""
-GAP_FLOOR = 1e-8
-"""Gaps are relative to the objective, but to no less than this share of its scale."""
-ZERO = 1e-15
-"""Mixtures up to this share of the unconstrained one are 0."""
 MAX_STUCK = 3
 """Rounds without effect after which the run ends: rounding prevents further progress."""
 
@@ -78,6 +67,11 @@ class CuttingPlaneState:
         return InteriorPoint(self.interior, self.margin, self.width, self.settled)
 
 
+@METHODS.register(
+    "cutting-plane",
+    order=3,
+    words="the optimum of quadratic objectives, with a proof, for thousands of items",
+)
 @dataclass(frozen=True, kw_only=True)
 class CuttingPlane(IterativeSolver[CuttingPlaneState]):
     """Cutting planes over the weights: ``method="cutting-plane"``.
@@ -117,7 +111,6 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
     rows_per_round: int = 200
     forget_after: int = 5
 
-    method: ClassVar[str] = "cutting-plane"
     linear: ClassVar[bool] = True
     state_type = CuttingPlaneState
     returns: ClassVar[Literal["last"]] = "last"
@@ -198,7 +191,7 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
         weights, multipliers = solved
         if self.problem.constraint != "simplex":
             unconstrained = 1.0 + float(np.abs(self.program.free) @ self.problem.largest)
-            if np.abs(weights) @ self.problem.largest <= ZERO * unconstrained:
+            if np.abs(weights) @ self.problem.largest <= 1e-15 * unconstrained:
                 weights = np.zeros_like(weights)
         lower = self.program.lower_bound(weights, state.rows, multipliers)
         violated = self.oracle.separate(weights, self.rows_per_round)
@@ -303,7 +296,7 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
     def gap(self, state: CuttingPlaneState) -> float:
         """Return how far from the optimum the best metric may be, relative to it."""
         apart = max(0.0, state.upper - state.lower)
-        floor = max(GAP_FLOOR * self.scale, float(np.finfo(np.float64).tiny))
+        floor = max(1e-8 * self.scale, float(np.finfo(np.float64).tiny))
         return apart / max(abs(state.upper), floor)
 
     def has_interior(self, state: CuttingPlaneState) -> bool | None:
@@ -328,7 +321,8 @@ class CuttingPlane(IterativeSolver[CuttingPlaneState]):
         weights = state.weights
         if self.has_interior(state) is not True:
             scale = excess / state.violation if state.violation > 0 else 0.0
-            nearly = self.has_interior(state) is False and excess <= FEASIBLE * scale
+            # Where there is no interior, violations by rounding are accepted.
+            nearly = self.has_interior(state) is False and excess <= 1e-9 * scale
             return self.offer(state, weights) if nearly else state
         sure = state.margin > 0
         margin = state.margin if sure else state.width

@@ -31,7 +31,7 @@ from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status, Trace
-from metricmix.solvers.weight_solver import WeightSolver
+from metricmix.solvers.weight_solver import METHODS, WeightSolver
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_number
 
@@ -163,6 +163,11 @@ class SingleCallSolver(WeightSolver):
         ).warn_unless_converged()
 
 
+@METHODS.register(
+    "direct",
+    order=4,
+    words="the paper's baseline for the same, by cvxpy, up to a few hundred items",
+)
 @dataclass(frozen=True, kw_only=True)
 class Direct(SingleCallSolver):
     """All constraints at once, by cvxpy: ``method="direct"``.
@@ -182,7 +187,6 @@ class Direct(SingleCallSolver):
     solver: str = "CLARABEL"
     solver_options: dict[str, Any] | None = None
 
-    method: ClassVar[str] = "direct"
     takes_start: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -204,13 +208,13 @@ class Direct(SingleCallSolver):
         model.check_quadratic("direct", "method='trust-constr' takes any, for few items")
         directed = model.stack.directed
         check_fits(
-            lambda n: direct_bytes(n, model.stack.n_sources, self.form, directed=directed),
+            lambda n: direct_bytes(n, model.n_weights, self.form, directed=directed),
             model.n,
             what=f"method='direct' with form={self.form!r}",
             instead="take fewer items, or method='cutting-plane', which stores few of the rows",
         )
         started = time.perf_counter()
-        alpha = cp.Variable(model.stack.n_sources)
+        alpha = cp.Variable(model.n_weights)
         objective, constraints = self.assemble(cp, alpha)
         assembled = time.perf_counter()
         problem = cp.Problem(cp.Minimize(objective), constraints)
@@ -295,6 +299,11 @@ def trust_constr_bytes(n: int, *, directed: bool = False) -> int:
     return 3 * 8 * n_constraints(n, directed=directed) ** 2
 
 
+@METHODS.register(
+    "trust-constr",
+    order=5,
+    words="any smooth objective, for a few dozen items",
+)
 @dataclass(frozen=True, kw_only=True)
 class TrustConstr(SingleCallSolver):
     """All constraints at once, by scipy's trust-region method: ``method="trust-constr"``.
@@ -307,7 +316,6 @@ class TrustConstr(SingleCallSolver):
 
     tol: float = 1e-8
 
-    method: ClassVar[str] = "trust-constr"
     takes: ClassVar[tuple[str, ...]] = ("max_iter", "verbose")
 
     def __post_init__(self) -> None:

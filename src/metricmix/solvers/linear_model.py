@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,16 +32,13 @@ from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for
 from metricmix.metric import ROW_BLOCK, lower_by_detours, metric_violations, worst_of_rows
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE
-from metricmix.solvers.problem import UnprojectedProblem, project_weights
+from metricmix.solvers.unprojected_problem import UnprojectedProblem
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
-    "InteriorPoint",
-    "InteriorSearch",
     "LinearModel",
     "SeparationOracle",
     "ViolatedRows",
-    "largest_margin",
 ]
 
 
@@ -56,15 +53,18 @@ class LinearModel(UnprojectedProblem):
     def mixed(self, weights: Floats) -> Floats:
         """Return the mixture as an (n, n) array, of any sign, with a zero diagonal."""
         m = np.empty((self.n, self.n))
-        raw, block = weights / self.stack.scales, self.stack.block
+        lengths = self.lengths(weights)
+        raw, block = lengths.raw_weights, self.stack.block if lengths.is_linear else None
 
         def fill(start: int) -> None:
             part = m[start : start + ROWS_AT_ONCE]
+            items = np.arange(start, start + len(part))
             if block is not None:
                 mix_rows(block, raw, start, part)
-            else:
-                items = np.arange(start, start + len(part))
+            elif lengths.is_linear:
                 part[...] = np.tensordot(raw, self.stack.raw_rows(items), axes=1)
+            else:
+                part[...] = lengths.mixed_rows(items)
 
         # Computed sources may not be safe to call from several threads.
         threads = 1 if block is None else threads_for(self.n, self.n_jobs)
@@ -90,21 +90,24 @@ class LinearModel(UnprojectedProblem):
 
     @cached_property
     def largest(self) -> Floats:
-        """The largest entry of every source, divided by its scale; 1 where all are 0."""
-        stack = self.stack
-        known = stack.raw_range()
+        """The largest entry that each weight multiplies; 1 where all are 0."""
+        known = self.stack.raw_range() if self.weighting is None else None
         if known is None:
-            everyone = range(0, stack.n_items, 256)
-            blocks = (np.arange(a, min(stack.n_items, a + 256)) for a in everyone)
-            high = np.max([stack.raw_rows(items).max(axis=(1, 2)) for items in blocks], axis=0)
+            n = self.n
+            high = np.zeros(self.n_weights)
+            for start in range(0, n, 256):
+                items = np.arange(start, min(n, start + 256))
+                raw = self.stack.raw_rows(items).reshape(self.stack.n_sources, -1)
+                ends = np.repeat(items, n), np.tile(np.arange(n), len(items))
+                high = np.maximum(high, self.parametrisation.terms(raw, *ends).max(axis=1))
         else:
-            high = known[1].max(axis=1)
-        return np.where(high > 0, high, 1.0) / stack.scales
+            high = known[1].max(axis=1) / self.stack.scales
+        return np.where(high > 0, high, 1.0)
 
     def sources_at(self, i: Indices, j: Indices) -> Floats:
-        """Return the values of the sources at pairs, divided by their scales: (len(i), R)."""
-        raw = self.stack.raw_pairs(i, j) / self.stack.scales[:, None]
-        return np.asarray(raw.T, dtype=np.float64)
+        """Return what the weights multiply at pairs, (len(i), R): the sources over their scales."""
+        terms = self.parametrisation.terms(self.stack.raw_pairs(i, j), i, j)
+        return np.asarray(terms.T, dtype=np.float64)
 
     def check_quadratic(self, method: str, instead: str) -> None:
         """Raise InputError unless the objective is convex and quadratic in single distances."""
@@ -265,7 +268,7 @@ class SeparationOracle:
         self, m: Floats, found: list[tuple[Indices, Indices, Indices]], slack: float
     ) -> tuple[Floats, Floats]:
         """Return inequalities (i, k, j) as rows, and their excess; k = i is m_ij >= 0."""
-        R = self.model.stack.n_sources
+        R = self.model.n_weights
         if not found:
             return np.empty((0, R)), np.empty(0)
         i, k, j = (np.concatenate(side) for side in zip(*found, strict=True))
@@ -280,130 +283,3 @@ class SeparationOracle:
         excess = slack + np.where(single, -m[i, j], m[i, j] - around)
         matter = (excess > 0) & rows.any(axis=1)
         return rows[matter], excess[matter]
-
-
-# -- interior points: phase 1 of the cutting planes ----------------------------------------------
-
-TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-NO_MARGIN = 1e-9
-"""Margins up to this share of the largest entries mean that there is no interior."""
-WIDE = 1e-3
-"""Margins from this share of the largest entries on are good enough."""
-
-
-class InteriorPoint(NamedTuple):
-    """What is known of the interior.
-
-    `margin` is that of `weights` (nan: none known yet; 0: in the interior but for triangles that
-    are tight in all sources), `width` an upper bound of all margins, `settled` whether the search
-    has ended.
-    """
-
-    weights: Floats
-    margin: float
-    width: float
-    settled: bool
-
-
-@dataclass(frozen=True)
-class InteriorSearch:
-    """Search for weights that satisfy all inequalities with a margin."""
-
-    model: LinearModel
-    oracle: SeparationOracle
-    start: Floats
-    rows_per_round: int
-
-    @cached_property
-    def unit(self) -> float:
-        """The unit of margins: the largest entry that feasible weights may give."""
-        return float(self.model.largest.max()) if self.model.constraint == "simplex" else 1.0
-
-    def exists(self, point: InteriorPoint) -> bool | None:
-        """Return whether there is an interior; None if that is not known yet."""
-        if point.margin > 0:
-            return True
-        if point.width <= NO_MARGIN * self.unit:
-            return False
-        return True if point.settled and point.margin == 0 else None
-
-    def is_feasible(self, point: InteriorPoint) -> bool:
-        """Return whether the weights make a metric, up to rounding."""
-        short = -NO_MARGIN * self.unit if self.exists(point) is False else 0.0
-        return point.margin >= short - self.model.noise(point.weights)
-
-    def step(self, point: InteriorPoint, rows: Floats) -> tuple[InteriorPoint, ViolatedRows | None]:
-        """Return weights with a larger margin, and the inequalities that limit the margin.
-
-        Call it again with those among the rows, unless :meth:`is_settled`.
-        """
-        width = point.width
-        if np.isnan(point.margin):
-            if self.model.constraint == "simplex":
-                x = project_weights(self.start, "simplex")
-            else:
-                x = self.start / (float(np.abs(self.start) @ self.model.largest) or 1.0)
-            violated = self.oracle.separate(x, self.rows_per_round, WIDE * self.unit)
-        else:
-            x, found = largest_margin(rows, self.model.largest, self.model.constraint)
-            width = min(width, found)
-            if width <= NO_MARGIN * self.unit and self.model.constraint != "simplex":
-                return point._replace(width=width), None
-            violated = self.oracle.separate(x, self.rows_per_round, max(width, 0.0))
-        margin = 0.0 if abs(violated.margin) <= self.model.noise(x) else violated.margin
-        if np.isnan(point.margin) or margin > point.margin:
-            return InteriorPoint(x, margin, width, False), violated
-        return point._replace(width=width), violated
-
-    def is_settled(self, point: InteriorPoint, new: bool) -> bool:
-        """Return whether to end the search: margin large enough, no interior, or no `new` rows.
-
-        On the simplex, where weights 0 are infeasible, it goes on to the boundary of the cone.
-        """
-        least = NO_MARGIN * self.unit
-        at_edge = self.model.constraint == "simplex" and abs(point.width) <= least
-        if at_edge and new and not self.is_feasible(point):
-            return False
-        enough = point.margin >= min(WIDE * self.unit, 0.5 * point.width)
-        asked = np.isfinite(point.width)
-        return bool(enough or (asked and not new) or (not point.width > least))
-
-
-def largest_margin(rows: Floats, largest: Floats, constraint: str) -> tuple[Floats, float]:
-    """Return the weights with the largest margin over `rows`, and that margin.
-
-    Parameters
-    ----------
-    rows : (L, R) array
-    largest : (R,) array
-        Largest entry of every source; weights are measured by it.
-    constraint : {"none", "nonnegative", "simplex"}
-    """
-    from scipy.optimize import linprog
-
-    R = rows.shape[1]
-    simplex = constraint == "simplex"
-    # Either way the entries of the mixture, and with them s, are about 1.
-    unit = np.ones(R) if simplex else largest
-    height = float(largest.max()) if simplex else 1.0
-    cost = np.zeros(R + 1)
-    cost[-1] = -1.0
-    low = -1.0 if constraint == "none" else 0.0
-    options: Any = TOLERANCES
-    bounds: list[tuple[float | None, float]] = [(low, 1.0)] * R
-    found: Any = linprog(
-        cost,
-        A_ub=np.column_stack([-rows / (unit * height), np.ones(len(rows))]),
-        b_ub=np.zeros(len(rows)),
-        A_eq=np.append(np.ones(R), 0.0)[None] if simplex else None,
-        b_eq=np.ones(1) if simplex else None,
-        bounds=[*bounds, (None, 1.0)],
-        method="highs",
-        options=options,
-    )
-    if found.x is None:  # HiGHS gave up; there always is a solution
-        return np.zeros(R), 0.0
-    weights = found.x[:-1] / unit
-    if constraint != "none":
-        weights = np.maximum(weights, 0.0)
-    return weights / weights.sum() if simplex else weights, height * float(found.x[-1])

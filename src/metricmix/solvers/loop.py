@@ -9,11 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
@@ -29,6 +27,7 @@ from metricmix.kernels.threads import (
     use_deadline,
 )
 from metricmix.solvers.checkpoint import Checkpoint, Run
+from metricmix.solvers.progress import Progress, progress_bar
 from metricmix.solvers.result import Status, Trace
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
@@ -36,32 +35,15 @@ from metricmix.validation import check_integer, check_number
 __all__ = [
     "Certificate",
     "Outcome",
-    "Progress",
     "RunOptions",
     "Solver",
     "check_run_options",
     "finish",
-    "progress_bar",
     "run",
 ]
 
 State = TypeVar("State")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback receives at every check; it stops the solver by returning True.
-
-    `weights`, `bound` and `gap` are None where a solver has none.
-    """
-
-    iteration: int
-    objective: float
-    weights: Floats | None
-    seconds: float
-    bound: float | None = None
-    gap: float | None = None
 
 
 class RunOptions(TypedDict, total=False):
@@ -406,37 +388,3 @@ def copy_state(state: Any) -> Any:
     return type(state)(
         **{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
     )
-
-
-@contextmanager
-def progress_bar(verbose: bool, total: int) -> Iterator[Callable[[int, float], None]]:
-    """Provide a function to call with iteration and objective.
-
-    It shows a bar with the time left, or, without rich, a line that is overwritten.
-    """
-    if not (verbose and sys.stderr.isatty()):
-        yield lambda iteration, objective: None
-        return
-    try:
-        from rich import progress
-        from rich.console import Console
-    except ImportError:
-
-        def write(iteration: int, objective: float) -> None:
-            sys.stderr.write(f"\r{iteration}/{total}  {objective:.6g}   ")
-            sys.stderr.flush()
-
-        yield write
-        sys.stderr.write("\n")
-        return
-    columns = (
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.description}"),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda iteration, objective: bar.update(
-            task, completed=iteration, description=f"objective {objective:.6g}"
-        )

@@ -50,9 +50,6 @@ __all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges
 ROWS_AT_ONCE = 256
 """Rows of a matrix between two looks at the clock."""
 
-RESERVE = 1.5
-"""Time kept to evaluate the result, as a multiple of the time that the start took."""
-
 
 @dataclass
 class PathDescentState:
@@ -334,7 +331,8 @@ def descend_along_paths(
             started = time.perf_counter()
             with suppress(TimeUp):
                 problem.start_value  # noqa: B018 (cached)
-            options["time_limit"] = max(0.0, limit - RESERVE * (time.perf_counter() - started))
+            # Time is kept to evaluate the result: 1.5 times what the start took.
+            options["time_limit"] = max(0.0, limit - 1.5 * (time.perf_counter() - started))
         outcome = run(bound, rng, seed=seed, **options)
         state = outcome.state
         X = problem.X0 if state is None else state.X

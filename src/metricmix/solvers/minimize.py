@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from textwrap import fill
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,32 +13,23 @@ from numpy.typing import ArrayLike
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.threads import stop_after
-from metricmix.mixture.linear import LINKS, Mixture
+from metricmix.mixture.linear import LINKS, LinearWeights, Mixture
+from metricmix.mixture.local import RegionWeights
 from metricmix.objectives.base import Objective, check_objective
-from metricmix.solvers.cutting_plane import CuttingPlane
-from metricmix.solvers.direct import Direct, TrustConstr
-from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.linear_model import LinearModel
 from metricmix.solvers.loop import RunOptions, check_run_options
-from metricmix.solvers.path_generation import PathGeneration
-from metricmix.solvers.problem import CONSTRAINTS, Problem, UnprojectedProblem
+from metricmix.solvers.problem import CONSTRAINTS, Problem
 from metricmix.solvers.result import SolveResult
-from metricmix.solvers.stochastic import Stochastic
-from metricmix.solvers.weight_solver import WeightSolver
-from metricmix.typing import Floats
+from metricmix.solvers.unprojected_problem import UnprojectedProblem
+from metricmix.solvers.weight_solver import METHODS, WeightSolver
 from metricmix.validation import check_choice, check_number, check_random_state
 
 __all__ = ["METHODS", "minimize", "solver_from_options"]
 
-METHODS: dict[str, type[WeightSolver]] = {
-    solver.method: solver
-    for solver in (Stochastic, LBFGS, PathGeneration, CuttingPlane, Direct, TrustConstr)
-}
-
 
 def minimize(
     objective: Objective,
-    stack: DissimilarityStack | ArrayLike,
+    stack: DissimilarityStack | RegionWeights | ArrayLike,
     method: str | WeightSolver = "stochastic",
     *,
     link: str | None = None,
@@ -60,28 +52,18 @@ def minimize(
         What to minimise: see :mod:`metricmix.objectives`. The centre c of its ridge is 0, or that
         of :meth:`Objective.centred <metricmix.objectives.Objective.centred>`.
     stack : DissimilarityStack
-        The sources (or what makes one: an (n, n, R) array, a list of matrices).
-    method : {"stochastic", "full", "path-generation", "cutting-plane", "direct", …} or solver
+        The sources (or what makes one: an (n, n, R) array, a list of matrices). Or what the weights
+        mean, if not a linear mixture: :class:`~metricmix.mixture.RegionWeights`.
+    method : str or solver
         A name, or a solver with settings of its own, as in
         ``mm.solvers.Stochastic(batch_size=1)``.
 
-        - "stochastic", :class:`~metricmix.solvers.Stochastic`: Algorithm 1. Each step draws a few
-          pairs and needs one shortest path each, O(R n) per pair.
-        - "full", :class:`~metricmix.solvers.LBFGS`: all shortest paths in each step and an exact
-          sub-gradient, O(n³) but few steps; the choice up to a few thousand items.
-        - "path-generation", :class:`~metricmix.solvers.PathGeneration`: a few rounds,
-          each with one search from every item that the objective looks at; the choice over sparse
-          edges, and mostly the quickest elsewhere.
+        {path_methods}
 
         The others fit another model, see :mod:`metricmix.solvers.linear_model`: the mixture itself
         is the metric, without softplus and projection, under all triangle inequalities.
 
-        - "cutting-plane", :class:`~metricmix.solvers.CuttingPlane`: the optimum of quadratic
-          objectives, with a proof, for thousands of items.
-        - "direct", :class:`~metricmix.solvers.Direct`: the paper's baseline for the same, by
-          cvxpy, up to a few hundred items.
-        - "trust-constr", :class:`~metricmix.solvers.TrustConstr`: any smooth objective, for a few
-          dozen items.
+        {linear_methods}
     link, beta : str, float
         The link and its sharpness; default those of `start`, else "softplus" and 1. The exact
         methods have the link "identity".
@@ -131,16 +113,16 @@ def minimize(
     >>> result.weights.round(3)
     array([ 1.5, -0.4])
     """
-    if isinstance(method, WeightSolver):
-        solver = method
-    else:
-        solver = METHODS[check_choice(method, tuple(METHODS), name="method")]()
+    solver = method if isinstance(method, WeightSolver) else METHODS[method]()
     refuse_settings(solver, options)
     check_run_options(options)
     with stop_after(options.get("time_limit")):
         check_objective(objective)
         rng, seed = check_random_state(random_state)
-        if not isinstance(stack, DissimilarityStack):
+        weighting = stack if isinstance(stack, RegionWeights) else None
+        if isinstance(stack, RegionWeights):
+            stack = stack.stack
+        elif not isinstance(stack, DissimilarityStack):
             stack = DissimilarityStack(stack)
         objective.check(stack.n_items)
         like = start if isinstance(start, Mixture) else Mixture([1.0])
@@ -167,6 +149,7 @@ def minimize(
                 argument="start",
             )
         model = LinearModel if solver.linear else Problem if projection else UnprojectedProblem
+        weights_of = (weighting or LinearWeights(stack)).weights_of
         problem = model(
             objective,
             stack,
@@ -174,11 +157,33 @@ def minimize(
             check_number(like.beta if beta is None else beta, name="beta", low=0, open_low=True),
             check_choice(constraint or "none", CONSTRAINTS, name="constraint"),
             n_jobs,
-            None if objective.centre is None else weights_on(stack, objective.centre),
+            None if objective.centre is None else weights_of(objective.centre),
+            weighting,
         )
-        equal = np.full(stack.n_sources, 1.0 / stack.n_sources)
-        bound = solver.bind(problem, equal if start is None else weights_on(stack, start))
+        equal = np.full(problem.n_weights, 1.0 / problem.n_weights)
+        bound = solver.bind(problem, equal if start is None else weights_of(start))
         return bound.solve(rng, seed, **options)
+
+
+def list_of_methods(linear: bool) -> str:
+    """Return the solvers of one kind as a list: name, class, what it does."""
+    kept = [said for said in METHODS.declarations() if METHODS[said.name].linear == linear]
+    kinds = [f"metricmix.solvers.{METHODS[said.name].__name__}" for said in kept]
+    lines = [
+        fill(
+            f'- "{said.name}", :class:`~{kind}`: {said.words}.',
+            100,
+            initial_indent=" " * 8,
+            subsequent_indent=" " * 10,
+        )
+        for said, kind in zip(kept, kinds, strict=True)
+    ]
+    return "\n".join(lines).strip()
+
+
+assert minimize.__doc__ is not None
+for place, linear in (("{path_methods}", False), ("{linear_methods}", True)):
+    minimize.__doc__ = minimize.__doc__.replace(place, list_of_methods(linear))
 
 
 def solver_from_options(
@@ -189,7 +194,7 @@ def solver_from_options(
     >>> solver_from_options("full", {"tol": 1e-4, "max_iter": 30})
     (LBFGS(tol=0.0001, memory=10, temperature=None), {'max_iter': 30})
     """
-    solver = METHODS[check_choice(method, tuple(METHODS), name="method")]
+    solver = METHODS[method]
     names = settings_of(solver)
     settings = {name: value for name, value in options.items() if name in names}
     return solver(**settings), {k: v for k, v in options.items() if k not in names}
@@ -223,9 +228,3 @@ def refuse_settings(solver: WeightSolver, options: Mapping[str, Any]) -> None:
             argument=name,
             remedy=f"a run takes {', '.join(RunOptions.__annotations__)}; {takes}",
         )
-
-
-def weights_on(stack: DissimilarityStack, given: Mixture | ArrayLike) -> Floats:
-    """Return weights of the stack's sources, in its order and for its scales."""
-    mixture = given if isinstance(given, Mixture) else Mixture(given)
-    return np.asarray(mixture.raw_weights(stack) * stack.scales)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -31,14 +31,11 @@ from metricmix.paths.trees import grow_trees
 from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
-from metricmix.solvers.weight_solver import IterativeSolver
+from metricmix.solvers.weight_solver import METHODS, IterativeSolver
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_integer, check_number
 
 __all__ = ["KnownPathProblem", "KnownPaths", "PathGeneration", "PathGenerationState"]
-
-MAX_FAILURES = 8
-"""Rounds without descent, one after the other, after which the weights are given up."""
 
 
 @dataclass
@@ -98,10 +95,10 @@ class KnownPathProblem(Problem):
             u, v = np.minimum(u, v), np.maximum(u, v)
         keys, edge = np.unique(u * self.n + v, return_inverse=True)
         counts = csr_array((np.ones(len(edge)), (number, edge)), shape=(len(unknown), len(keys)))
-        raw = self.stack.raw_pairs(*np.divmod(keys, self.n))
+        ends = np.divmod(keys, self.n)
+        terms = self.parametrisation.terms(self.stack.raw_pairs(*ends), *ends)
         first = np.searchsorted(known.pair, np.arange(known.pair[-1] + 1))
-        scaled = np.asarray(raw / self.stack.scales[:, None], dtype=np.float64)
-        return counts, counts.T, scaled, first
+        return counts, counts.T, np.asarray(terms, dtype=np.float64), first
 
     def value(self, weights: Floats) -> float:
         """Return the objective over all terms."""
@@ -139,6 +136,12 @@ class PathGenerationState:
     failures: int
 
 
+@METHODS.register(
+    "path-generation",
+    order=2,
+    words="a few rounds, each with one search from every item that the objective looks at; the "
+    "choice over sparse edges, and mostly the quickest elsewhere",
+)
 @dataclass(frozen=True, kw_only=True)
 class PathGeneration(IterativeSolver[PathGenerationState]):
     """Path generation: ``method="path-generation"``.
@@ -154,7 +157,6 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
     tol: float = 1e-4
     inner_iter: int = 100
 
-    method: ClassVar[str] = "path-generation"
     state_type = PathGenerationState
     default_max_iter = 100
 
@@ -194,7 +196,7 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
         whole = self.problem
         fixed = KnownPathProblem(
             *(whole.objective, whole.stack, whole.link, whole.beta, whole.constraint),
-            *(whole.n_jobs, whole.centre, known),
+            *(whole.n_jobs, whole.centre, whole.weighting, known),
         )
         fixed.__dict__["all_pairs"] = whole.all_pairs
         solver = LBFGS().bind(fixed, state.weights)
@@ -241,7 +243,7 @@ class PathGeneration(IterativeSolver[PathGenerationState]):
         """Stop when the predicted gain is negligible, or is not achieved."""
         if state.promise <= self.tol * max(1.0, abs(state.objective)):
             return Status.CONVERGED
-        return Status.STALLED if state.failures >= MAX_FAILURES else None
+        return Status.STALLED if state.failures >= 8 else None
 
     def is_finite(self, state: PathGenerationState) -> bool:
         """Return whether objective and weights are finite."""

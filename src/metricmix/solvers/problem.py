@@ -22,25 +22,24 @@ from typing import ClassVar
 import numpy as np
 
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import dense_edge_gradient
 from metricmix.kernels.threads import check_time, in_threads, threads_for
-from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, dense_edge_gradient
-from metricmix.mixture.linear import Mixture, link_and_derivative
-from metricmix.mixture.local import LocalStack
+from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths
+from metricmix.mixture.linear import LinearWeights, Mixture, Parametrisation
 from metricmix.objectives.base import Objective
 from metricmix.paths.pair import PathBundle, bundle_paths
+from metricmix.paths.predecessors import trace_edges
 from metricmix.paths.soft import soft_paths
 from metricmix.paths.trees import (
     ROOTS_PER_CLOSURE,
     bellman_ford,
     distances_from,
     grow_trees,
-    trace_edges,
 )
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice
 
-__all__ = ["CONSTRAINTS", "Problem", "UnprojectedProblem", "project_weights"]
+__all__ = ["CONSTRAINTS", "Problem", "project_weights"]
 
 
 CONSTRAINTS = ("none", "nonnegative", "simplex")
@@ -58,11 +57,12 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
     >>> project_weights(np.array([0.9, 0.4, -1.0]), "simplex")
     array([0.75, 0.25, 0.  ])
     """
-    check_choice(constraint, CONSTRAINTS, name="constraint")
     if constraint == "none" or not np.isfinite(weights).all():
         return weights  # the loop handles values that are not finite
     if constraint == "nonnegative":
         return np.maximum(weights, 0.0)
+    if constraint != "simplex":
+        check_choice(constraint, CONSTRAINTS, name="constraint")
     # The simplex: shift all weights by the same amount and cut at 0.
     sorted_weights = np.sort(weights)[::-1]
     excess = np.cumsum(sorted_weights) - 1.0
@@ -74,19 +74,14 @@ def project_weights(weights: Floats, constraint: str) -> Floats:
 
 PAIRS_AT_ONCE = 1 << 22
 """Full evaluations take the terms in pieces of about this many pairs."""
-CHEAP_UP_TO = 2000
-"""Items up to which the objective of a result is evaluated over all terms."""
-ROWS_PER_PAIR = 16
-"""What one pair costs, in rows of n numbers, where a tree costs n of them (measured)."""
-FEW_PAIRS = 2
-"""Pairs per term up to which the same pair is hardly ever looked at twice."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """An objective, a stack, and how weights become edge lengths.
 
-    `kind` is what its value is called in a :class:`~metricmix.solvers.SolveResult`.
+    `weighting` says what the weights mean, where the mixture is not linear. `kind` is what its
+    value is called in a :class:`~metricmix.solvers.SolveResult`.
     """
 
     kind: ClassVar[str] = "exact"
@@ -98,6 +93,17 @@ class Problem:
     constraint: str = "none"
     n_jobs: int | None = None
     centre: Floats | None = None
+    weighting: Parametrisation | None = None
+
+    @cached_property
+    def parametrisation(self) -> Parametrisation:
+        """What the weights mean: `weighting`, or those of a linear mixture."""
+        return self.weighting or LinearWeights(self.stack)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights."""
+        return len(self.parametrisation.names)
 
     @property
     def n(self) -> int:
@@ -112,17 +118,15 @@ class Problem:
     @property
     def is_cheap(self) -> bool:
         """Whether one evaluation over all terms costs little beside a run."""
-        return self.n <= CHEAP_UP_TO
+        return self.n <= 2000
 
     def mixture(self, weights: Floats) -> Mixture:
         """Return weights as a mixture that means the same on any stack of these sources."""
-        if isinstance(self.stack, LocalStack):
-            return self.stack.mixture(weights, self.link, self.beta)
-        return Mixture(weights, self.stack.names, self.link, self.beta, self.stack.scales)
+        return self.parametrisation.mixture(weights, self.link, self.beta)
 
     def lengths(self, weights: Floats) -> EdgeLengths:
         """Return the edge lengths under `weights`."""
-        return EdgeLengths(self.stack, Mixture(weights, None, self.link, self.beta))
+        return EdgeLengths(self.stack, self.mixture(weights))
 
     def ridge(self, weights: Floats) -> float:
         """Return rho ||weights - centre||²."""
@@ -158,7 +162,7 @@ class Problem:
     def _search(self, lengths: EdgeLengths, terms: Indices) -> tuple[PathBundle, Indices]:
         """Return shortest paths, and which of them each term depends on."""
         i, j = self.objective.pairs(terms, self.n)
-        if i.shape[1] <= FEW_PAIRS:
+        if i.shape[1] <= 2:  # then hardly any pair is looked at twice
             paths = bundle_paths(lengths, i.ravel(), j.ravel(), bounded=True, n_jobs=self.n_jobs)
             return paths, np.arange(i.size).reshape(i.shape)
         if not self.stack.directed:
@@ -261,11 +265,12 @@ class Problem:
         """Whether pairs are searched one by one: few of them, and lengths that are not formed."""
         if self.stack.edges is not None:
             return True
-        if self.stack.block is not None and self.n <= FORMED_UP_TO:
+        if self.stack.block is not None and self.n <= FORMED_UP_TO and self.weighting is None:
             return False
         pairs = self.n_terms * self.objective.pairs(np.arange(1), self.n)[0].shape[1]
         pairs = pairs if self.stack.directed else pairs / 2
-        return bool(ROWS_PER_PAIR * pairs <= len(self._roots) * self.n)
+        # A pair costs 16 rows of n numbers, a tree n of them (measured).
+        return bool(16 * pairs <= len(self._roots) * self.n)
 
     def _pair_by_pair(self, weights: Floats) -> tuple[float, Floats]:
         """Return the mean over all terms and its gradient by one search per pair."""
@@ -336,9 +341,10 @@ class Problem:
     def fingerprint(self) -> str:
         """Return a digest of the problem that identifies its checkpoints."""
         digest = hashlib.sha256(self.objective.fingerprint())
-        stack = self.stack
-        for part in (stack.names, stack.shape, stack.directed, self.link, self.beta):
+        stack, names = self.stack, self.parametrisation.names
+        for part in (names, stack.shape, stack.directed, self.link, self.beta):
             digest.update(repr(part).encode())
+        digest.update(self.parametrisation.fingerprint())
         digest.update(self.constraint.encode() + stack.scales.tobytes())
         if self.centre is not None:
             digest.update(self.centre.tobytes())
@@ -348,86 +354,3 @@ class Problem:
             some = np.unique(np.linspace(0, self.n - 1, 9).astype(np.int64))
             digest.update(np.ascontiguousarray(stack.raw_rows(some)).data)
         return digest.hexdigest()
-
-
-# -- the objective over the edge lengths ---------------------------------------------------------
-
-STORED_UP_TO = 1 << 26
-"""Values of the sources that are stored between evaluations: half a gigabyte."""
-
-
-@dataclass(frozen=True)
-class UnprojectedProblem(Problem):
-    """An objective over the edge lengths of a mixture."""
-
-    kind: ClassVar[str] = "unprojected"
-    is_cheap = True
-
-    def sampled(self, weights: Floats, terms: Indices) -> tuple[float, Floats]:
-        """Return the mean of some terms and its gradient by the weights, without the ridge."""
-        sources, same = self._values(terms)
-        return self._evaluate(weights, terms, sources, same, np.full(len(terms), 1.0 / len(terms)))
-
-    def estimate(self, weights: Floats, terms: Indices) -> float:
-        """Return the objective with only `terms` in the mean, each by its probability."""
-        p = self.objective.probabilities(terms, self.n)
-        value, _ = self._evaluate(weights, terms, *self._values(terms), p / p.sum())
-        return value + self.ridge(weights)
-
-    def value(self, weights: Floats) -> float:
-        """Return the objective over all terms."""
-        return self.value_and_gradient(weights)[0]
-
-    def value_and_gradient(
-        self, weights: Floats, temperature: float | None = None
-    ) -> tuple[float, Floats]:
-        """Return the objective over all terms and its gradient."""
-        if temperature is not None:
-            raise InputError(
-                "soft paths are a projection", argument="temperature", remedy="pass projection=True"
-            )
-        value, gradient = self.ridge(weights), self.ridge_gradient(weights)
-        for terms, sources, same in self.stored_sources or self._with_sources():
-            check_time()
-            p = self.objective.probabilities(terms, self.n)
-            part, slope = self._evaluate(weights, terms, sources, same, p)
-            value, gradient = value + part, gradient + slope
-        return value, gradient
-
-    def fingerprint(self) -> str:
-        """Return a digest that differs from that of the projected problem."""
-        return "unprojected " + super().fingerprint()
-
-    def _evaluate(
-        self, weights: Floats, terms: Indices, sources: AnyArray, same: Indices, p: Floats
-    ) -> tuple[float, Floats]:
-        """Return the sum of p times the terms, and its gradient.
-
-        `sources` is (R, pairs), `same` the numbers of the pairs of an item with itself.
-        """
-        w, slope = link_and_derivative(weights @ sources, self.beta, self.link)
-        w[same] = 0.0
-        values, slopes = self.objective.evaluate(terms, w.reshape(len(terms), -1), self.n)
-        flow = (slopes * p[:, None]).ravel()
-        flow[same] = 0.0
-        flow *= slope
-        return float((values * p).sum()), sources @ flow
-
-    def _values(self, terms: Indices) -> tuple[AnyArray, Indices]:
-        """Return the scaled sources at the pairs of the terms, (R, pairs), and pairs (i, i)."""
-        i, j = (ends.ravel() for ends in self.objective.pairs(terms, self.n))
-        check_time()
-        raw = self.stack.between_any.raw_pairs(i, j)
-        check_time()
-        return np.asarray(raw / self.stack.scales[:, None]), np.flatnonzero(i == j)
-
-    @cached_property
-    def stored_sources(self) -> list[tuple[Indices, AnyArray, Indices]] | None:
-        """All terms with the sources at their pairs; None where that takes too much memory."""
-        i, _ = self.objective.pairs(np.arange(1), self.n)
-        fits = self.n_terms * i.shape[1] * self.stack.n_sources <= STORED_UP_TO
-        return list(self._with_sources()) if fits else None
-
-    def _with_sources(self) -> Iterator[tuple[Indices, AnyArray, Indices]]:
-        """Yield all terms, a few at a time, with the sources at their pairs, and pairs (i, i)."""
-        return ((terms, *self._values(terms)) for terms in self.pieces())

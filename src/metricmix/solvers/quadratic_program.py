@@ -31,15 +31,6 @@ __all__ = ["Quadratic", "QuadraticProgram", "nearest_point", "quadratic_of"]
 
 
 EPS = float(np.finfo(np.float64).eps)
-FLAT = 1e-8
-"""Singular values of F, relative to the largest, up to which a direction counts as flat."""
-PROXIMAL = 1e-2
-"""Curvature given to flat directions, as such a singular value."""
-PROXIMAL_STEPS = 30
-"""Steps along flat directions in one round: without any, the first is the last."""
-REACH = 1e3
-"""How far along a flat direction the lower bound holds, in lengths of the weights found, where
-nothing bounds them: weights of any sign, no ridge, and pairs without a target."""
 
 
 class QuadraticProgram:
@@ -66,8 +57,9 @@ class QuadraticProgram:
         self.curvature[: len(values)] = values[: len(self.curvature)]
         self.directions = basis @ directions.T  # in weights times `largest`
         steepest = float(self.curvature.max(initial=0.0)) or 1.0
-        self.flat = self.curvature <= FLAT * steepest
-        self.proximal = PROXIMAL * steepest
+        self.flat = self.curvature <= 1e-8 * steepest
+        # Curvature given to flat directions, as a singular value.
+        self.proximal = 1e-2 * steepest
         self.stiffness = np.where(
             self.flat, np.hypot(self.curvature, self.proximal), self.curvature
         )
@@ -90,7 +82,7 @@ class QuadraticProgram:
         flat, stiffness = self.flat, self.stiffness[self.flat]
         there = (((previous - self.origin) * self.largest) @ self.directions)[flat]
         z, of_rows = np.zeros(len(self.curvature)), np.zeros(len(norms))
-        for _ in range(PROXIMAL_STEPS):
+        for _ in range(30):  # steps along flat directions; without any, the first is the last
             point = -0.5 * (self.quadratic.gradient(self.origin) @ self.into)
             point[flat] += self.proximal**2 * there / stiffness
             found = nearest_point(point, reduced, bounds)
@@ -142,14 +134,12 @@ class QuadraticProgram:
             # worse than the best, so |F α + h| <= |h|.
             most = 2.0 * np.linalg.norm(self.quadratic.shift) / columns
             return float(np.linalg.norm(most * self.largest))
+        # Nothing bounds them: the bound holds this far along a flat direction.
         sizes = [np.linalg.norm(at * self.largest) for at in (weights, self.free)]
-        return REACH * max(float(max(sizes)), EPS)
+        return 1e3 * max(float(max(sizes)), EPS)
 
 
 # -- projection onto a polyhedron, by non-negative least squares ---------------------------------
-
-NO_RESIDUAL = 1e-14
-"""Residuals up to this mean that no point satisfies the rows."""
 
 
 def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, Floats] | None:
@@ -177,7 +167,7 @@ def nearest_point(point: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, 
         unit[-1] = 1.0
         found = nonnegative_least_squares(system, unit)
         left = unit - system @ found
-        if left[-1] <= NO_RESIDUAL:
+        if left[-1] <= 1e-14:
             return None
         multipliers = size * found / left[-1]
     z = point + rows.T @ multipliers
@@ -238,7 +228,7 @@ def quadratic_of(model: LinearModel) -> Quadratic:
 
     One pass over the terms, O(R) memory beside the stack, O(R² T) operations for T terms.
     """
-    R = model.stack.n_sources
+    R = model.n_weights
     step = max(4 * R, VALUES_AT_ONCE // (R + 1))
     threads = 1 if model.stack.block is None else threads_for(model.n, model.n_jobs)
     ridge = np.sqrt(model.objective.rho) * np.eye(R)

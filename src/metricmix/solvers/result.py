@@ -11,6 +11,7 @@ import numpy as np
 
 from metricmix.exceptions import ConvergenceWarning, warn_caller
 from metricmix.mixture.linear import Mixture
+from metricmix.state import stored
 from metricmix.typing import Floats
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     return 0.0 if room == 0.0 or objective <= 0.0 else room / objective
 
 
+@stored("Status")
 class Status(Enum):
     """Why a solver stopped; the value says it in words, with what to try next."""
 
@@ -57,6 +59,7 @@ class Status(Enum):
         return self in (Status.CONVERGED, Status.NO_INTERIOR, Status.COMPLETED, Status.STOPPED)
 
 
+@stored("Trace")
 @dataclass
 class Trace:
     """The history of a run, one entry per check.
@@ -101,6 +104,7 @@ class Trace:
         return pd.DataFrame(table)
 
 
+@stored("SolveResult")
 @dataclass(frozen=True, kw_only=True)
 class SolveResult:
     """The result of a solver.
@@ -170,6 +174,13 @@ class SolveResult:
     def converged(self) -> bool:
         """Whether the solver reached its goal."""
         return self.status.is_success
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the solver converged, or ended at kinks where it made no more progress."""
+        last = self.trace.objective[-10:]
+        flat = len(last) == 10 and last[0] - last[-1] <= 1e-3 * abs(last[-1])
+        return self.status.is_success or self.status is Status.STALLED or flat
 
     def warn_unless_converged(self) -> Self:
         """Issue a ConvergenceWarning if the solver did not converge; return itself."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,14 +21,13 @@ from metricmix.exceptions import InputError
 from metricmix.solvers.loop import Outcome
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status
-from metricmix.solvers.weight_solver import FEW_TERMS, IterativeSolver
+from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
 __all__ = ["Stochastic", "StochasticState", "step_size"]
 
 SCHEDULES = ("constant", "sqrt", "inverse")
-MAX_REDRAWS = 10_000
 
 
 def step_size(learning_rate: float, schedule: str, decay: float, iteration: int) -> float:
@@ -66,6 +65,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+@METHODS.register(
+    "stochastic",
+    words="Algorithm 1. Each step draws a few pairs and needs one shortest path each, O(R n) per "
+    "pair",
+    default=True,
+)
 @dataclass(frozen=True, kw_only=True)
 class Stochastic(IterativeSolver[StochasticState]):
     """Algorithm 1 and its variants: ``method="stochastic"``.
@@ -116,7 +121,6 @@ class Stochastic(IterativeSolver[StochasticState]):
     tol: float | None = None
     patience: int = 10
 
-    method: ClassVar[str] = "stochastic"
     state_type = StochasticState
 
     def __post_init__(self) -> None:
@@ -234,7 +238,7 @@ class Stochastic(IterativeSolver[StochasticState]):
         if self.n_validation == 0:
             return terms
         held_out = self._keys(state.validation)
-        for _ in range(MAX_REDRAWS):
+        for _ in range(10_000):
             clash = np.isin(self._keys(terms), held_out)
             if not clash.any():
                 return terms

@@ -11,12 +11,13 @@ from typing import ClassVar, Self, TypeVar, Unpack
 import numpy as np
 
 from metricmix.kernels.threads import TimeUp
+from metricmix.registry import Registry
 from metricmix.solvers.loop import Outcome, RunOptions, Solver, finish, run
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import SolveResult
 from metricmix.typing import Floats
 
-__all__ = ["IterativeSolver", "WeightSolver"]
+__all__ = ["METHODS", "IterativeSolver", "WeightSolver"]
 
 State = TypeVar("State")
 
@@ -33,7 +34,7 @@ class WeightSolver(ABC):
     Attributes
     ----------
     method : class variable, str
-        Its name, for ``minimize(method="...")``.
+        Its name, for ``minimize(method="...")``: set where a solver is registered.
     linear : class variable, bool
         Whether the mixture itself is the metric, under constraints
         (:class:`~metricmix.solvers.linear_model.LinearModel`), or its shortest paths are.
@@ -60,6 +61,9 @@ class WeightSolver(ABC):
         self, rng: np.random.Generator, seed: int | None = None, **options: Unpack[RunOptions]
     ) -> SolveResult:
         """Minimise; warn if that did not succeed."""
+
+
+METHODS: Registry[type[WeightSolver]] = Registry("method", "metricmix.solvers", "method")
 
 
 class IterativeSolver(WeightSolver, Solver[State]):

@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from metricmix.relaxations.primal_dual import (
-    PART,
-    DualIterate,
-    PrimalIterate,
-    SparseColumns,
-    SparseRows,
-)
+from metricmix.relaxations.iterates import DualIterate, PrimalIterate
+from metricmix.relaxations.primal_dual import PART, SparseColumns, SparseRows
 from metricmix.relaxations.primal_dual import halpern_steps as steps_on_cpu
 from metricmix.torch.tensors import kernels_for, out_of_memory_explained
 

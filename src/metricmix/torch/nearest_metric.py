@@ -30,14 +30,8 @@ import numpy as np
 import torch
 
 from metricmix.kernels.threads import check_time
-from metricmix.nearness.problem import (
-    BestMetric,
-    NearnessProblem,
-    NearnessSolver,
-    WarmStart,
-    matrix_of,
-    pairs_of,
-)
+from metricmix.nearness.problem import NearnessProblem, matrix_of, pairs_of
+from metricmix.nearness.solver import BestMetric, NearnessSolver, WarmStart
 from metricmix.solvers.checkpoint import on_host
 from metricmix.solvers.result import Status
 from metricmix.torch.shortest_paths import closed

@@ -951,7 +951,7 @@ def test_no_progress_in_a_pipe(hard: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_norms_of_the_command_are_those_of_the_library():
     from metricmix.app.cli import repair
-    from metricmix.nearness.nearest_metric import NORMS
+    from metricmix.nearness.norms.norm import NORMS
 
     norm = next(option for option in repair.params if option.name == "norm")
-    assert tuple(norm.type.choices) == NORMS
+    assert tuple(norm.type.choices) == NORMS.names()

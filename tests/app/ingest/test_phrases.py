@@ -11,7 +11,7 @@ import pytest
 import metricmix as mm
 from metricmix.app.ingest import join, parse_edges, parse_source, read_items
 from metricmix.app.ingest.phrases import EdgePhrases
-from metricmix.dissimilarity.hellinger import ProbabilitySource
+from metricmix.dissimilarity.predictions import ProbabilitySource
 from metricmix.mixture.edge_lengths import edge_lengths
 
 PAPERS = """\

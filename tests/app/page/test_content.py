@@ -13,7 +13,6 @@ from metricmix.app.page import Annotations, Precomputed, page_content
 from metricmix.app.page.content import default_n_bootstrap
 from metricmix.app.page.html import encode
 from metricmix.app.page.page_paths import nearest_labelled_item
-from metricmix.estimators.cross_validation import held_out_probabilities
 from metricmix.exceptions import InputError
 from reference.models import classifier
 
@@ -27,16 +26,18 @@ def model() -> Any:
 
 
 def test_what_is_at_hand_is_not_computed_again(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    module = sys.modules["metricmix.app.page.content"]
     metric = mm.path_metric(model.stack_, model.mixture_)
     table = model.weights_table(n_bootstrap=6, random_state=1)
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(module, "path_metric", refuse)
+    to_array = mm.Metric.to_array  # that along the nearest items is computed for the page
+
+    def to_array_along(self: mm.Metric) -> Any:
+        return refuse() if self.near is None else to_array(self)
+
+    monkeypatch.setattr(mm.Metric, "to_array", to_array_along)
     monkeypatch.setattr(type(model), "weights_table", refuse)
     data = page_content(model, n_bootstrap=6, precomputed=Precomputed(metric, weights=table))
     assert [weight.lower for weight in data.weights] == table["lower"].tolist()
@@ -89,7 +90,7 @@ def test_what_is_known_of_one_item(directed: bool) -> None:
     stack = mm.DissimilarityStack({"chance": d}, directed=directed)
     model = mm.MetricMixtureClassifier(stack, rule="class-mean").fit(np.arange(30), y)
     items = page_content(model, n_bootstrap=0).items
-    probabilities = held_out_probabilities(model)
+    probabilities = model.learned_.held_out.among_all(model.learned_)
     assert items.confidence == pytest.approx(probabilities[np.arange(30), items.labels])
     assert items.prefers is not None
     assert items.prefers.tolist() == probabilities.argmax(axis=1).tolist()

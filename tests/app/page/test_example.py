@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ def model_of(sources: dict[str, np.ndarray], y: np.ndarray, weights: list[float]
     """A classifier with weights that are set, not learned."""
     stack = mm.DissimilarityStack(sources)
     model = mm.MetricMixtureClassifier(objective=None, rule="nearest").fit(stack, y)
-    model.mixture_ = mm.Mixture(weights, names=list(sources), beta=20.0)
+    mixture = mm.Mixture(weights, names=list(sources), beta=20.0)
+    result = replace(model.learned_.result, mixture=mixture)
+    model.learned_ = replace(model.learned_, result=result)
     return model
 
 

@@ -14,10 +14,10 @@ import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
+from metricmix.app.pipeline.fit_run import held_out_answers
 from metricmix.app.pipeline.run_folder import check_output_folder
 from metricmix.app.pipeline.settings import label_remarks
-from metricmix.estimators.cross_validation import held_out_probabilities
-from metricmix.estimators.rules import as_rule
+from metricmix.learning.rules import as_rule
 
 
 def settings(shop, **changes) -> FitSettings:
@@ -83,7 +83,7 @@ def test_predictions(fitted) -> None:
     items = {row["id"]: row for row in table(folder.parent / "items.csv")}
     assert [row["id"] for row in rows] == list(items)
     labelled = [k for k, row in enumerate(rows) if row["given"] == "yes"]
-    members = held_out_probabilities(model)
+    members = held_out_answers(model.learned_, outcome.comparison)
     assert len(labelled) == 24
     for k, row in enumerate(rows):
         assert (row["given"] == "yes") == (items[row["id"]]["kind"] != "")
@@ -228,11 +228,11 @@ def test_classifiers_are_fitted_again_for_new_items(shop, tmp_path) -> None:
     new, _ = read_new_items(inputs, shop / "new.csv", edges=edges)
     names = [source.spec.name for source in inputs.sources]
     for name in stack.supervised:
-        held = stack._sources[names.index(name)]
-        assert held.classifier is None
-        again = inputs.sources[names.index(name)].relabelled(run.model._codes, 3)
-        np.testing.assert_allclose(again.supervised.probabilities, held.probabilities, atol=1e-9)
-        p = again.new_probabilities(new)
+        held = stack.sources[names.index(name)]
+        assert held.predictor is None
+        again = inputs.sources[names.index(name)].relabelled(run.model.known_.values, 3)
+        np.testing.assert_allclose(again.supervised.values, held.values, atol=1e-9)
+        p = again.new_values(new)
         assert p.shape == (6, 3)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
     labels = [one.label for one in predict_files(run.model, inputs, new)]

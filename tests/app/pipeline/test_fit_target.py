@@ -17,9 +17,10 @@ from metricmix import InputError, MetricMixtureClassifier, MetricMixtureRegresso
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
-from metricmix.app.pipeline.run_folder import as_csv, label_rows
-from metricmix.dissimilarity.regressors import PredictionSource
-from metricmix.estimators.regression_comparison import held_out_targets
+from metricmix.app.pipeline.fit_run import held_out_answers
+from metricmix.app.pipeline.new_labels import label_rows
+from metricmix.app.pipeline.run_folder import as_csv
+from metricmix.dissimilarity.supervised import SupervisedSource
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_the_folder(town: Path, fitted: Any) -> None:
     assert list(rows[0]) == ["id", "target", "given", "predicted", "nearest", "distance"]
     assert [row["given"] for row in rows[:4]] == ["no", "yes", "yes", "no"]
     assert [float(row["target"]) for row in rows] == pytest.approx(fitted.model.transduction_)
-    expected = held_out_targets(fitted.model)
+    expected = held_out_answers(fitted.model.learned_, fitted.comparison)
     assert [float(row["predicted"]) for row in rows] == pytest.approx(expected)
     record = json.loads((town / "out" / "run.json").read_text())["found"]
     assert record["target"]["n_known"] == record["labelled"] == 40
@@ -72,7 +73,7 @@ def test_the_folder(town: Path, fitted: Any) -> None:
     kinds = [method["kind"] for method in record["r2"]["methods"] if method["kind"] != "single"]
     assert kinds == ["learned", "equal", "best-single", "ridge", "neighbours", "mean"]
     learned, mean = (record["r2"]["methods"][k] for k in (0, -1))
-    assert learned["r2"] > 0.5 > mean["r2"]
+    assert learned["mean"] > 0.5 > mean["mean"]
     assert learned["mean_absolute_error"] < mean["mean_absolute_error"]
 
 
@@ -88,15 +89,16 @@ def test_new_items(town: Path, fitted: Any) -> None:
 
 def test_predictions_leave_out_the_own_target(fitted: Any) -> None:
     model = fitted.model
-    known = model._rule.labelled
-    found = held_out_targets(model)
+    known = model.known_.items
+    found = model.learned_.held_out.among_all(model.learned_)
     others = np.setdiff1d(np.arange(60), known)
     assert (found[others] == model.transduction_[others]).all()
     stack = model.stack_.select(["numbers", "street"])
-    near = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(stack, model._targets)
-    alone = held_out_targets(near)
-    without = model._targets.copy()
-    without[known[3]] = np.nan
+    near = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(stack, model.known_.values)
+    alone = near.learned_.held_out.among_all(near.learned_)
+    folds = near.known_.folds(5)
+    without = model.known_.values.copy()
+    without[known[folds == folds[3]]] = np.nan
     again = MetricMixtureRegressor(rule="k-nearest", objective=None).fit(stack, without)
     assert alone[known[3]] == pytest.approx(again.transduction_[known[3]])
 
@@ -114,7 +116,7 @@ def test_commands(town: Path, fitted: Any) -> None:
     out = str(town / "quick")
     options = ("--bootstrap", "0", "--folds", "3", "--no-report", "-o", out)
     told = run("fit", houses, "--label", "price", "--kind", "price=number", *options)
-    assert "ridge regression     R²" in told
+    assert "ridge regression   R²" in told
     assert "  alone R² " in told
     told = run("predict", out, str(town / "new.csv"))
     assert "mean absolute error" in told
@@ -192,10 +194,10 @@ def test_permuted_targets_predict_nothing(tmp_path: Path) -> None:
     )
     outcome = fit_files(plan_files(asked), asked, tmp_path / "out")
     assert set(outcome.model.stack_.supervised) >= {"learned", "links learned", "links spread"}
-    assert outcome.comparison["learned"].r2 < 0.05
-    known = outcome.model._targets
-    for source in outcome.model.stack_._sources:
-        if isinstance(source, PredictionSource) and not source.constant:
+    assert outcome.comparison["learned"].mean < 0.05
+    known = outcome.model.known_.values
+    for source in outcome.model.stack_.sources:
+        if isinstance(source, SupervisedSource) and not source.is_constant:
             assert np.corrcoef(source.values, known)[0, 1] < 0.25
 
 
@@ -206,7 +208,7 @@ def test_new_items_get_what_regressors_say(town: Path, fitted: Any) -> None:
     (town / "links.csv").write_text("source,target\nh59,h60\nh60,h61\nh5,h62\n")
     links = parse_edges(f"street={town / 'links.csv'}")
     new, _ = read_new_items(kept, town / "new.csv", edges=[links])
-    fits = {s.spec.name: s.relabelled(run.model._known, 0) for s in kept.sources}
+    fits = {s.spec.name: s.relabelled(run.model.known_.values, 0) for s in kept.sources}
     learned = fits["learned"].cross(new, None)
     together = (town / "houses.csv").read_text() + "".join(
         line.rpartition(",")[0] + ",\n" for line in (town / "new.csv").read_text().splitlines()[1:]
@@ -221,7 +223,7 @@ def test_new_items_get_what_regressors_say(town: Path, fitted: Any) -> None:
     values = spread.new_values(new)
     near = spread.supervised.values
     assert abs(values[0] - near[59]) < abs(values[0] - near[:30].mean())  # at that end
-    assert values[3] == pytest.approx(run.model._targets[~np.isnan(run.model._targets)].mean())
+    assert values[3] == pytest.approx(run.model.known_.y.mean())
     found = list(predict_files(run.model, kept, new))
     truth = [float(line.rpartition(",")[2]) for line in (town / "new.csv").read_text().split()[1:]]
     assert np.corrcoef([one.label for one in found], truth)[0, 1] > 0.7
@@ -238,12 +240,12 @@ def test_a_row_of_the_fit_gets_the_number_that_it_has(town: Path, fitted: Any) -
     new, _ = read_new_items(kept, town / "again.csv")
     for name in ("learned", "forest"):
         source = next(s for s in kept.sources if s.spec.name == name).relabelled(
-            run.model._known, 0
+            run.model.known_.values, 0
         )
         assert source.new_values(new) == pytest.approx(source.supervised.values)
         assert np.diag(source.cross(new, None)) == pytest.approx(np.zeros(60))
         stack = run.model._input.stack
-        stored = stack._sources[stack.names.index(name)].rows(np.arange(60))
+        stored = stack.sources[stack.names.index(name)].rows(np.arange(60))
         assert source.cross(new, None) == pytest.approx(stored, abs=1e-4)
 
 
@@ -259,7 +261,7 @@ def test_regressors_over_sparse_edges(town: Path) -> None:
 
 def test_predicted_numbers_are_told(town: Path, fitted: Any) -> None:
     run = open_run(town / "out")
-    sentence = run.phrases(run.lengths()).sentence(0, 30)
+    sentence = run.phrases(run.metric).sentence(0, 30)
     assert re.search(
         r"a ridge regression on size, age predicts [\d.]+ for one, [\d.]+ for the other", sentence
     )

@@ -20,8 +20,9 @@ from metricmix.app.pipeline.fit_run import item_data
 from metricmix.app.pipeline.outcome import run_page
 from metricmix.app.pipeline.progress import expected_fits, expected_seconds
 from metricmix.app.pipeline.storage import Cost, ValueStorage
-from metricmix.dissimilarity.forests import OutOfBagForest, ResampledForest
-from metricmix.dissimilarity.supervised import KernelLogisticRegression, LabelPropagation
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
+from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.estimators import MetricFinding
 
 N = 80
@@ -172,7 +173,8 @@ def test_the_page_has_the_headline_and_the_findings(folder, tmp_path) -> None:
     outcome = fit_files(plan_files(settings), settings, tmp_path / "out")
     struck = replace(outcome, findings=(MetricFinding("hub", 0.5, "'i1' is a hub", "i1", "x"),))
     skipped = ("not compared: signed weights, which takes time",)
-    outcome.model.selection_ = replace(outcome.model.selection_, skipped=skipped)
+    selection = replace(outcome.model.selection_, skipped=skipped)
+    outcome.model.learned_ = replace(outcome.model.learned_, selection=selection)
     page = run_page(struck, None, lambda done, total: None)
     assert page.headline == outcome.headline
     assert ("Hub", "'i1' is a hub") in page.facts
@@ -201,8 +203,8 @@ def test_label_propagation_is_over_the_best_graph_and_named(tmp_path) -> None:
     assert found["name"] == "label propagation over married"
     assert found["mean"] > 0.9
     run = open_run(tmp_path / "out")
-    assert "linked in married" in run.phrases(run.lengths()).sentence(*pairs[0])
-    assert not re.search(r"\be[123]\b", run.phrases(run.lengths()).sentence(*pairs[0]))
+    assert "linked in married" in run.phrases(run.metric).sentence(*pairs[0])
+    assert not re.search(r"\be[123]\b", run.phrases(run.metric).sentence(*pairs[0]))
 
     (tmp_path / "new.csv").write_text("id,kind,x\nnew,,0.5\n")
     for file in ("new_married.csv", "e2-more.csv", "others.csv"):
@@ -254,9 +256,9 @@ def test_the_estimate_of_the_time_counts_fits(labelled, tmp_path, monkeypatch) -
         monkeypatch.setattr(owner, name, counted)
 
     count(KernelLogisticRegression, "fit_gram", "linear")
-    count(OutOfBagForest, "fit", "forest")
-    count(ResampledForest, "probabilities", "resampled forest")
-    count(LabelPropagation, "probabilities", "spread")
+    count(Forest, "grown", "forest")
+    count(Forest, "left_out", "resampled forest")
+    count(LabelPropagation, "predict", "spread")
     plan = plan_files(settings)
     fit_files(plan, settings, tmp_path / "out", on_progress=lambda name, _: step.append(name))
     assert expected_fits(plan, settings) == found

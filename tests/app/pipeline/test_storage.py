@@ -23,6 +23,7 @@ from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files,
 from metricmix.app.pipeline import storage as choices
 from metricmix.app.pipeline.progress import storage_of
 from metricmix.app.server import PageServer
+from metricmix.dissimilarity.known import Known
 
 GIB = 2**30
 
@@ -281,7 +282,7 @@ def test_rows_give_what_matrices_give(shop, tmp_path) -> None:
     asked = settings(shop, **plain)
     found = fit_files(plan_files(asked), asked, tmp_path / "rows", storage=rows)
     assert found.metric is None
-    assert found.model.stack_._block is None
+    assert found.model.stack_.block is None
     np.testing.assert_allclose(found.model.weights_, dense.model.weights_, rtol=1e-3, atol=1e-3)
     labels = (tmp_path / "rows/predictions.csv", tmp_path / "dense/predictions.csv")
     ours, theirs = (list(csv.DictReader(file.read_text().splitlines())) for file in labels)
@@ -448,15 +449,17 @@ def test_a_page_of_a_sample(sampled) -> None:
     place = {item: k for k, item in enumerate(model.stack_.items.tolist())}
     shown = np.array([place[item] for item in ids])
     assert (np.diff(shown) > 0).all()
-    assert set(np.flatnonzero(model._codes >= 0)) <= set(shown)  # all labelled items
-    unlabelled = shown[model._codes[shown] < 0]
+    assert set(model.known_.items) <= set(shown)  # all labelled items
+    unlabelled = shown[model.known_.values[shown] < 0]
     counts = np.unique(model.transduction_[unlabelled], return_counts=True)[1]
     assert counts.max() - counts.min() <= 1  # two of each class
     data = page.page_content(model, n_bootstrap=0)
     assert data.paths is None
     assert data.metric_check.holds
     metric = mm.path_metric(model.stack_, model.mixture_)[np.ix_(shown, shown)]
-    np.testing.assert_allclose(page.distances_among(model._lengths(), shown), metric, rtol=1e-9)
+    np.testing.assert_allclose(
+        page.distances_among(model.learned_.lengths, shown), metric, rtol=1e-9
+    )
     assert open_run(folder).read_page() == html
 
 
@@ -465,7 +468,7 @@ def test_more_labels_than_a_sample_holds(sampled, monkeypatch) -> None:
     monkeypatch.setattr(page, "MAX_SAMPLE", 9)
     shown = page.shown_items(outcome.model)
     assert len(shown) == 9
-    assert np.bincount(outcome.model._codes[shown]).tolist() == [3, 3, 3]
+    assert np.bincount(outcome.model.known_.values[shown]).tolist() == [3, 3, 3]
 
 
 def test_the_server_of_a_sample_names_other_items(sampled) -> None:
@@ -504,13 +507,13 @@ def test_a_page_with_a_sample_of_another_model_is_not_read(sampled) -> None:
 def test_sample_sizes() -> None:
     def shown(n, **parts):
         codes = np.where(np.arange(n) < 100, np.arange(n) % 2, -1)
-        stack = SimpleNamespace(n_items=n, **{"edges": None, "_block": None, **parts})
+        stack = SimpleNamespace(n_items=n, **{"edges": None, "block": None, **parts})
         labels = np.where(np.arange(n) % 2, "b", "a")
         model = SimpleNamespace(
             stack_=stack,
             classes_=np.array(["a", "b"]),
             transduction_=labels,
-            _rule=SimpleNamespace(codes=codes),
+            known_=Known(codes, 2),
         )
         found = page.shown_items(model)
         return n if found is None else len(found)
@@ -520,5 +523,5 @@ def test_sample_sizes() -> None:
     assert shown(1_000_000, edges=object()) == 500
     assert shown(1000) == 1000
     assert shown(1001) == 1000
-    assert shown(65535, _block=object()) == 65535
-    assert shown(65536, _block=object()) == 3000
+    assert shown(65535, block=object()) == 65535
+    assert shown(65536, block=object()) == 3000

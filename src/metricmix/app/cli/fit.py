@@ -26,16 +26,17 @@ from metricmix.app.cli.common import (
     quiet_option,
     report_errors,
 )
+from metricmix.registry import declared
 
 if TYPE_CHECKING:
     from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.app.pipeline.storage import ValueStorage
-    from metricmix.estimators.regression_comparison import TargetComparison
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
 
+OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
 SHOWN = 4
 """Columns that are left out or doubtful, listed at most."""
 CLASSES = 8
@@ -175,20 +176,15 @@ Without data of your own: metricmix example citations""",
 )
 @click.option(
     "--rule",
-    type=click.Choice(
-        ["class-mean", "nearest", "k-nearest", "logistic", "spreading", "kernel-ridge"]
-    ),
+    type=click.Choice(list(dict.fromkeys(rule.name for rule in RULES))),
     help="The rule that predicts labels from distances.  [default: chosen on held-out labels]",
 )
 @click.option(
     "--objective",
-    type=click.Choice(
-        [
-            *("class-means", "neighbourhood", "label-contrast"),
-            *("kernel-regression", "target-differences"),
-        ]
+    type=click.Choice([said.name for said in OBJECTIVES]),
+    help="The loss that learning minimises.  [default: {} for numbers]".format(
+        "; ".join(said.name for said in OBJECTIVES if said.default)
     ),
-    help="The loss that learning minimises.  [default: class-means; kernel-regression for numbers]",
 )
 @click.option(
     "--rho",
@@ -527,11 +523,8 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
 
     `simpler` is the command for a simpler choice that is better, or as good.
     """
-    from metricmix.estimators.comparison import Comparison
-    from metricmix.estimators.regression_comparison import TargetComparison
-
     click.echo(outcome.headline)
-    if simpler and isinstance(outcome.comparison, Comparison):
+    if simpler and outcome.comparison is not None:
         mine = outcome.comparison.verdict.mine
         rule = RULES_TO_TRY.get(outcome.comparison.verdict.rival.kind)
         choice = f"to try the rule {rule!r}" if rule else "for the simpler choice"
@@ -554,18 +547,21 @@ def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str =
         largest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:3]
         words = ", ".join(f"{name} {weight:+.3g}" for name, weight in largest)
         click.echo(f"  among {region}: {words}")
-    if isinstance(outcome.comparison, TargetComparison):
-        print_target_comparison(outcome.comparison)
-    elif outcome.comparison is not None:
-        click.echo(f"accuracy ({outcome.how_evaluated})")
+    if outcome.comparison is not None:
+        task = outcome.comparison.task
+        click.echo(f"{task.score_name} ({outcome.how_evaluated})")
         methods = [method for method in outcome.comparison.methods if method.kind != "single"]
         width = max(len(method.name) for method in methods)
         for method in methods:
             mean, error = 100 * method.mean, 100 * method.standard_error
+            score = f"{mean:5.1f} % ± {error:.1f}"
+            if task.is_numeric:
+                score = f"R² {method.mean:6.3f} ± {method.standard_error:.3f}   error "
+                score += f"{method.mean_absolute_error:.4g}"
             note = ""
             if method.kind == "best-single":
                 note = f"   ({outcome.comparison.best_source!r} in most folds)"
-            click.echo(f"  {method.name:<{width}} {mean:5.1f} % ± {error:.1f}{note}")
+            click.echo(f"  {method.name:<{width}} {score}{note}")
     for note in outcome.notes:
         click.echo(f"note: {note}")
     click.echo(f"{out}: {', '.join(outcome.files)}   ({seconds:.0f} s)")
@@ -608,10 +604,8 @@ def simpler_options(outcome: FitOutcome) -> dict[str, str]:
     Where a method that learns no metric is better, those for the most similar rule. None if there
     is no such choice on held-out labels, no option gives it, or it was fitted.
     """
-    from metricmix.estimators.comparison import Comparison
-
     comparison, settings = outcome.comparison, outcome.settings
-    if not isinstance(comparison, Comparison) or comparison.verdict.status == "ahead":
+    if comparison is None or comparison.verdict.status == "ahead":
         return {}
     rival = comparison.verdict.rival.kind
     if rival == "equal":
@@ -630,15 +624,3 @@ def simpler_options(outcome: FitOutcome) -> dict[str, str]:
     if len(comparison.sources) == 1 and settings.rule == rule:
         return {}
     return {"only": comparison.best_source} | ({} if rule is None else {"rule": rule})
-
-
-def print_target_comparison(comparison: TargetComparison) -> None:
-    """Print R² and mean absolute error of the methods on held-out targets."""
-    click.echo(comparison.how)
-    methods = [method for method in comparison.methods if method.kind != "single"]
-    for method in methods:
-        note = "   (chosen without the held-out targets)" * (method.kind == "best-single")
-        click.echo(
-            f"  {method.name:<20} R² {method.r2:6.3f} ± {method.standard_error:.3f}   error "
-            f"{method.mean_absolute_error:.4g}{note}"
-        )

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+    from metricmix.paths.contributions import Contributions
 
     Estimator = MetricMixtureClassifier | MetricMixtureRegressor
-    from metricmix.estimators.attribution import Contributions
 
 __all__ = ["explain", "explore", "predict"]
 
@@ -116,7 +116,8 @@ def predict(
         from metricmix.app.ingest.column_types import unreadable_cells
         from metricmix.app.ingest.file_sources import known_shares, little_data
         from metricmix.app.pipeline import open_run, predict_files
-        from metricmix.app.pipeline.run_folder import as_csv, label_rows, without_unneeded
+        from metricmix.app.pipeline.new_labels import label_rows, without_unneeded
+        from metricmix.app.pipeline.run_folder import as_csv
         from metricmix.atomic import replacing
 
         if out is not None and out.exists() and not force:
@@ -256,9 +257,9 @@ def explain(model: Path, a: str | None, b: str | None, as_json: bool, **asked: A
         elif b is None:
             tell_label(run, a, asked["other"], as_json)
         else:
-            lengths = run.lengths(asked["geodesic"])
-            path = run.contributions(a, b, lengths)
-            words = run.phrases(lengths)
+            metric = run.metric_along(asked["geodesic"])
+            path = metric.contributions(run.find_item(a), run.find_item(b))
+            words = run.phrases(metric)
             edges = [words.reasons(u, v) for u, v in path.path.edges]
             if as_json:
                 print_json(contributions_record(run, path, edges))
@@ -330,7 +331,7 @@ def tell_label(run: RunFolder, a: str, other: str | None, as_json: bool) -> None
 def labels_by_item(run: RunFolder) -> dict[Any, tuple[Any, bool]]:
     """Return the label of every item, and whether it is given."""
     model = run.model
-    given = (model._rule.codes >= 0).tolist()
+    given = model.known_.mask.tolist()
     labels = zip(model.transduction_.tolist(), given, strict=True)
     found: dict[Any, tuple[Any, bool]] = dict(zip(model.stack_.items.tolist(), labels, strict=True))
     return found | {item: (label, True) for item, label in run.labels_left_out().items()}
@@ -365,15 +366,14 @@ def print_contributions(
     print_parts([list(path.totals)[r] for r in used], table)
     if geodesic is not None:
         items = f"{geodesic} nearest item{'s' * (geodesic != 1)}"
-        ends = str(path.nodes[0]), str(path.nodes[-1])
-        own = run.contributions(*ends, run.lengths()).length
+        own = run.metric.distance(path.nodes[0], path.nodes[-1])
         click.echo(
             f"the length is that of the geodesic metric over {items}; the model's own distance is "
             f"{own:.4g}"
         )
     elif n_edges == 1:
         hint = "; --geodesic 10 shows a path through nearest items"
-        click.echo(f"no item lies between them{hint * (run.lengths().stack.edges is None)}")
+        click.echo(f"no item lies between them{hint * (run.metric.stack.edges is None)}")
     labels = labels_by_item(run)
     texts = []
     for node in path.nodes:
@@ -436,8 +436,8 @@ def contributions_record(
 def explanation_record(why: Any) -> dict[str, Any]:
     """Return the explanation of a label or target, for JSON."""
     found: dict[str, Any] = {"item": why.item}
-    if hasattr(why, "predicted"):
-        found |= {"target": why.target, "given": why.given, "rule": why.rule}
+    if not why.classes:
+        found |= {"target": why.label, "given": why.given, "rule": why.rule}
         found |= {"predicted": why.predicted, "mean": why.mean}
     else:
         p = zip(map(str, why.classes), why.probabilities.tolist(), strict=True)
@@ -528,7 +528,7 @@ def explore(model: Path, port: int, host: str, browse: bool, quiet: bool) -> Non
                     )
                     html = page_html(content)
         with report_errors():
-            words = run.phrases(run.lengths())
+            words = run.phrases(run.metric)
         with open_server(run.model, html, host, port, words.sentence) as server:
             with suppress(KeyboardInterrupt):  # which is how it ends
                 if not is_loopback(host):

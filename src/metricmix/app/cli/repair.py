@@ -27,6 +27,7 @@ from metricmix.app.cli.common import (
     symmetrise_option,
     uninterrupted,
 )
+from metricmix.registry import declared
 
 if TYPE_CHECKING:
     from metricmix.app.ingest.matrices import MatrixFile
@@ -37,15 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Repair", "as_record", "print_repair", "repair"]
 
 
-OBJECTIVES = {
-    "l2": "sum of squared changes over pairs",
-    "l1": "sum of absolute changes over pairs",
-    "linf": "largest absolute change of a pair",
-    "decrease": "sum of squared changes over pairs",
-    "increase": "sum of squared changes over pairs",
-}
-"""What is made small, by norm."""
-NORMS = tuple(OBJECTIVES)
+NORMS = {said.name: said for said in declared("metricmix.nearness.norms")}
 NOT_REACHED, STOPPED = 1, 3
 ROUNDS_OF_ALL_RUNS = 1_000_000
 """With a checkpoint, where rounds add up over runs: the same command can always go on."""
@@ -66,11 +59,12 @@ Examples:
 )
 @click.option(
     "--norm",
-    type=click.Choice(NORMS, case_sensitive=False),
-    default="l2",
+    type=click.Choice(list(NORMS), case_sensitive=False),
+    default=next(iter(NORMS)),
     show_default=True,
-    help="Norm of the changes: squared, absolute, or largest (of many such metrics, one that "
-    "changes little else); or squared, decreasing or increasing entries only.",
+    help="What is made small: {}.".format(
+        "; ".join(f"{said.name}: {said.facts['brief']}" for said in NORMS.values())
+    ),
 )
 @click.option(
     "--tol",
@@ -124,7 +118,8 @@ def repair(
         from metricmix.app.ingest.matrices import check_target, write_matrix
         from metricmix.app.matrix_check import fill_one_sided
         from metricmix.exceptions import ConvergenceWarning
-        from metricmix.nearness import nearest_metric, refine_linf
+        from metricmix.nearness import nearest_metric
+        from metricmix.nearness.norms.norm import NORMS as METHODS
         from metricmix.validation import symmetrized
 
         if out.exists() and not force:
@@ -151,8 +146,8 @@ def repair(
                 checkpoint=checkpoint,
                 callback=callback,
             )
-            if norm == "linf" and result.converged:
-                result = refine_linf(matrix.values, result, time_limit=time_limit)
+            if result.converged:
+                result = METHODS[norm]().refined(matrix.values, result, time_limit=time_limit)
         with uninterrupted(), report_errors(out):
             write_matrix(out, result.metric, matrix.items)
     seconds = time.perf_counter() - began
@@ -174,7 +169,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
     import numpy as np
     from scipy.sparse.csgraph import connected_components
 
-    from metricmix.nearness.problem import LARGEST
+    from metricmix.nearness.reading import LARGEST
 
     values = matrix.values
     scale = float(np.nanmax(np.abs(values)))
@@ -351,7 +346,7 @@ def print_repair(done: Repair) -> None:
             click.echo(
                 f"    these have the widest range of {changes['filled']:,}; --json lists all"
             )
-    what = OBJECTIVES[done.norm]
+    what = NORMS[done.norm].words
     if "squared" in what:
         what += f"; its root is {math.sqrt(max(result.objective, 0.0)):.6g}"
     click.echo(

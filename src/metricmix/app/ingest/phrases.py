@@ -41,9 +41,7 @@ from metricmix.app.ingest.file_sources import FileSource
 from metricmix.app.ingest.graph_file_sources import GraphFileSource
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import graph_names
-from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.hellinger import ProbabilitySource
-from metricmix.dissimilarity.regressors import PredictionSource
+from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats
 
@@ -145,16 +143,16 @@ class EdgePhrases:
 
     def _told(self, r: int, i: int, j: int, value: float) -> list[str]:
         stack = self.lengths.stack
-        name, whole = stack.names[r], stack.origin if isinstance(stack, EdgeStack) else stack
-        file, source = self._files.get(name), None if whole is None else whole._sources[r]
-        if isinstance(source, ProbabilitySource):
-            codes = source.probabilities[[i, j]].argmax(axis=1).tolist()
-            known = len(self.classes) == source.probabilities.shape[1]
+        name, whole = stack.names[r], stack.origin
+        file, source = self._files.get(name), None if whole is None else whole.sources[r]
+        if isinstance(source, PredictedSource):
+            if source.prediction.is_numeric:
+                first, second = (f"{source.values[k]:.4g}" for k in (i, j))
+                return [self._prediction(name, file, first, second, numbers=True)]
+            codes = source.values[[i, j]].argmax(axis=1).tolist()
+            known = len(self.classes) == source.values.shape[1]
             first, second = (self.classes[c] if known else f"class {c}" for c in codes)
             return [self._prediction(name, file, first, second)]
-        if isinstance(source, PredictionSource):
-            first, second = (f"{source.values[k]:.4g}" for k in (i, j))
-            return [self._prediction(name, file, first, second, numbers=True)]
         ratio = value / float(self._means[r])
         share = f"at {ratio:.0%} of the mean distance"
         if ratio >= FAR:

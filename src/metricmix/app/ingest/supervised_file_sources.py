@@ -2,7 +2,7 @@ r"""Supervised sources of files: what classifiers or regressors say of two items
 
 The source is the Hellinger distance of class probabilities
 (:mod:`metricmix.dissimilarity.supervised`), or the difference of predicted numbers
-(:mod:`metricmix.dissimilarity.regressors`):
+(:mod:`metricmix.dissimilarity.predictions`):
 
 ====================  ============================================================================
 ``learned``           a logistic or ridge regression on the encoded columns
@@ -35,44 +35,33 @@ from metricmix.app.ingest.graph_file_sources import (
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator
-from metricmix.dissimilarity.forests import OutOfBagForest
-from metricmix.dissimilarity.regressors import (
-    PredictionSource,
-    TargetPredictor,
-    TargetPropagation,
-    for_targets,
-)
-from metricmix.dissimilarity.supervised import (
-    CrossFittedClassifier,
-    LabelPropagation,
-    Predictor,
-    SupervisedSource,
-)
-from metricmix.dissimilarity.supervised_recipes import digests
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.kernel_ridge import KernelPredictor
+from metricmix.dissimilarity.known import Known, keys_of
+from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.propagation import LabelPropagation, Spread
+from metricmix.dissimilarity.supervised import SupervisedSource
+from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.typing import AnyArray, Floats
 
 __all__ = ["LearnedSource", "SpreadSource"]
 
 
 class SupervisedFileSource(FileSource):
-    """Distances between what is predicted of two items, computed from labels or targets.
-
-    `predictor` is that of classes; for a numeric target, its counterpart is taken. `for_new_items`
-    says whether the model of all labels is kept.
-    """
+    """Distances between what is predicted of two items, computed from labels or targets."""
 
     predictor: Predictor
-    for_new_items: bool = False
 
     def __init__(self, spec: SourceSpec, items: ItemTable) -> None:
         super().__init__(spec, items)
-        self.codes, self.n_classes = np.full(self.n, -1), 1
-        self.targets = items.targets
-        if items.labels is not None and items.targets is None:
+        self.known = Known(np.full(self.n, -1), 1, keys_of(map(str, items.ids)))
+        if items.targets is not None:
+            self.known = Known(items.targets, 0, self.known.keys)
+        elif items.labels is not None:
             classes = sorted({label for label in items.labels if label})
             number = {label: c for c, label in enumerate(classes)}
-            self.codes = np.array([number.get(label, -1) for label in items.labels])
-            self.n_classes = max(1, len(classes))
+            codes = np.array([number.get(label, -1) for label in items.labels])
+            self.known = Known(codes, max(1, len(classes)), self.known.keys)
 
     def relabelled(self, codes: AnyArray, n_classes: int) -> FileSource:
         """Return the source for the labels of a fit, to which new items are compared.
@@ -80,46 +69,29 @@ class SupervisedFileSource(FileSource):
         Without classes, `codes` are targets.
         """
         other = copy(self)
-        for name in ("supervised", "predictor"):
-            other.__dict__.pop(name, None)
-        other.for_new_items = True
-        if n_classes:
-            other.codes, other.n_classes, other.targets = codes, n_classes, None
-        else:
-            other.targets = codes
+        other.__dict__.pop("supervised", None)
+        other.known = Known(codes, n_classes, self.known.keys)
         return other
 
     @cached_property
-    def supervised(self) -> SupervisedSource | PredictionSource:
+    def supervised(self) -> SupervisedSource:
         """The distances, by the probabilities or numbers of all items."""
-        if self.targets is not None:
-            return PredictionSource(self.target_predictor(), self.spec.name, self.targets)
-        return SupervisedSource(self.predictor, self.spec.name, self.codes, self.n_classes)
-
-    def target_predictor(self) -> TargetPredictor:
-        """Return what predicts numbers."""
-        return for_targets(self.predictor)
+        return SupervisedSource(self.predictor, self.spec.name, self.known)
 
     def matrix(self) -> Floats:
         """Return the distances of all items."""
         return np.asarray(self.supervised.rows(np.arange(self.n)))
 
-    def by_pairs(self) -> SupervisedSource | PredictionSource:
+    def by_pairs(self) -> SupervisedSource:
         """Return the same by rows and pairs."""
         return self.supervised
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the distances from what the model of all labels says of new items."""
-        if isinstance(self.supervised, PredictionSource):
-            return self.supervised.cross(self.new_values(new))
-        return self.supervised.cross(self.new_probabilities(new))
-
-    def new_probabilities(self, new: NewItemData) -> Floats:
-        """Return the class probabilities of new items, (m, C)."""
-        raise NotImplementedError
+        return self.supervised.cross(self.new_values(new))
 
     def new_values(self, new: NewItemData) -> Floats:
-        """Return the predicted numbers of new items, (m,)."""
+        """Return the class probabilities (m, C) or the predicted numbers (m,) of new items."""
         raise NotImplementedError
 
 
@@ -151,44 +123,17 @@ class LearnedSource(SupervisedFileSource):
 
     @cached_property
     def predictor(self) -> Predictor:  # type: ignore[override]
-        """The classifier, and how labelled items are judged without their label."""
-        return self._predictor_of(self.rows)
-
-    def _predictor_of(self, rows: Any) -> Predictor:
-        if self.spec.kind == "forest":
-            return OutOfBagForest(rows, new_items=self.for_new_items)
-        return CrossFittedClassifier(rows, new_items=self.for_new_items)
-
-    def new_rows(self, new: NewItemData) -> tuple[Any, Indices]:
-        """Return the rows of new items, and the item of the fit with the same row, -1 for none."""
-        rows = self.base.new_rows(new)
-        rows = dense(rows) if isinstance(self.rows, np.ndarray) else type(self.rows)(rows)
-        known = {digest: i for i, digest in reversed(list(enumerate(digests(self.rows))))}
-        same = np.array([known.get(digest, -1) for digest in digests(rows)], dtype=np.int64)
-        return rows, same
-
-    def new_probabilities(self, new: NewItemData) -> Floats:
-        """Return what the classifier of all labels says."""
-        rows, same = self.new_rows(new)
-        assert isinstance(self.supervised, SupervisedSource)
-        p = self.supervised.probabilities[same]
-        if (same < 0).any():
-            classifier = self.supervised.classifier
-            assert classifier is not None
-            p[same < 0] = classifier.probabilities(rows[same < 0])
-        return np.asarray(p)
+        """The model, and how labelled items are judged without their label."""
+        return Forest(self.rows) if self.spec.kind == "forest" else KernelPredictor(self.rows)
 
     def new_values(self, new: NewItemData) -> Floats:
-        """Return what the regressor of all targets says: new rows are items of unknown target."""
-        rows, same = self.new_rows(new)
-        assert isinstance(self.supervised, PredictionSource)
-        assert self.targets is not None
+        """Return what the model of all labels says."""
+        rows = self.base.new_rows(new)
+        rows = dense(rows) if isinstance(self.rows, np.ndarray) else type(self.rows)(rows)
+        same = RowPlaces(self.rows)(rows)
         values = self.supervised.values[same]
-        unseen = np.flatnonzero(same < 0)
-        if len(unseen):
-            predictor = for_targets(self._predictor_of(stacked(self.rows, rows[unseen])))
-            y = np.append(self.targets, np.full(len(unseen), np.nan))
-            values[unseen] = PredictionSource(predictor, self.spec.name, y).values[self.n :]
+        if (same < 0).any():
+            values[same < 0] = self.supervised.predicted(rows[same < 0])
         return np.asarray(values)
 
 
@@ -206,12 +151,8 @@ class SpreadSource(SupervisedFileSource):
 
     @cached_property
     def predictor(self) -> LabelPropagation:  # type: ignore[override]
-        """PageRank of the labels of each class."""
+        """PageRank of the labels of each class, or of the targets."""
         return LabelPropagation(smoothing_operator(self.links.graph), self.spec.restart)
-
-    def target_predictor(self) -> TargetPropagation:
-        """Return PageRank of the targets."""
-        return TargetPropagation(self.predictor, new_items=self.for_new_items)
 
     def reached(self, new: NewItemData, start: Floats) -> Floats:
         """Return what of `start` (n, d) walks from new items reach, (m, d)."""
@@ -220,30 +161,16 @@ class SpreadSource(SupervisedFileSource):
         nothing = np.zeros((len(new.items.ids), start.shape[1]))
         return self.links.attached(new, self.spec.restart, nothing, spread)
 
-    def new_probabilities(self, new: NewItemData) -> Floats:
-        """Return the shares of the classes among the labels that walks from new items reach."""
-        of_class = (self.codes[:, None] == np.arange(self.n_classes)).astype(np.float64)
-        of_class /= np.maximum(of_class.sum(axis=0), 1.0)
-        share = np.maximum(self.reached(new, of_class), 0.0) + 1e-9
-        return np.asarray(share / share.sum(axis=1, keepdims=True))
-
     def new_values(self, new: NewItemData) -> Floats:
-        """Return the mean of the targets that walks from new items reach."""
-        assert isinstance(self.supervised, PredictionSource)
-        if self.supervised.constant:
-            return np.zeros(len(new.items.ids))
-        return self.supervised.new_values(self.reached(new, self.supervised.model.start))
+        """Return what is made of the labels or targets that walks from new items reach."""
+        nothing = np.zeros((len(new.items.ids), 0))
+        if self.supervised.is_constant:
+            return self.supervised.predicted(nothing)
+        model = self.supervised.model
+        assert isinstance(model, Spread)
+        return model.predict(self.reached(new, model.start))
 
 
 def dense(table: Any) -> Floats:
     """Return a table as an array."""
     return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
-
-
-def stacked(table: Any, rows: Any) -> Any:
-    """Return a table with more rows below."""
-    if isinstance(table, np.ndarray):
-        return np.vstack([table, rows])
-    from scipy.sparse import vstack
-
-    return type(table)(vstack([table, rows]))

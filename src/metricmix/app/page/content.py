@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from metricmix.app.page.embedding import align, plane_coordinates
 from metricmix.app.page.example import example_path
+from metricmix.app.page.fitted_model import fitted_predictor, label_numbers
 from metricmix.app.page.page_paths import (
     edges_to_phrase,
     embed_chains,
@@ -33,20 +32,13 @@ from metricmix.app.page.values import (
     View,
     Weight,
 )
-from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.cross_validation import held_out_probabilities
-from metricmix.estimators.regression_comparison import held_out_targets
-from metricmix.estimators.regressor import MetricMixtureRegressor
-from metricmix.estimators.selection import some_of_each_class
-from metricmix.exceptions import InputError
+from metricmix.dissimilarity.known import Known
+from metricmix.estimators.predictor import MixturePredictor
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
-from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.trees import distances_from
-from metricmix.plots.style import SCALE
 from metricmix.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -57,7 +49,6 @@ __all__ = [
     "Precomputed",
     "default_n_bootstrap",
     "distances_among",
-    "fitted_predictor",
     "page_content",
     "shown_items",
 ]
@@ -71,7 +62,7 @@ SEARCHED, FEWEST = 500_000_000, 200
 the items of a sample however many there are."""
 
 
-def shown_items(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Indices | None:
+def shown_items(model: MixturePredictor) -> Indices | None:
     """Return the items on the page, in their order; None for all.
 
     All are shown up to 65535 items with full matrices, 1000 with computed rows, and 3000 along
@@ -83,37 +74,21 @@ def shown_items(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Indi
     n, most = stack.n_items, MAX_SAMPLE
     if stack.edges is not None:
         most = min(most, max(FEWEST, SEARCHED // n))
-    elif stack._block is None:
+    elif stack.block is None:
         most = MAX_SAMPLE_OF_ROWS
-    if n <= (MAX_ITEMS if stack._block is not None else most):
+    if n <= (MAX_ITEMS if stack.block is not None else most):
         return None
     labels = label_numbers(model)[1]
-    given = np.flatnonzero(model._rule.codes >= 0)
-    found = np.flatnonzero(model._rule.codes < 0)
-    first = some_of_each_class(given, labels[given], most)
-    rest = some_of_each_class(found, labels[found], most - len(first))
+    known = model.known_
+    given, found = known.items, np.flatnonzero(~known.mask)
+    everyone = Known(labels, int(labels.max()) + 1)
+    first = everyone.only(given).some(most).items
+    rest = everyone.only(found).some(most - len(first)).items
     return np.sort(np.concatenate([first, rest]))
 
 
-def label_numbers(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
-) -> tuple[tuple[str, ...], Indices]:
-    """Return the classes as texts, and the class number of every item.
-
-    The classes of a numeric target are ranges with about as many items each, from low to high.
-    """
-    if not isinstance(model, MetricMixtureRegressor):
-        names = tuple(str(label) for label in model.classes_.tolist())
-        return names, np.searchsorted(model.classes_, model.transduction_)
-    y = model.transduction_
-    ends = np.unique(np.quantile(y, np.linspace(0, 1, len(SCALE) + 1)))
-    ends = ends if len(ends) > 1 else np.array([y.min(), y.max()])
-    labels = np.clip(np.searchsorted(ends, y, side="right") - 1, 0, len(ends) - 2)
-    return tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(ends.tolist())), labels
-
-
 def target_misfits(
-    model: MetricMixtureRegressor, predicted: Floats, given: NDArray[np.bool_]
+    model: MixturePredictor, predicted: Floats, given: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return which known targets are far from what is predicted: beyond three usual errors.
 
@@ -146,7 +121,7 @@ class Precomputed:
     metric : (n, n) array, optional
         The learned metric between all items: ``path_metric(...)``.
     probabilities : (n, C) array, optional
-        Class probabilities without the item's own label: ``held_out_probabilities(model)``.
+        Class probabilities, of labelled items from refits without their labels.
     weights : DataFrame, or mapping of its columns, optional
         ``model.weights_table(...)``; `n_bootstrap` of :func:`page_content` then says of how many
         resamples.
@@ -189,7 +164,7 @@ class Annotations:
 
 
 def page_content(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    model: MixturePredictor,
     *,
     title: str = "A learned metric",
     n_bootstrap: int | None = None,
@@ -222,26 +197,24 @@ def page_content(
     model = fitted_predictor(model)
     precomputed, annotations = precomputed or Precomputed(), annotations or Annotations()
     report = on_progress or (lambda step, fraction: None)
-    stack, metric = model.stack_, precomputed.metric
-    lengths, shown = model._lengths(), shown_items(model)
+    learned, metric, shown = model.metric_, precomputed.metric, shown_items(model)
+    stack, lengths = learned.stack, learned.lengths
     on_page = np.arange(stack.n_items) if shown is None else shown
     if metric is None and shown is None:
         report("metric", 0.0)
-        metric = path_metric(stack, model.mixture_, n_jobs=model.n_jobs)
+        metric = learned.to_array()
     probabilities = precomputed.probabilities
-    if probabilities is None and isinstance(model, MetricMixtureRegressor):
-        probabilities = held_out_targets(model, metric)
-    elif probabilities is None:
-        probabilities = held_out_probabilities(model, metric)
+    if probabilities is None:
+        probabilities = model.learned_.held_out.among_all(model.learned_)
     if shown is not None:
         report("metric", 0.0)
         metric = distances_among(lengths, shown) if metric is None else metric[np.ix_(shown, shown)]
     assert metric is not None
-    everyone = np.asarray(model._rule.codes >= 0)
+    everyone = model.known_.mask
     classes, labels = label_numbers(model)
     given, labels = everyone[on_page], labels[on_page]
     about_rule: dict[str, Any]
-    if isinstance(model, MetricMixtureRegressor):
+    if model.known_.is_numeric:
         about_rule = {
             "misfit": target_misfits(model, probabilities, everyone)[on_page],
             "target": model.transduction_[on_page],
@@ -273,7 +246,7 @@ def page_content(
         report("paths", 0.2)
         pairs = pairs_to_embed(metric, given, stack.n_sources, directed=stack.directed)
         paths = embed_paths(lengths, pairs, metric)
-    chains, chain_metric = embed_chains(model, given) if shown is None else (None, None)
+    chains, chain_metric = embed_chains(learned, given) if shown is None else (None, None)
     report("intervals", 0.3)
     weights, intervals = page_weights(model, n_bootstrap, precomputed.weights, annotations.sources)
     report("maps", 0.5)
@@ -328,19 +301,6 @@ def nearest_on_page(
     return np.where(there, place, -1)
 
 
-def fitted_predictor(model: object) -> MetricMixtureClassifier | MetricMixtureRegressor:
-    """Return the model, or the best estimator of a search, if it is fitted and predicts."""
-    found = getattr(model, "best_estimator_", model)
-    if not isinstance(found, (MetricMixtureClassifier, MetricMixtureRegressor)):
-        raise InputError(
-            argument="model",
-            expected="a fitted MetricMixtureClassifier or MetricMixtureRegressor",
-            found=type(model).__name__,
-        )
-    check_is_fitted(found)
-    return found
-
-
 def default_n_bootstrap(n_labelled: int) -> int:
     """Return the number of resamples that take some seconds: L labels take about L · 0.1 ms each.
 
@@ -351,7 +311,7 @@ def default_n_bootstrap(n_labelled: int) -> int:
 
 
 def page_weights(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    model: MixturePredictor,
     n_bootstrap: int | None,
     table: pd.DataFrame | Mapping[str, Any] | None,
     descriptions: Mapping[str, str],
@@ -362,7 +322,7 @@ def page_weights(
     """
     if table is None:
         if n_bootstrap is None:
-            n_bootstrap = default_n_bootstrap(int((model._rule.codes >= 0).sum()))
+            n_bootstrap = default_n_bootstrap(len(model.known_.items))
         if n_bootstrap == 0 or not isinstance(model.objective, str):
             rows = zip(model.stack_.names, model.weights_.tolist(), strict=True)
             return tuple(
@@ -379,7 +339,7 @@ def page_weights(
 
 
 def make_views(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    model: MixturePredictor,
     metric: Floats,
     items: Indices,
     on_progress: Callable[[float], None],
@@ -390,7 +350,7 @@ def make_views(
     loaded does not have the values between any two items: there is the map of the mixture only.
     """
     stack, lock = model.stack_, Lock()
-    known = stack.origin if isinstance(stack, EdgeStack) else stack
+    known = stack.origin
     names = ("mixture", *(() if known is None else known.names))
     n_done = 0
 
@@ -401,7 +361,7 @@ def make_views(
         else:
             assert known is not None
             with lock:  # computed sources may not be thread-safe
-                distances = np.asarray(known._sources[k - 1].block(items, items), np.float64)
+                distances = np.asarray(known.sources[k - 1].block(items, items), np.float64)
         points = plane_coordinates(distances)
         with lock:
             n_done += 1

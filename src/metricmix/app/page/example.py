@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.page.values import EmbeddedPaths, Example, Items
-from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats, Indices
 
@@ -90,7 +89,7 @@ class _Choice:
         stack, n = lengths.stack, lengths.n
         self.lengths, self.weights, self.metric = lengths, weights, metric
         self.paths, self.items, self.places = paths, items, places
-        self.between = stack.origin if isinstance(stack, EdgeStack) else stack
+        self.between = stack.origin
         self.n_edges = np.diff(paths.indptr) + 1
         rng = np.random.default_rng(0)
         self.first = rng.integers(n, size=SAMPLE)

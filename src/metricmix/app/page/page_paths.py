@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.page.values import EmbeddedPaths
-from metricmix.estimators.attribution import edge_parts
-from metricmix.estimators.base import MixturePredictor
 from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.paths.all_pairs import path_metric
-from metricmix.paths.geodesic import geodesic_stack
-from metricmix.paths.pair import shortest_path, shortest_paths
+from metricmix.paths.contributions import edge_parts, path_contributions
+from metricmix.paths.learned_metric import Metric
+from metricmix.paths.pair import shortest_paths
 from metricmix.typing import Floats, Indices
 
 __all__ = [
-    "chain_lengths",
+    "chain_metric",
     "edges_to_phrase",
     "embed_chains",
     "embed_paths",
@@ -42,31 +40,30 @@ MAX_PHRASES = 5000
 """Edges that a page says in words."""
 
 
-def chain_lengths(model: MixturePredictor) -> EdgeLengths | None:
-    """Return the lengths of a model on the edges to each item's ten nearest items, and its links.
+def chain_metric(metric: Metric) -> Metric | None:
+    """Return the same mixture along the edges to each item's ten nearest items, and its links.
 
-    None if the model itself has sparse edges, or there are more than 2000 items.
+    None if the edges of the metric are sparse, or there are more than 2000 items.
     """
-    stack = model.stack_
-    if stack.edges is not None or stack.n_items > CHAINS_UP_TO:
+    if metric.stack.edges is not None or metric.n > CHAINS_UP_TO:
         return None
-    return EdgeLengths(geodesic_stack(stack, model.mixture_, CHAINS_ALONG), model.mixture_)
+    return metric.geodesic(CHAINS_ALONG)
 
 
 def embed_chains(
-    model: MixturePredictor, given: NDArray[np.bool_]
+    metric: Metric, given: NDArray[np.bool_]
 ) -> tuple[EmbeddedPaths, Floats] | tuple[None, None]:
-    """Return the paths along the nearest items that a page holds, and their metric, (n, n).
+    """Return the paths along the nearest items that a page holds, and their distances, (n, n).
 
-    None for both where :func:`chain_lengths` returns None.
+    None for both where :func:`chain_metric` returns None.
     """
-    lengths = chain_lengths(model)
-    if lengths is None:
+    chains = chain_metric(metric)
+    if chains is None:
         return None, None
-    metric = path_metric(lengths.stack, lengths.mixture, n_jobs=model.n_jobs)
-    n_sources = min(lengths.stack.n_sources, PAIR_OF_CHAINS)
-    pairs = pairs_to_embed(metric, given, n_sources, directed=lengths.directed)
-    return embed_paths(lengths, pairs, metric), metric
+    distances = chains.to_array()
+    n_sources = min(chains.stack.n_sources, PAIR_OF_CHAINS)
+    pairs = pairs_to_embed(distances, given, n_sources, directed=chains.directed)
+    return embed_paths(chains.lengths, pairs, distances), distances
 
 
 def edges_to_phrase(
@@ -164,13 +161,12 @@ def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> Embedde
     )
 
 
-def path_record(lengths: EdgeLengths, i: int, j: int) -> dict[str, Any]:
+def path_record(metric: Metric, i: int, j: int) -> dict[str, Any]:
     """Return the shortest path from item number `i` to `j` as plain values for JSON.
 
     Its `length`, its `nodes`, and for each edge its parts: those of the sources, last the link's.
     One search, usually O(R n).
     """
-    path = shortest_path(lengths, None, i, j)
-    u, v = np.array(path.edges, dtype=np.int64).reshape(-1, 2).T
-    parts = edge_parts(lengths, u, v)
-    return {"length": path.length, "nodes": list(path.nodes), "parts": parts.tolist()}
+    found = path_contributions(metric.lengths, i, j)
+    parts = np.column_stack([found.edges, found.link]).tolist()
+    return {"length": found.length, "nodes": list(found.path.nodes), "parts": parts}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricmix.app.ingest.column_types import encode
 from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
@@ -41,25 +40,22 @@ from metricmix.app.pipeline.storage import (
 )
 from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.encoded_table import ItemData
-from metricmix.estimators.bootstrap import weight_columns
+from metricmix.dissimilarity.item_data import ItemData
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.cross_validation import (
-    FEWEST_LABELS,
-    MetricMixtureClassifierCV,
-    held_out_probabilities,
-)
-from metricmix.estimators.files.models import save
-from metricmix.estimators.findings import diagnose
-from metricmix.estimators.regression_comparison import FEWEST_TARGETS, held_out_targets
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
+from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
-from metricmix.estimators.rules import as_rule
 from metricmix.exceptions import ConvergenceWarning, InputError
-from metricmix.paths.all_pairs import path_metric
-from metricmix.paths.neighbours import nearest_labelled
+from metricmix.learning.bootstrap import weight_columns
+from metricmix.learning.findings import diagnose
+from metricmix.learning.learned import Learned
+from metricmix.learning.rules import as_rule
+from metricmix.learning.verdict import Comparison
+from metricmix.paths.learned_metric import nearest_others
 from metricmix.paths.stretch import Stretch, stretch
 from metricmix.paths.trees import distances_from
-from metricmix.typing import Floats, Indices
+from metricmix.storage.models import save
+from metricmix.typing import Floats
 
 __all__ = ["fit_files", "fit_plan", "learn"]
 
@@ -132,38 +128,40 @@ def fit_plan(
         warnings.simplefilter("always", told)
         with progress.step("sources") as report:
             gathered = build(plan, storage, report)
-            stack = gathered.stack.with_item_data(item_data(plan))
-            gathered = replace(gathered, stack=stack)
+            data = item_data(plan)
+            for source in gathered.stack.between_any.sources:
+                source.made_from = data
         with progress.step("learning"):
             model = learn(gathered, settings)
+            learned = model.learned_
         if settings.n_bootstrap and model.result_.objective_kind != "none":
             with progress.step("intervals") as report:
                 weights = weight_columns(
-                    model, settings.n_bootstrap, random_state=settings.seed, on_resample=report
+                    learned, settings.n_bootstrap, random_state=settings.seed, on_resample=report
                 )
         else:
-            weights = weight_columns(model, 0)
-        given = np.asarray(model._rule.codes >= 0)
-        numbers = isinstance(model, MetricMixtureRegressor)
-        if settings.n_splits != 0 and given.sum() >= (FEWEST_TARGETS if numbers else FEWEST_LABELS):
+            weights = weight_columns(learned, 0)
+        known, task = model.known_, learned.task
+        if settings.n_splits != 0 and len(known.items) >= task.fewest:
             with progress.step("accuracy") as report:
                 comparison = model.compare(
                     n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
                 )
         if storage.kind == "matrices":
             with progress.step("metric"):
-                metric = path_metric(model.stack_, model.mixture_)
-                probabilities = held_out(model, metric)
-                items = nearest_labelled_item(metric, given)
+                metric = model.compute_metric()
+                items = nearest_labelled_item(metric, known.mask)
                 nearest = items, metric[np.arange(len(items)), items]
+                probabilities = held_out_answers(learned, comparison)
         else:
             with progress.step("nearest"):
-                probabilities = held_out(model)
-                nearest = nearest_other_label(model, given)
+                distances, items = nearest_others(learned.lengths, None, known.items)
+                nearest = items[:, 0], distances[:, 0]
+                probabilities = held_out_answers(learned, comparison)
         shares = known_shares(gathered.sources)
-        if not numbers:
+        if not task.is_numeric:
             probabilities = lowered(probabilities, shares)
-        findings = diagnose(model, probabilities=None if numbers else probabilities)
+        findings = diagnose(learned, answers=probabilities)
         if isinstance(gathered.stack, EdgeStack):
             with progress.step("stretch"):
                 apart = measured_stretch(model)
@@ -178,7 +176,7 @@ def fit_plan(
         probabilities=probabilities,
         comparison=comparison,
         notes=(
-            *little_data(gathered.items.ids, shares, numbers=numbers),
+            *little_data(gathered.items.ids, shares, numbers=task.is_numeric),
             *dict.fromkeys(str(warning.message) for warning in caught),
         ),
         seconds=progress.seconds,
@@ -214,26 +212,20 @@ def item_data(plan: Plan) -> ItemData:
     return ItemData(table, links, complete, single)
 
 
-def held_out(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, metric: Floats | None = None
-) -> Floats:
-    """Return what the rule says of all items without their own label or target."""
-    if isinstance(model, MetricMixtureRegressor):
-        return held_out_targets(model, metric)
-    return held_out_probabilities(model, metric)
+def held_out_answers(learned: Learned, comparison: Comparison | None) -> Floats:
+    """Return what the rule says of all items; of labelled ones, by refits without their labels.
+
+    Those of the comparison, where there is one.
+    """
+    if comparison is None:
+        return learned.held_out.among_all(learned)
+    assert learned.known is not None
+    answers = learned.answers.copy()
+    answers[learned.known.items] = comparison.answers[0]
+    return answers
 
 
-def nearest_other_label(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, given: NDArray[np.bool_]
-) -> tuple[Indices, Floats]:
-    """Return the nearest labelled item of each item, other than itself, and its distance."""
-    distances, items = nearest_labelled(model.stack_, model.mixture_, given, 2)
-    second = (items[:, 0] == np.arange(len(items))).astype(np.int64)
-    rows = np.arange(len(items))
-    return items[rows, second], distances[rows, second]
-
-
-def measured_stretch(model: MetricMixtureClassifier | MetricMixtureRegressor) -> Stretch:
+def measured_stretch(model: MixturePredictor) -> Stretch:
     """Return how far distances along the edges lie above those over all pairs, on some pairs.
 
     For more than 5000 items, a bound of it.
@@ -250,8 +242,8 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     if outcome.metric is not None:
         np.save(path, outcome.metric)
         return
-    lengths = outcome.model._lengths()
-    n = lengths.n
+    learned = outcome.model.metric_
+    n = learned.n
     free = shutil.disk_usage(path.parent).free
     if 8 * n * n > free:
         raise InputError(
@@ -262,13 +254,11 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
     written = np.lib.format.open_memmap(path, "w+", np.float64, (n, n))
     for start in range(0, n, ROWS_WRITTEN):
         some = np.arange(start, min(n, start + ROWS_WRITTEN))
-        written[some] = distances_from(lengths, some)
+        written[some] = distances_from(learned.lengths, some)
     written.flush()
 
 
-def learn(
-    gathered: JoinedData, settings: FitSettings
-) -> MetricMixtureClassifier | MetricMixtureRegressor:
+def learn(gathered: JoinedData, settings: FitSettings) -> MixturePredictor:
     """Fit the estimator, its rule and rho chosen by cross-validation if `settings.tune`."""
     options: dict[str, Any] = {
         "objective": settings.objective,

@@ -24,13 +24,10 @@ from metricmix.app.page.html import json_values
 from metricmix.app.pipeline.settings import FitSettings, label_remarks
 from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.comparison import Comparison, Method
-from metricmix.estimators.cross_validation import FEWEST_LABELS, TUNED
-from metricmix.estimators.findings import MetricFinding
-from metricmix.estimators.regression_comparison import TargetComparison, TargetMethod
-from metricmix.estimators.regressor import MetricMixtureRegressor
-from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.estimators.cross_validation import TUNED
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.learning.findings import MetricFinding
+from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.stretch import Stretch
 from metricmix.typing import Floats, Indices
@@ -57,7 +54,7 @@ class FitOutcome:
     Attributes
     ----------
     settings : FitSettings
-    model : MetricMixtureClassifier or MetricMixtureRegressor
+    model : MixturePredictor
     gathered : JoinedData
         The joined files.
     weights : dict of columns
@@ -69,9 +66,10 @@ class FitOutcome:
     nearest : pair of (n,) arrays
         The nearest other labelled item of each item, and its distance.
     probabilities : (n, C) array
-        Class probabilities without the item's own label; for a numeric target, (n,) predictions.
-    comparison : Comparison or TargetComparison, optional
-        Accuracies on held-out labels, or errors on held-out targets.
+        Class probabilities, of labelled items by refits without their labels; for a numeric
+        target, (n,) predictions.
+    comparison : Comparison, optional
+        Scores on held-out labels or targets.
     notes : tuple of str
         Convergence warnings.
     seconds : dict of str to float
@@ -85,14 +83,14 @@ class FitOutcome:
     """
 
     settings: FitSettings
-    model: MetricMixtureClassifier | MetricMixtureRegressor
+    model: MixturePredictor
     gathered: JoinedData
     weights: dict[str, Any]
     storage: ValueStorage
     metric: Floats | None
     nearest: tuple[Indices, Floats]
     probabilities: Floats
-    comparison: Comparison | TargetComparison | None
+    comparison: Comparison | None
     notes: tuple[str, ...]
     seconds: dict[str, float]
     stretch: Stretch | None = None
@@ -111,11 +109,11 @@ class FitOutcome:
         """The learned metric compared with simpler methods, or why this was not done."""
         if self.comparison is not None:
             return str(self.comparison.verdict)
-        labelled = self.gathered.report.n_labelled
+        labelled, task = self.gathered.report.n_labelled, self.model.learned_.task
         why = (
             "--folds 0 was passed"
             if self.settings.n_splits == 0
-            else f"{labelled} labels are too few to hold some out (at least {FEWEST_LABELS})"
+            else f"{labelled} {task.noun} are too few to hold some out (at least {task.fewest})"
         )
         return f"no comparison with simpler methods: {why}"
 
@@ -129,7 +127,7 @@ class FitOutcome:
             return "equal weights (nothing was learned)"
         if best.rho is None or isinstance(model.mixture_, LocalMixture):
             return None
-        centre = model._settled(best)._equal_weights(model.stack_)
+        centre = model.learned_.options.equal_weights(model.stack_)
         if len(centre) == 1:
             return "weight (a single source has nothing to be weighed against)"
         if np.abs(model.weights_ - centre).max() > LITTLE * centre.max():
@@ -141,7 +139,7 @@ class FitOutcome:
     def alone(self) -> dict[str, float]:
         """Accuracy or R² of each source alone, on the folds of the comparison; empty without it."""
         methods = () if self.comparison is None else self.comparison.sources
-        return {method.name: score_of(method) for method in methods}
+        return {method.name: method.mean for method in methods}
 
     @property
     def weights_by_file(self) -> dict[str, tuple[float, int]]:
@@ -238,25 +236,19 @@ class FitOutcome:
             "accuracy": None,
         }
         if comparison is not None:
-            methods = [method_record(method) for method in comparison.methods]
-            name = "r2" if report.target is not None else "accuracy"
-            verdict: Any = comparison.verdict
-            if isinstance(comparison, Comparison):
-                verdict = comparison.verdict.to_record()
-            record[name] = {"how": self.how_evaluated, "verdict": verdict, "methods": methods}
+            record[comparison.task.measures[1]] = {
+                "how": self.how_evaluated,
+                "verdict": comparison.verdict.to_record(),
+                "methods": [method_record(method) for method in comparison.methods],
+            }
         return dict(json_values(record))
 
 
-def score_of(method: Method | TargetMethod) -> float:
-    """Return the accuracy of a method, or its R² on held-out targets."""
-    return method.r2 if isinstance(method, TargetMethod) else method.mean
-
-
-def method_record(method: Any) -> dict[str, Any]:
+def method_record(method: Method) -> dict[str, Any]:
     """Return how well a method does on what was held out, for JSON."""
-    scores = ("r2", "mean_absolute_error") if isinstance(method, TargetMethod) else ("mean",)
-    names = ("name", "kind", *scores, "standard_error")
-    return {name: getattr(method, name) for name in names}
+    names = ("name", "kind", "mean", "mean_absolute_error", "standard_error")
+    record = {name: getattr(method, name) for name in names}
+    return {name: value for name, value in record.items() if value == value}
 
 
 def item_titles(items: ItemTable, column: str) -> Sequence[str]:
@@ -280,9 +272,9 @@ def run_page(
     accuracies: tuple[Accuracy, ...] = ()
     confusion = None
     for method in outcome.comparison.methods if outcome.comparison is not None else ():
-        score, single = score_of(method), method.kind == "single"
-        accuracies += (Accuracy(method.name, score, method.standard_error, single=single),)
-    if isinstance(outcome.comparison, Comparison):
+        single = method.kind == "single"
+        accuracies += (Accuracy(method.name, method.mean, method.standard_error, single=single),)
+    if outcome.comparison is not None and outcome.comparison.classes is not None:
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     title_column = settings.name
     if title_column is None:
@@ -295,9 +287,9 @@ def run_page(
     target = joined.target
     if target is not None:
         facts.append((f"Target {settings.label}", f"{target.describe()} ({target.why})"))
-        if isinstance(outcome.comparison, TargetComparison):
+        if outcome.comparison is not None:
             learned = outcome.comparison["learned"]
-            error = f"{learned.mean_absolute_error:.4g} mean absolute error, R² {learned.r2:.3f}"
+            error = f"{learned.mean_absolute_error:.4g} mean absolute error, R² {learned.mean:.3f}"
             facts.append(("On held-out targets", f"{error}; {outcome.how_evaluated}"))
     first_of_file = {source.file: source for source in reversed(sources)}
     facts += [
@@ -336,7 +328,7 @@ def run_page(
             command=command,
             facts=facts,
             phrases=EdgePhrases(
-                EdgeLengths(model._input.stack, model.mixture_),
+                model.metric_.whole.lengths,
                 gathered.sources,
                 getattr(model, "classes_", np.empty(0)).tolist(),
             ).sentence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -10,9 +11,11 @@ from contextlib import contextmanager
 from metricmix.app.ingest.join import Plan
 from metricmix.app.pipeline.settings import FitSettings
 from metricmix.app.pipeline.storage import ValueStorage, choose_storage
-from metricmix.dissimilarity.supervised import FEWER_FOLDS, N_FOLDS, regularisation_path
-from metricmix.estimators.bootstrap import REFIT_FOLDS
-from metricmix.estimators.selection import FEW_LABELS, FOLDS
+from metricmix.dissimilarity.kernel_logistic import regularisation_path
+from metricmix.dissimilarity.predictors import FEWER_FOLDS, N_FOLDS
+from metricmix.learning.bootstrap import REFIT_FOLDS
+from metricmix.learning.task import Classes
+from metricmix.learning.trials import FOLDS
 
 __all__ = ["OnProgress", "StepProgress", "expected_fits", "expected_seconds", "storage_of"]
 
@@ -104,7 +107,7 @@ def expected_fits(plan: Plan, settings: FitSettings) -> dict[str, Counter[str]]:
 
     L = report.n_labelled
     unlabelled = linear * (report.n_items > L)  # items that the model of all labels is for
-    compared = FOLDS if numbers or report.n_labelled >= FEW_LABELS * classes else 0
+    compared = FOLDS if numbers or report.n_labelled >= Classes.FEW * classes else 0
     held_out = 0 if settings.n_splits == 0 else settings.n_splits or FOLDS
     others = {"forest": kinds["forest"], "spread": kinds["spread"]}
     resampled = {"resampled forest": kinds["forest"], "spread": kinds["spread"]}
@@ -136,13 +139,13 @@ class StepProgress:
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[int, int], None]]:
         """Time one step; gives a function to call with (done, total)."""
-        before = sum(self.costs[other] for other in self.costs if other in self.seconds)
+        before = [self.costs[other] for other in self.costs if other in self.seconds]
         total_cost, began = sum(self.costs.values()), time.perf_counter()
 
         def report(done: int, total: int) -> None:
             if self.on_progress is not None:
                 cost = self.costs.get(name, 0.0) * done / max(1, total)
-                self.on_progress(name, (before + cost) / total_cost)
+                self.on_progress(name, math.fsum([*before, cost]) / total_cost)
 
         report(0, 1)
         yield report

@@ -23,46 +23,35 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import (
-    NewItemData,
-    UnusedSource,
-    known_shares,
-    little_data,
-    lowered,
-)
-from metricmix.app.ingest.new_items import FitInputs, load_inputs, new_item_edges
+from metricmix.app.ingest.file_sources import known_shares, little_data
+from metricmix.app.ingest.new_items import FitInputs, load_inputs
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
-from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.estimators.attribution import Contributions, contributions
 from metricmix.estimators.classifier import MetricMixtureClassifier
-from metricmix.estimators.files.models import load
+from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
-from metricmix.mixture.edge_lengths import EdgeLengths
-from metricmix.mixture.local import LocalMixture
-from metricmix.mixture.network import NetworkMixture
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.paths.learned_metric import Metric
+from metricmix.storage.models import load
+from metricmix.typing import Floats, Indices
 
 __all__ = [
     "FILES",
     "RUN_FORMAT",
-    "NewLabel",
     "RunFolder",
     "as_csv",
     "check_output_folder",
     "is_run",
-    "label_rows",
     "open_run",
-    "predict_files",
     "prediction_rows",
     "run_record",
     "weight_rows",
@@ -73,8 +62,6 @@ __all__ = [
 MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
 RUN_FORMAT = "metricmix-run"
-NO_WEIGHT = 1e-12
-"""Share of the largest weight up to which a weight is 0."""
 FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 
 
@@ -85,7 +72,7 @@ FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
 class RunFolder:
     """A fitted estimator, and the folder it came from; None for a model file alone."""
 
-    model: MetricMixtureClassifier | MetricMixtureRegressor
+    model: MixturePredictor
     folder: Path | None
     source: Path
 
@@ -159,30 +146,27 @@ class RunFolder:
             numbers = isinstance(self.model, MetricMixtureRegressor)
             yield from little_data([str(item)], share, numbers=numbers)
 
-    def lengths(self, geodesic: int | None = None) -> EdgeLengths:
-        """Return the edge lengths of the model; along the k nearest items if `geodesic` is k."""
-        model = self.model
+    @cached_property
+    def metric(self) -> Metric:
+        """The metric of the model."""
+        return self.model.metric_
+
+    def metric_along(self, geodesic: int | None) -> Metric:
+        """Return the metric of the model; along the k nearest items if `geodesic` is k."""
         if geodesic is None:
-            return model._lengths()
-        from metricmix.paths.geodesic import geodesic_stack
-
-        whole = model._input.stack
-        if whole.edges is not None:
+            return self.metric
+        if self.metric.whole.stack.edges is not None:
             raise InputError("the edges of this model are sparse already", argument="--geodesic")
-        return EdgeLengths(geodesic_stack(whole, model.mixture_, geodesic), model.mixture_)
+        return self.metric.geodesic(geodesic)
 
-    def contributions(self, a: str, b: str, lengths: EdgeLengths) -> Contributions:
-        """Return the contributions to the path between two items."""
-        return contributions(lengths.stack, lengths.mixture, self.find_item(a), self.find_item(b))
-
-    def phrases(self, lengths: EdgeLengths) -> EdgePhrases:
+    def phrases(self, metric: Metric) -> EdgePhrases:
         """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
         sources: tuple[Any, ...] = ()
         if self.folder is not None:
             with suppress(ModelFileError):
                 sources = self.inputs().sources
         classes = getattr(self.model, "classes_", np.empty(0))
-        return EdgePhrases(lengths, sources, classes.tolist())
+        return EdgePhrases(metric.lengths, sources, classes.tolist())
 
     @property
     def page(self) -> Path | None:
@@ -243,111 +227,6 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     return RunFolder(model, folder, source)
 
 
-# -- new items -----------------------------------------------------------------------------------
-
-VALUES_AT_ONCE = 1 << 24
-"""Dissimilarities that are passed to the model at a time."""
-
-
-@dataclass(frozen=True)
-class NewLabel:
-    """The label of a new item, its probability, and the nearest labelled item.
-
-    A predicted number has no probability.
-    """
-
-    id: str
-    label: str | float
-    confidence: float | None
-    nearest: str
-    distance: float
-
-
-def predict_files(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, kept: FitInputs, new: NewItemData
-) -> Iterator[NewLabel]:
-    """Yield a label for every new item, in their order.
-
-    New items are attached to the items of the fit, whose metric stays as it is
-    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
-    they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
-    """
-    kept, _ = without_unneeded(model, kept, new)
-    stack, n = model._input.stack, model.stack_.n_items
-    n_classes = 0 if isinstance(model, MetricMixtureRegressor) else len(model.classes_)
-    sources = tuple(source.relabelled(model._known, n_classes) for source in kept.sources)
-    kept = replace(kept, sources=sources)
-    shares = known_shares(sources, new)
-    if stack.edges is not None:
-        yield from labelled_new_items(model, new.items.ids, new_item_edges(kept, new), shares)
-        return
-    rows = np.stack(
-        [
-            source.cross(
-                new,
-                # Only path lengths go on from items of the fit.
-                np.asarray(stack._sources[r].rows(np.arange(n)))
-                if source.spec.kind == "paths"
-                else None,
-            )
-            for r, source in enumerate(kept.sources)
-        ],
-        axis=-1,
-    )
-    step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        yield from labelled_new_items(model, new.items.ids[some], rows[some], shares[some])
-
-
-def without_unneeded(
-    model: MetricMixtureClassifier | MetricMixtureRegressor, kept: FitInputs, new: NewItemData
-) -> tuple[FitInputs, tuple[str, ...]]:
-    """Return the inputs less sources of weight 0 whose columns new items lack, and these columns.
-
-    Such a source is 0 from every new item. Columns that another source needs are not among them.
-    """
-    if isinstance(model.mixture_, LocalMixture | NetworkMixture):
-        return kept, ()
-    weights = np.abs(model.weights_)
-    unused = weights <= NO_WEIGHT * weights.max()
-    lacking = [
-        tuple(name for name in source.column_names if name not in new.items.attributes)
-        for source in kept.sources
-    ]
-    sources = tuple(
-        UnusedSource(source.spec, source.items) if zero and names else source
-        for source, zero, names in zip(kept.sources, unused, lacking, strict=True)
-    )
-    needed = {name for source in sources for name in source.column_names}
-    columns = dict.fromkeys(name for names in lacking for name in names if name not in needed)
-    return replace(kept, sources=sources), tuple(columns)
-
-
-def labelled_new_items(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
-    ids: Sequence[str],
-    rows: AnyArray | CrossEdges,
-    shares: Floats,
-) -> Iterator[NewLabel]:
-    """Yield labels of new items, given their dissimilarities or their edges.
-
-    `shares` say how much of their data is known: little of it lowers the confidence.
-    """
-    joined = model._join_rows(rows)
-    distances, nearest = joined.nearest(model._rule.codes >= 0, 1)
-    answers = model._rule.of_new(joined)
-    found: list[tuple[str | float, float | None]]
-    if isinstance(model, MetricMixtureRegressor):
-        found = [(value, None) for value in answers.tolist()]
-    else:
-        trusted = lowered(answers, shares)
-        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in trusted]
-    for k, (label, confidence) in enumerate(found):
-        item, distance = str(model.stack_.items[nearest[k, 0]]), float(distances[k, 0])
-        yield NewLabel(ids[k], label, confidence, item, distance)
-
-
 # -- writing -------------------------------------------------------------------------------------
 
 
@@ -377,7 +256,7 @@ def check_output_folder(folder: Path) -> None:
 
 
 def prediction_rows(
-    model: MetricMixtureClassifier | MetricMixtureRegressor,
+    model: MixturePredictor,
     nearest: tuple[Indices, Floats],
     probabilities: Floats,
     left_out: Iterable[tuple[str, str]] = (),
@@ -386,7 +265,7 @@ def prediction_rows(
 
     `nearest` are the nearest other labelled items and their distances. ``confidence`` is the
     probability of the label by `probabilities`, (n, C), which leave out an item's own label
-    (:func:`~metricmix.estimators.cross_validation.held_out_probabilities`); ``prefers`` is the
+    (:mod:`metricmix.learning.held_out`); ``prefers`` is the
     predicted class where it is not the given one. `left_out` are given labels that are not among
     the classes, each with the id of its item: given as well, with confidence 0. The only label of a
     class that is kept cannot be judged without itself: ``confidence`` is empty. For a numeric
@@ -396,7 +275,7 @@ def prediction_rows(
         yield from target_rows(model, nearest, probabilities)
         return
     yield "id", "label", "given", "confidence", "nearest", "distance", "prefers"
-    given = model._codes >= 0
+    given = model.known_.mask
     labels = np.searchsorted(model.classes_, model.transduction_)
     predicted = probabilities.argmax(axis=1)
     others, distances = nearest
@@ -422,7 +301,7 @@ def target_rows(
 ) -> Iterator[Sequence[Any]]:
     """Yield the header and a row per item of predictions.csv, for a numeric target."""
     yield "id", "target", "given", "predicted", "nearest", "distance"
-    given, (others, distances) = model._rule.codes >= 0, nearest
+    given, (others, distances) = model.known_.mask, nearest
     for i, item in enumerate(model.stack_.items.tolist()):
         yield (
             item,
@@ -432,19 +311,6 @@ def target_rows(
             model.stack_.items[others[i]],
             f"{distances[i]:.6g}",
         )
-
-
-def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
-    """Yield the header and a row per new item."""
-    labels = list(labels)
-    numbers = any(new.confidence is None for new in labels)
-    yield ("id", *(("predicted",) if numbers else ("label", "confidence")), "nearest", "distance")
-    for new in labels:
-        near = (new.nearest, f"{new.distance:.6g}")
-        if new.confidence is None:
-            yield new.id, f"{new.label:.10g}", *near
-        else:
-            yield new.id, new.label, f"{new.confidence:.4f}", *near
 
 
 def weight_rows(columns: Mapping[str, Any]) -> Iterator[Sequence[Any]]:

@@ -16,8 +16,8 @@ from metricmix.app.ingest.join import Plan, plan, shorten
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.ingest.table_files import read_table
 from metricmix.app.ingest.target_column import target_column, target_values
-from metricmix.estimators.selection import FEW_LABELS
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.learning.task import Classes
 from metricmix.validation import check_choice
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
         )
     several = sum(count > 1 for count in sizes.values())
     if settings.single_labels == "drop" or (
-        settings.single_labels == "auto" and several > 1 and labels_a_class(sizes) >= FEW_LABELS
+        settings.single_labels == "auto" and several > 1 and labels_a_class(sizes) >= Classes.FEW
     ):
         items = items.without_single_labels()
         if len(set(items.labels or ()) - {""}) < 2:

@@ -31,8 +31,8 @@ from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.nearest_items import COMPARISONS, nearest_items
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.selection import FOLDS
 from metricmix.exceptions import InputError
+from metricmix.learning.trials import FOLDS
 from metricmix.memory import in_words
 
 __all__ = ["Cost", "ValueStorage", "build", "choose_storage", "in_words", "pairs_to_compare"]

@@ -1,0 +1,131 @@
+"""Labels or numbers for new items in files, from the model of a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from metricmix.app.ingest.file_sources import NewItemData, UnusedSource, known_shares, lowered
+from metricmix.app.ingest.new_items import FitInputs, new_item_edges
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.mixture.local import LocalMixture
+from metricmix.mixture.network import NetworkMixture
+from metricmix.paths.joined_items import Joined
+from metricmix.typing import Floats
+
+__all__ = ["NewLabel", "label_rows", "predict_files", "without_unneeded"]
+
+NO_WEIGHT = 1e-12
+"""Share of the largest weight up to which a weight is 0."""
+VALUES_AT_ONCE = 1 << 24
+"""Dissimilarities that are passed to the model at a time."""
+
+
+@dataclass(frozen=True)
+class NewLabel:
+    """The label of a new item, its probability, and the nearest labelled item.
+
+    A predicted number has no probability.
+    """
+
+    id: str
+    label: str | float
+    confidence: float | None
+    nearest: str
+    distance: float
+
+
+def predict_files(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> Iterator[NewLabel]:
+    """Yield a label for every new item, in their order.
+
+    New items are attached to the items of the fit, whose metric stays as it is
+    (:mod:`metricmix.app.ingest.file_sources`); no path leads through a new item. Over sparse edges
+    they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
+    """
+    kept, _ = without_unneeded(model, kept, new)
+    metric, known = model.metric_, model.known_
+    stack = metric.whole.stack
+    sources = tuple(source.relabelled(known.values, known.n_classes) for source in kept.sources)
+    kept = replace(kept, sources=sources)
+    shares = known_shares(sources, new)
+    if stack.edges is not None:
+        joined = metric.join(new_item_edges(kept, new))
+        yield from labelled_new_items(model, new.items.ids, joined, shares)
+        return
+    rows = np.stack(
+        [
+            source.cross(
+                new,
+                # Only path lengths go on from items of the fit.
+                stack.select([r]).raw_rows(np.arange(metric.n))[0]
+                if source.spec.kind == "paths"
+                else None,
+            )
+            for r, source in enumerate(kept.sources)
+        ],
+        axis=-1,
+    )
+    step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        joined = metric.join(rows[some], validate=False)
+        yield from labelled_new_items(model, new.items.ids[some], joined, shares[some])
+
+
+def without_unneeded(
+    model: MixturePredictor, kept: FitInputs, new: NewItemData
+) -> tuple[FitInputs, tuple[str, ...]]:
+    """Return the inputs less sources of weight 0 whose columns new items lack, and these columns.
+
+    Such a source is 0 from every new item. Columns that another source needs are not among them.
+    """
+    if isinstance(model.mixture_, LocalMixture | NetworkMixture):
+        return kept, ()
+    weights = np.abs(model.weights_)
+    unused = weights <= NO_WEIGHT * weights.max()
+    lacking = [
+        tuple(name for name in source.column_names if name not in new.items.attributes)
+        for source in kept.sources
+    ]
+    sources = tuple(
+        UnusedSource(source.spec, source.items) if zero and names else source
+        for source, zero, names in zip(kept.sources, unused, lacking, strict=True)
+    )
+    needed = {name for source in sources for name in source.column_names}
+    columns = dict.fromkeys(name for names in lacking for name in names if name not in needed)
+    return replace(kept, sources=sources), tuple(columns)
+
+
+def labelled_new_items(
+    model: MixturePredictor, ids: Sequence[str], new: Joined, shares: Floats
+) -> Iterator[NewLabel]:
+    """Yield labels of new items, given their dissimilarities or their edges.
+
+    `shares` say how much of their data is known: little of it lowers the confidence.
+    """
+    known, answers = model.known_, model.learned_.rule.of_new(new.items)
+    distances, nearest = new.nearest(1, known)
+    found: list[tuple[str | float, float | None]]
+    if known.is_numeric:
+        found = [(value, None) for value in answers.tolist()]
+    else:
+        trusted = lowered(answers, shares)
+        found = [(str(model.classes_[p.argmax()]), float(p.max())) for p in trusted]
+    for k, (label, confidence) in enumerate(found):
+        yield NewLabel(ids[k], label, confidence, str(nearest[k, 0]), float(distances[k, 0]))
+
+
+def label_rows(labels: Iterable[NewLabel]) -> Iterator[Sequence[Any]]:
+    """Yield the header and a row per new item."""
+    labels = list(labels)
+    numbers = any(new.confidence is None for new in labels)
+    yield ("id", *(("predicted",) if numbers else ("label", "confidence")), "nearest", "distance")
+    for new in labels:
+        near = (new.nearest, f"{new.distance:.6g}")
+        if new.confidence is None:
+            yield new.id, f"{new.label:.10g}", *near
+        else:
+            yield new.id, new.label, f"{new.confidence:.4f}", *near

@@ -1,0 +1,340 @@
+r"""What is known of n items: the labels or the numeric targets of some of them.
+
+Folds are dealt from *keys*, one number per item that depends on its id or on its contents. So
+neither the order of the items nor the names of the classes decide which items are held out
+together:
+
+1. Within a class, items are ordered by :math:`h(k_i, s)`, a hash of the key and a seed.
+2. Classes are ordered by the smallest hash among their items, and follow each other.
+3. Folds are assigned in turn, :math:`0, 1, \dots, F - 1, 0, \dots`, so that every class is spread
+   evenly. Numeric targets are ordered by size, equal ones by their hashes.
+
+Models that depend on the order of their rows (forests, solvers that stop early) are fitted to the
+items in the order of :attr:`Known.canonical`, with classes numbered as :attr:`Known.class_order`
+says, for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricmix.exceptions import InputError
+from metricmix.state import checked_state, require, stored
+from metricmix.typing import AnyArray, Indices, Keys
+from metricmix.validation import is_unlabelled
+
+if TYPE_CHECKING:
+    from metricmix.dissimilarity.stack import DissimilarityStack
+
+__all__ = ["Known", "deal", "hashed", "item_keys", "keys_of", "known_mask"]
+
+
+@stored("Known")
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The labels or targets of n items, of which some are known.
+
+    Parameters
+    ----------
+    values : (n,) array
+        Class numbers 0 .. C - 1, -1 for unlabelled items; or numeric targets, NaN where unknown.
+    n_classes : int
+        C; 0 for numeric targets. It stays the same where labels are held out.
+    keys : (n,) array of uint64, optional
+        What folds are dealt by: see :func:`keys_of`. Default: the numbers of the items.
+
+    Examples
+    --------
+    >>> known = Known(np.array([0, 1, -1, 1]), 2)
+    >>> known.items, known.y
+    (array([0, 1, 3]), array([0, 1, 1]))
+    >>> known.without([3]).values
+    array([ 0,  1, -1, -1])
+    """
+
+    values: AnyArray
+    n_classes: int = 0
+    keys: Keys | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return len(self.values)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether these are targets, and not class numbers."""
+        return self.n_classes == 0
+
+    @property
+    def unknown(self) -> float:
+        """What stands for an unknown value: -1, or NaN for targets."""
+        return np.nan if self.is_numeric else -1
+
+    @cached_property
+    def mask(self) -> AnyArray:
+        """Which items have a known value."""
+        return ~np.isnan(self.values) if self.is_numeric else self.values >= 0
+
+    @cached_property
+    def items(self) -> Indices:
+        """The L items of known value, in their order."""
+        return np.flatnonzero(self.mask)
+
+    @property
+    def y(self) -> AnyArray:
+        """Their values, (L,)."""
+        return np.asarray(self.values[self.items])
+
+    @property
+    def sizes(self) -> Indices:
+        """Labels of each class, (C,)."""
+        return np.bincount(self.y, minlength=self.n_classes)
+
+    @cached_property
+    def item_keys(self) -> Keys:
+        """The keys of the L items; their numbers, where there are no keys."""
+        keys = np.arange(self.n, dtype=np.uint64) if self.keys is None else self.keys
+        return np.asarray(keys[self.items])
+
+    @cached_property
+    def canonical(self) -> Indices:
+        """The L items in an order that does not depend on theirs: by their hashed keys."""
+        return np.asarray(self.items[np.argsort(hashed(self.item_keys), kind="stable")])
+
+    @cached_property
+    def class_order(self) -> Indices:
+        """The classes that have labels, in an order that does not depend on their names."""
+        return canonical_classes(self.y, hashed(self.item_keys))
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Known:
+        """Return what a file knows of the items, if it is class numbers or targets."""
+        table = {"values": AnyArray, "n_classes": int, "keys": Keys | None}
+        known = cls(**checked_state(state, table, "what is known of items"))
+        y, keys = known.values, known.keys
+        sound = y.ndim == 1 and len(y) > 0 and known.n_classes >= 0
+        sound = sound and (keys is None or keys.shape == y.shape)
+        if known.is_numeric:
+            sound = sound and y.dtype == np.float64 and not bool(np.isinf(y).any())
+        else:
+            sound = sound and y.dtype == np.int64 and y.min() >= -1 and y.max() < known.n_classes
+        require(sound, "expected class numbers or targets of the items")
+        return known
+
+    # -- other knowledge of the same items ---------------------------------------------------------
+
+    def with_values(self, values: AnyArray) -> Known:
+        """Return other values of the same items."""
+        return replace(self, values=values)
+
+    def without(self, items: Any) -> Known:
+        """Return the same with the values of some items held out."""
+        values = self.values.copy()
+        values[items] = self.unknown
+        return replace(self, values=values)
+
+    def only(self, items: Any) -> Known:
+        """Return the same with the values of some items, and no others."""
+        values = np.full_like(self.values, self.unknown)
+        values[items] = self.values[items]
+        return replace(self, values=values)
+
+    def take(self, items: Indices) -> Known:
+        """Return what is known of some of the items, as the only ones there are."""
+        keys = None if self.keys is None else self.keys[items]
+        return replace(self, values=self.values[items], keys=keys)
+
+    def some(self, n: int) -> Known:
+        """Return the same with n of the values, the classes in turn; those with small hashes."""
+        mixed = hashed(self.item_keys)
+        by_hash = np.argsort(mixed, kind="stable")
+        rank = np.zeros(len(by_hash), dtype=np.int64)
+        for c in () if self.is_numeric else np.unique(self.y):
+            own = by_hash[self.y[by_hash] == c]
+            rank[own] = np.arange(len(own))
+        order = by_hash[np.argsort(rank[by_hash], kind="stable")]
+        return self.only(self.items[order[:n]])
+
+    def same_as(self, other: Known | None) -> bool:
+        """Return whether another one says the same of the same items."""
+        return other is not None and (
+            self.n_classes == other.n_classes
+            and np.array_equal(self.values, other.values, equal_nan=self.is_numeric)
+        )
+
+    def folds(self, n_folds: int, seed: int = 0, *, keep_shares: bool = False) -> Indices:
+        """Return the fold of each of the L items, 0 .. F - 1.
+
+        Parameters
+        ----------
+        n_folds : int
+            At most as many as there are items; of targets at most half as many, two at least.
+        seed : int
+            Other folds for other seeds.
+        keep_shares : bool
+            Whether there are at most as many folds as a class has labels on average, so that
+            classes keep their shares when a fold is left out: where they do not, an item's class is
+            the rarer one among those that judge it, and a classifier that knows nothing else would
+            say the contrary of its label.
+        """
+        return deal(
+            self.y,
+            n_folds,
+            self.item_keys,
+            seed,
+            is_numeric=self.is_numeric,
+            keep_shares=keep_shares,
+        )
+
+
+def known_mask(known: Known | ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Return which of n items have a known label: of their labels, or of a mask that says so.
+
+    >>> known_mask(["tea", "", "oil"], 3)
+    array([ True, False,  True])
+    """
+    given = known.mask if isinstance(known, Known) else np.asarray(known)
+    mask = given if given.dtype == bool else ~is_unlabelled(given)
+    if mask.shape != (n,):
+        expected = f"a label for each of {n} items"
+        raise InputError(argument="known", expected=expected, found=f"shape {mask.shape}")
+    return np.asarray(mask)
+
+
+def deal(
+    y: AnyArray,
+    n_folds: int,
+    keys: Keys,
+    seed: int = 0,
+    *,
+    is_numeric: bool = False,
+    keep_shares: bool = False,
+) -> Indices:
+    """Return the fold of each of L items, from their values and keys; see :meth:`Known.folds`.
+
+    >>> deal(np.array([0, 0, 1, 1]), 2, np.arange(4, dtype=np.uint64)).tolist()
+    [1, 0, 1, 0]
+    >>> deal(np.array([1, 1, 0, 0]), 2, np.arange(4, dtype=np.uint64)).tolist()  # renamed
+    [1, 0, 1, 0]
+    """
+    L, mixed = len(y), hashed(keys, seed)
+    by_hash = np.argsort(mixed, kind="stable")
+    if is_numeric:
+        order = by_hash[np.argsort(y[by_hash], kind="stable")]
+        k = min(n_folds, max(2, L // 2))
+    else:
+        classes = canonical_classes(y, mixed)
+        place = np.empty(int(classes.max(initial=0)) + 1, dtype=np.int64)
+        place[classes] = np.arange(len(classes))
+        order = by_hash[np.argsort(place[y[by_hash]], kind="stable")]
+        most = max(2, L // max(1, len(classes))) if keep_shares else max(1, L)
+        k = min(n_folds, most)
+    folds = np.empty(L, dtype=np.int64)
+    folds[order] = np.arange(L) % k
+    return folds
+
+
+def canonical_classes(y: AnyArray, mixed: Keys) -> Indices:
+    """Return the classes among `y` by the smallest hash of their items."""
+    by_hash = np.argsort(mixed, kind="stable")
+    classes, first = np.unique(y[by_hash], return_index=True)
+    return np.asarray(classes[np.argsort(first)], dtype=np.int64)
+
+
+def hashed(keys: Keys, seed: int = 0) -> Keys:
+    """Return a random-looking number for each key: the finaliser of splitmix64.
+
+    >>> hashed(np.array([1, 2], dtype=np.uint64)) == hashed(np.array([1, 2], dtype=np.uint64))
+    array([ True,  True])
+    """
+    step, first, second = (
+        np.uint64(0x9E3779B97F4A7C15),
+        np.uint64(0xBF58476D1CE4E5B9),
+        np.uint64(0x94D049BB133111EB),
+    )
+    with np.errstate(over="ignore"):
+        x = keys + step * np.uint64((seed + 1) % 2**64)
+        x = (x ^ (x >> np.uint64(30))) * first
+        x = (x ^ (x >> np.uint64(27))) * second
+        return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def keys_of(contents: Iterable[Any]) -> Keys:
+    """Return a key for each item from its id, or from bytes that describe it.
+
+    The same contents give the same key in every process.
+
+    >>> keys_of(["a", "b"]).dtype, bool(keys_of(["a"])[0] == keys_of(["a"])[0])
+    (dtype('uint64'), True)
+    """
+    digests = (
+        blake2b(one if isinstance(one, bytes) else repr(one).encode(), digest_size=8).digest()
+        for one in contents
+    )
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+COMPARED_UP_TO = 1000
+"""Items without ids or attributes up to which keys come from their dissimilarities."""
+
+
+def item_keys(stack: DissimilarityStack, known: Known, table: Any = None) -> Keys | None:
+    """Return a key for each item of known label or target, 0 for the others; None for numbers.
+
+    From their ids; of items without ids from their attributes, `table` (n, d) or what the sources
+    were computed from; else from their dissimilarities to each other, to five digits. Of more than
+    1000 items without any of these, their numbers decide.
+
+    >>> import numpy as np, metricmix as mm
+    >>> D = np.abs(np.subtract.outer([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]))
+    >>> stack, known = mm.DissimilarityStack([D]), Known(np.array([0, 1, 1]), 2)
+    >>> order = np.array([2, 0, 1])
+    >>> permuted = item_keys(stack[np.ix_(order, order)], known)
+    >>> bool((permuted == item_keys(stack, known)[order]).all())
+    True
+    """
+    items = known.items
+    found = own_keys(stack, items, table)
+    if found is None:
+        return None
+    keys = np.zeros(known.n, dtype=np.uint64)
+    keys[items] = found
+    return keys
+
+
+def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | None:
+    """Return the keys of some items; None where only their numbers are left."""
+    if stack.has_items:
+        return keys_of(stack.items[items].tolist())
+    if table is None:
+        from metricmix.dissimilarity.item_data import data_of
+
+        data = data_of(stack)
+        table = None if data is None else data.table
+    if table is not None and hasattr(table, "shape") and not hasattr(table, "columns"):
+        rows = table[items]
+        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        return keys_of(row.tobytes() for row in np.ascontiguousarray(dense, dtype=np.float64))
+    names = [name for name in stack.names if name not in stack.supervised]
+    if not names or len(items) > COMPARED_UP_TO:
+        return None
+    i, j = np.repeat(items, len(items)), np.tile(items, len(items))
+    values = stack.select(names).raw_pairs(i, j).reshape(len(names), len(items), len(items))
+    return keys_of(rounded(np.sort(of_item, axis=1)).tobytes() for of_item in values.swapaxes(0, 1))
+
+
+def rounded(values: AnyArray) -> AnyArray:
+    """Return values with five digits: sums over other orders differ in the last ones."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = 10.0 ** (np.floor(np.log10(np.abs(values, dtype=np.float64))) - 4)
+        return np.asarray(np.where(values > 0, np.round(values / power) * power, values))

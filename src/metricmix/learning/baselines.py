@@ -1,0 +1,359 @@
+r"""Baselines: models that do not learn a metric.
+
+=====================  ===========================================================================
+kind                   learns from the labels of the training items
+=====================  ===========================================================================
+``1-nn``               that of the nearest row of the table
+``logistic``           logistic regression on the table
+``svc``                support vectors on the table, with the kernel :math:`e^{-\lVert x - y
+                       \rVert^2}`
+``propagation``        :math:`\arg\max_c\, \mathrm{mean}_{s \in c} P_{is}`, with P the PageRank of
+                       the links between items; without links, of the ten nearest rows. Of
+                       several graphs, or all of them together, the one that is right most often
+                       on parts of the training labels
+``most-frequent``      the most frequent class of all labels
+=====================  ===========================================================================
+
+For numeric targets: ``ridge``, ridge regression, and ``neighbours``, the mean of the 10 nearest
+rows, both on standardised columns; ``mean``, the mean target of the training items.
+
+The table is the attributes as numbers, divided by the root mean square distance of a row from the
+mean. The penalties of logistic regression and support vectors, C, are chosen from 10, 1 and 100 on
+parts of the training labels. Where there are more than 1000 labelled items, these two and the
+nearest neighbour learn from 1000 of them, drawn at random.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
+
+from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, strengths_of
+from metricmix.dissimilarity.encoded_table import EncodedTable, encode_table
+from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.item_data import ItemData, data_of
+from metricmix.dissimilarity.known import Known, deal
+from metricmix.dissimilarity.matrix import table_items
+from metricmix.dissimilarity.nearest_items import joined, nearest_items
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.table_sources import attribute_matrix
+from metricmix.exceptions import InputError
+from metricmix.learning.task import Task
+from metricmix.typing import AnyArray, Floats, Indices
+
+__all__ = ["Baseline", "baselines_of", "item_data"]
+
+LEARNED_FROM = 1000
+"""Labelled items that the classifiers on a table learn from, at most."""
+PENALTIES = (10.0, 1.0, 100.0)
+"""Inverse strengths C to choose from; among equally good ones, the first."""
+INNER, SPLIT_ONCE_FROM = 3, 300
+"""Folds to choose C on, and training labels from which on one of them has to do."""
+NEIGHBOURS, SEARCHED_UP_TO = 10, 20_000
+"""Nearest rows that an item is linked to where there are no links, and up to how many items."""
+LARGEST_TABLE = 1 << 24
+"""Numbers of a table up to which ridge regression is compared."""
+RESTART = 0.1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A model that learns no metric.
+
+    Attributes
+    ----------
+    kind : str
+    name : str
+    predict : function of (train, y, test)
+        Positions of the training items among those of known value, their class numbers or targets,
+        and the positions of the held-out ones; returns what is predicted for these.
+    choice : function, optional
+        After predictions: what was chosen in most of them, to be said behind the name.
+    """
+
+    kind: str
+    name: str
+    predict: Callable[[Indices, AnyArray, Indices], AnyArray]
+    choice: Callable[[], str] | None = None
+
+
+def item_data(
+    stack: DissimilarityStack, features: Any, graph: Any, own: ItemData | None = None
+) -> ItemData:
+    """Return the attributes and links of the items of a stack: those given, else its own.
+
+    `own` are those that its sources were computed from, if they do not say so.
+
+    Raises
+    ------
+    InputError
+        If the table does not have a row per item.
+    """
+    own = own or data_of(stack) or ItemData()
+    table, links, graphs = own.table, own.links, own.graphs
+    n = stack.n_items
+    if features is not None:
+        table = encode_table(features)
+    if isinstance(table, EncodedTable):
+        table = attribute_matrix(table)
+    if features is not None:
+        if table.shape[0] != n:
+            raise InputError(
+                argument="features", expected=f"{n} rows, one per item", found=table.shape[0]
+            )
+        ids = table_items(features)
+        if ids is not None and stack.has_items:
+            rows = np.empty(n, dtype=np.int64)
+            rows[stack.positions(ids)] = np.arange(n)
+            table = table[rows]
+    if graph is not None:
+        nodes = stack.items.tolist() if stack.has_items else n
+        links, graphs = strengths_of(as_graph(graph, nodes=nodes)), {}
+    return ItemData(table, links, own.complete and features is None, graphs)
+
+
+def baselines_of(data: ItemData, task: Task, known: Known) -> tuple[list[Baseline], list[str]]:
+    """Return what can be compared, the floor last, and remarks on what cannot or learned from less.
+
+    Parameters
+    ----------
+    data : ItemData
+        The attributes of all items, and the links between them.
+    task : Task
+    known : Known
+    """
+    if task.is_numeric:
+        return baselines_of_numbers(data, task, known.items)
+    found, remarks = baselines_of_classes(data, known.items, task.n_classes)
+    most_frequent = int(known.sizes.argmax())
+    floor = Baseline(
+        "most-frequent", task.floor, lambda train, y, test: np.full(len(test), most_frequent)
+    )
+    return [*found, floor], remarks
+
+
+def baselines_of_numbers(
+    data: ItemData, task: Task, items: Indices
+) -> tuple[list[Baseline], list[str]]:
+    """Return ridge regression and nearest rows, if there is a table without missing values."""
+    floor = Baseline("mean", task.floor, lambda train, y, test: np.full(len(test), y.mean()))
+    table = data.table
+    if table is None or table.shape[0] * table.shape[1] > LARGEST_TABLE:
+        return [floor], ["no table to compare with ridge regression on"]
+    part = table[items]
+    rows = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
+    if not np.isfinite(rows).all():
+        return [floor], ["ridge regression was not compared: the table has missing values"]
+
+    def ridge(train: Indices, y: AnyArray, test: Indices) -> AnyArray:
+        from sklearn.linear_model import RidgeCV
+
+        return standardised(RidgeCV(np.logspace(-3, 4, 15)), rows, train, y, test)
+
+    def neighbours(train: Indices, y: AnyArray, test: Indices) -> AnyArray:
+        from sklearn.neighbors import KNeighborsRegressor
+
+        return standardised(KNeighborsRegressor(min(10, len(train))), rows, train, y, test)
+
+    found = [
+        Baseline("ridge", "ridge regression", ridge),
+        Baseline("neighbours", "10 nearest rows", neighbours),
+    ]
+    return [*found, floor], []
+
+
+def standardised(model: Any, rows: Floats, train: Indices, y: AnyArray, test: Indices) -> AnyArray:
+    """Return the predictions of a model on standardised columns."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    fitted = make_pipeline(StandardScaler(), model).fit(rows[train], y)
+    return np.asarray(fitted.predict(rows[test]))
+
+
+def baselines_of_classes(
+    data: ItemData, labelled: Indices, n_classes: int
+) -> tuple[list[Baseline], list[str]]:
+    """Return classifiers on the table, and label propagation over the links."""
+    found: list[Baseline] = []
+    remarks = []
+    if data.table is not None:
+        learned_from = np.ones(len(labelled), dtype=bool)
+        if len(labelled) > LEARNED_FROM:
+            order = np.random.default_rng(0).permutation(len(labelled))
+            learned_from[order[LEARNED_FROM:]] = False
+            remarks.append(
+                f"1-NN, logistic regression and support vectors learn from {LEARNED_FROM} of the "
+                f"{len(labelled)} labels"
+            )
+        rows = TableRows(data.table[labelled], learned_from)
+        found += [
+            Baseline("1-nn", "1-NN on the table", rows.nearest),
+            Baseline("logistic", "logistic regression on the table", rows.logistic),
+            Baseline("svc", "support vectors on the table", rows.support_vectors),
+        ]
+    links, where = data.links, "over the links"
+    if links is None and data.table is not None:
+        where = "over near rows of the table"
+        if data.table.shape[0] > SEARCHED_UP_TO:
+            remarks.append(
+                f"label propagation was not compared: there are no links, and more than "
+                f"{SEARCHED_UP_TO} rows"
+            )
+        else:
+            k = min(NEIGHBOURS, data.table.shape[0] - 1)
+            sparse = not isinstance(data.table, np.ndarray)
+            near = nearest_items(data.table, k, "cosine" if sparse else "euclidean")
+            links = joined(near, k)
+    if links is not None and len(data.graphs) > 1:
+        several = {**data.graphs, "all links": links}
+        best = BestGraph(several, labelled, n_classes)
+        found.append(Baseline("propagation", "label propagation over", best.predict, best.chosen))
+    elif links is not None:
+        spread = LinkPropagation(links, labelled, n_classes)
+        found.append(Baseline("propagation", f"label propagation {where}", spread.predict))
+    return found, remarks
+
+
+class TableRows:
+    """The labelled rows of a table, (L, d), and classifiers on them.
+
+    Where there are fewer rows to learn from than columns, the rows are projected on the span of the
+    former. That keeps all their inner products, which are all that these classifiers look at.
+    """
+
+    def __init__(self, table: Any, learned_from: Any) -> None:
+        self.learned_from = learned_from
+        rows = table if isinstance(table, np.ndarray) else table.tocsr()
+        if rows.shape[1] > learned_from.sum():
+            product = rows @ rows[learned_from].T
+            gram = np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+            gram = gram.astype(np.float64, copy=False)
+            values, vectors = np.linalg.eigh(gram[learned_from])
+            kept = values > 1e-10 * max(float(values[-1]), 1e-300)
+            rows = gram @ (vectors[:, kept] / np.sqrt(values[kept]))
+        elif not isinstance(rows, np.ndarray):
+            rows = rows.toarray()
+        centred = np.asarray(rows - rows.mean(axis=0), dtype=np.float64)
+        spread = float(np.sqrt(np.einsum("ij,ij->", centred, centred) / max(1, len(centred))))
+        self.rows: Floats = centred / (spread or 1.0)
+
+    def nearest(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return the classes of the nearest training rows."""
+        kept = self.learned_from[train]
+        apart = euclidean_distances(self.rows[test], self.rows[train[kept]])
+        return np.asarray(y[kept][apart.argmin(axis=1)])
+
+    def logistic(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what logistic regression says."""
+        from sklearn.linear_model import LogisticRegression
+
+        def model(C: float) -> Any:
+            return LogisticRegression(C=C, max_iter=300, tol=1e-3)
+
+        return self._predicted(model, self.rows, train, y, test)
+
+    def support_vectors(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what support vectors say, by their decision values."""
+        from sklearn.svm import SVC
+
+        def model(C: float) -> Any:
+            return SVC(C=C, kernel="precomputed")
+
+        return self._predicted(model, None, train, y, test)
+
+    def _predicted(
+        self,
+        model: Callable[[float], Any],
+        table: Floats | None,
+        train: Indices,
+        y: Indices,
+        test: Indices,
+    ) -> Indices:
+        """Return the predictions of a model whose C is chosen on the training items.
+
+        Without a `table`, it is given kernel values.
+        """
+        kept = self.learned_from[train]
+        train, y = train[kept], y[kept]
+
+        def rows(asked: Indices, known: Indices) -> Floats:
+            if table is not None:
+                return table[asked]
+            apart = euclidean_distances(self.rows[asked], self.rows[known], squared=True)
+            return np.asarray(np.exp(-apart))
+
+        def predicted(C: float, known: Indices, classes: Indices, asked: Indices) -> Indices:
+            if (classes == classes[0]).all():
+                return np.full(len(asked), classes[0])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # iterations: near enough
+                fitted = model(C).fit(rows(known, known), classes)
+            return np.asarray(fitted.predict(rows(asked, known)))
+
+        right = np.zeros(len(PENALTIES))
+        for known, out in inner_folds(y):
+            for k, C in enumerate(PENALTIES):
+                answer = predicted(C, train[known], y[known], train[out])
+                right[k] += (answer == y[out]).sum()
+        return predicted(PENALTIES[int(right.argmax())], train, y, test)
+
+
+class LinkPropagation:
+    """Labels spread over links by PageRank, class means over the labelled items."""
+
+    def __init__(self, links: Any, labelled: Indices, n_classes: int) -> None:
+        self.operator = normalised(links)
+        self.labelled, self.n_classes = labelled, n_classes
+
+    def predict(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return the class that reaches most of each item; the most frequent one, if none does."""
+        sizes = np.bincount(y, minlength=self.n_classes)
+        start = np.zeros((self.operator.shape[0], self.n_classes))
+        start[self.labelled[train], y] = 1.0
+        reached = pagerank_smoothed(self.operator, start, RESTART, 1e-6)[self.labelled[test]]
+        share = np.where(reached > 1e-9, reached, 0.0) / np.maximum(sizes, 1)
+        return np.where(share.any(axis=1), share.argmax(axis=1), sizes.argmax())
+
+
+class BestGraph:
+    """Labels spread over one of several graphs, the best on parts of the training labels."""
+
+    def __init__(self, graphs: Mapping[str, Any], labelled: Indices, n_classes: int) -> None:
+        self.graphs = {
+            name: LinkPropagation(links, labelled, n_classes) for name, links in graphs.items()
+        }
+        self.times: Counter[str] = Counter()
+
+    def predict(self, train: Indices, y: Indices, test: Indices) -> Indices:
+        """Return what the graph says that is right most often; among equal ones, the first."""
+        right = dict.fromkeys(self.graphs, 0)
+        for known, out in inner_folds(y):
+            for name, graph in self.graphs.items():
+                answer = graph.predict(train[known], y[known], train[out])
+                right[name] += int((answer == y[out]).sum())
+        best = max(right, key=lambda name: right[name])
+        self.times[best] += 1
+        return self.graphs[best].predict(train, y, test)
+
+    def chosen(self) -> str:
+        """Return the graph that was taken most often."""
+        return self.times.most_common(1)[0][0]
+
+
+def inner_folds(y: Indices) -> Iterator[tuple[Any, Any]]:
+    """Yield masks of the training labels to learn from and to judge by: one pair if there are many.
+
+    Folds without a label on one side are left out.
+    """
+    folds = deal(y, INNER, np.arange(len(y), dtype=np.uint64), keep_shares=True)
+    for fold in range(1 if len(y) > SPLIT_ONCE_FROM else int(folds.max()) + 1):
+        out = folds == fold
+        if out.any() and not out.all():
+            yield ~out, out

@@ -1,0 +1,363 @@
+r"""What learning is worth: the metric beside simpler choices, on labels that none of them saw.
+
+Items of known label or target are held out in turn. They stay in the metric as unlabelled ones,
+which is how the model treats items without a label. Supervised sources and weights are computed
+anew from what is left: the weights of the fitted model know what is held out. Beside it stand
+
+- equal weights;
+- each source alone, with the whole weight: what a model of this one source has before it learns;
+- the best single source, chosen on the training items: those are divided again, and the source that
+  is best there answers for the items that are held out. The best source *seen afterwards* is a
+  choice by the held-out items, and the more sources there are the better it looks;
+- models that learn no metric, on the attributes of the items and on the links between them
+  (:mod:`metricmix.learning.baselines`). For classes without attributes, or with sources that were
+  not computed from them: the nearest and the five nearest neighbours by the best single source;
+- the most frequent class of all labels or the mean target, as a floor. (Chosen on training labels,
+  the former would do worse than chance where classes have equal sizes: the one that is held out is
+  the rarest there.)
+
+Two methods are compared on the same folds, :class:`~metricmix.learning.verdict.PairedDifference`:
+one *is better* if the mean difference of their scores is more than one standard error of that
+difference, over folds or over items, else they *tie*. (Over folds alone, a difference in one fold
+only would never be more than its error.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metricmix.dissimilarity.item_data import ItemData
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import ConvergenceWarning, InputError, warn_caller
+from metricmix.learning.baselines import Baseline, baselines_of, item_data
+from metricmix.learning.held_out import default_splits, fold_answers, plan_without
+from metricmix.learning.learn import along
+from metricmix.learning.learned import Learned
+from metricmix.learning.options import seed_of, total_weight
+from metricmix.learning.refits import FoldMetric, RefitPlan, refits
+from metricmix.learning.rules import Rule
+from metricmix.learning.verdict import Comparison, Method
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.linear import Mixture
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_integer, check_random_state
+
+__all__ = ["compare"]
+
+NAMES = {
+    "learned": "learned metric",
+    "equal": "equal weights",
+    "best-single": "best single source",
+    "source-1-nn": "1-NN on the best source",
+    "source-5-nn": "5-NN on the best source",
+}
+"""What is compared besides the baselines and the sources."""
+
+
+class Fold(NamedTuple):
+    """Items that are held out together.
+
+    Attributes
+    ----------
+    repeat : int
+    test : (M,) array
+        Their positions among the items of known value.
+    known : Known
+        What may be seen of all items of the stack.
+    near : Known
+        The same of the items of known value alone.
+    stack : DissimilarityStack
+        The sources, computed from what may be seen.
+    """
+
+    repeat: int
+    test: Indices
+    known: Known
+    near: Known
+    stack: DissimilarityStack
+
+
+def compare(
+    learned: Learned,
+    *,
+    features: Any = None,
+    graph: Any = None,
+    made_from: ItemData | None = None,
+    n_splits: int | None = None,
+    n_repeats: int = 1,
+    random_state: Any = 0,
+    on_fold: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare the learning of a fitted model with simpler methods on held-out labels or targets.
+
+    :mod:`metricmix.learning.comparison` says what is compared. The sources stay those of the fit,
+    but for supervised ones, which each fold computes from its own labels. All parameters stay, too,
+    and what the fit chose (`selection_`); that choice is not tested, but for the sources that few
+    labels choose: each fold chooses them by its own labels.
+
+    Parameters
+    ----------
+    learned : Learned
+    features : array, scipy sparse or DataFrame (n, d), optional
+        The attributes of the items of `stack_`, for models that learn no metric: numbers,
+        categories, texts (:mod:`metricmix.dissimilarity.encoded_table`). Default: what the model
+        was fitted to, or what :func:`~metricmix.sources_for` made the stack of.
+    graph : optional
+        The links between them, as :func:`~metricmix.dissimilarity.as_graph` takes them.
+    made_from : ItemData, optional
+        What the sources were computed from, if they do not say so.
+    n_splits : int, optional
+        Folds, at most as many as there are labelled items, or half as many as known targets.
+        Default: 5; of at most 20 labels that are fewer than five a class, each is held out by
+        itself.
+    n_repeats : int
+        Number of repetitions, each with new folds.
+    random_state : int, RandomState, Generator or None
+        For the folds. Learning has that of the model.
+    on_fold : callable, optional
+        Called with (done, total) after each metric: one per source, one for equal weights, and one
+        per fold.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three labelled items or five known targets, the objective was made
+        for fixed labels, or `features` has not a row per item.
+
+    Notes
+    -----
+    Shortest paths are searched once for each source, once for equal weights, and once for each
+    fold's own weights. Ctrl-C raises KeyboardInterrupt.
+
+    Where the training labels of a fold have no class with two items, or are all of one class,
+    nothing can be learned, and weights stay equal; `how` then says so.
+
+    Examples
+    --------
+    >>> import numpy as np, metricmix as mm
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> known = np.where(np.arange(150) % 5 == 0, y, -1)
+    >>> model = mm.MetricMixtureClassifier({"size": "euclidean", "shape": "cosine"}).fit(X, known)
+    >>> found = model.compare()
+    >>> found["learned"].mean > 0.9, round(found["most-frequent"].mean, 3)
+    (True, 0.333)
+    >>> found.verdict.status
+    'tie'
+    >>> print(found.how)
+    5 folds over 30 labelled items; held-out items stay in the metric, unlabelled
+    """
+    task, known = learned.task, learned.known
+    assert known is not None
+    learned.options.check_refittable()
+    n_repeats = check_integer(n_repeats, name="n_repeats", low=1)
+    L = len(known.items)
+    if n_splits is None:
+        n_splits = max(2, default_splits(task, known))
+    n_splits = min(check_integer(n_splits, name="n_splits", low=2), max(2, L))
+    if task.fewest > L:
+        raise InputError(
+            argument="model",
+            expected=f"at least {task.fewest} known {task.noun}, to hold some out and learn from "
+            f"the others, found {L}",
+        )
+    rng, _ = check_random_state(seed_of(random_state))
+    seeds = rng.integers(2**31, size=n_repeats).tolist()
+    data = item_data(learned.whole, features, graph, made_from)
+    baselines, remarks = baselines_of(data, task, known)
+    by_source = data.table is None or not data.complete
+    comparing = Comparing(learned, n_splits, seeds, by_source, on_fold or (lambda *_: None))
+    return comparing.run(baselines, remarks)
+
+
+class Comparing:
+    """The folds of a comparison, and what each method predicts on them."""
+
+    def __init__(
+        self,
+        learned: Learned,
+        n_splits: int,
+        seeds: list[int],
+        by_source: bool,
+        on_fold: Callable[[int, int], None],
+    ) -> None:
+        assert learned.known is not None
+        self.learned, self.task, self.options = learned, learned.task, learned.options
+        self.stack, self.known, self.items = learned.whole, learned.known, learned.known.items
+        self.y, self.seeds, self.on_fold = self.known.y, seeds, on_fold
+        self.source_rules = self.task.source_rules if by_source else {}
+        self.folds: list[Fold] = []
+        for repeat, seed in enumerate(seeds):
+            dealt = self.known.folds(n_splits, seed)
+            for number in range(int(dealt.max()) + 1):
+                test = np.flatnonzero(dealt == number)
+                known = self.known.without(self.items[test])
+                stack = self.stack.relabelled(known)
+                self.folds.append(Fold(repeat, test, known, known.take(self.items), stack))
+        self.n_splits = len(self.folds) // len(seeds)
+
+    def run(self, baselines: list[Baseline], remarks: list[str]) -> Comparison:
+        """Compare all methods."""
+        task, names, R = self.task, self.stack.names, self.stack.n_sources
+        total = R + 1 + len(self.folds)
+        whole = total_weight(self.options.constraint)
+        found = {"equal": self.predicted(self.metrics(np.full(R, whole / R)))}
+        self.on_fold(1, total)
+        inner = [self.inner_folds(fold) for fold in self.folds]
+        singles, losses = [], []
+        near: dict[str, list[list[AnyArray]]] = {kind: [] for kind in self.source_rules}
+        for r in range(R):
+            metrics = self.metrics(whole * np.eye(R)[r])
+            singles.append(self.predicted(metrics))
+            for kind, rule in self.source_rules.items():
+                near[kind].append(self.predicted(metrics, rule))
+            pairs = zip(metrics, inner, strict=True)
+            losses.append([self.training_loss(metric, folds) for metric, folds in pairs])
+            self.on_fold(r + 2, total)
+        best = [of_fold.index(min(of_fold)) for of_fold in zip(*losses, strict=True)]
+        found["best-single"] = [singles[r][f] for f, r in enumerate(best)]
+        for kind, by_source in near.items():
+            found[kind] = [by_source[r][f] for f, r in enumerate(best)]
+        titles = dict(NAMES)
+        for baseline in baselines:
+            found[baseline.kind] = [
+                baseline.predict(fold.near.items, fold.near.y, fold.test) for fold in self.folds
+            ]
+            chosen = "" if baseline.choice is None else f" {baseline.choice()}"
+            titles[baseline.kind] = baseline.name + chosen
+        answers, results = self.learn_again(lambda f: self.on_fold(R + 2 + f, total))
+        found["learned"] = [
+            task.predictions(answers[fold.repeat][fold.test]) for fold in self.folds
+        ]
+        order = ["learned", *found]
+        methods = [self.method(titles[k], k, found[k]) for k in dict.fromkeys(order)]
+        floor = [method for method in methods if baselines and method.kind == baselines[-1].kind]
+        methods = [method for method in methods if method not in floor]
+        methods += [self.method(names[r], "single", singles[r]) for r in range(R)]
+        not_learned = sum(result.objective_kind == "none" for result in results)
+        if not isinstance(self.options.objective, str):
+            not_learned = 0
+        return Comparison(
+            methods=(*methods, *floor),
+            how="; ".join([*self.how(not_learned), *remarks]),
+            task=task,
+            answers=answers,
+            items=self.stack.items[self.items],
+            labels=task.decode(self.y),
+            chosen={names[r]: best.count(r) for r in range(R)},
+            weights=np.array([result.weights for result in results]),
+            n_splits=self.n_splits,
+            n_repeats=len(self.seeds),
+            nothing_learned=not_learned == len(self.folds),
+        )
+
+    # -- one method --------------------------------------------------------------------------------
+
+    def learn_again(self, on_fold: Callable[[int], None]) -> tuple[Floats, list[Any]]:
+        """Learn without what each fold holds out; the answers, by repeat, and the results."""
+        answers = np.stack([self.task.blank(self.known) for _ in self.seeds])
+        plans = [
+            replace(plan_without(self.learned, self.items[fold.test]), stack=fold.stack)
+            for fold in self.folds
+        ]
+        results = []
+        learned = refits(self.stack, self.task, plans, partial(answers_and_result, self.items))
+        for f, (fold, (of_fold, result)) in enumerate(zip(self.folds, learned, strict=True)):
+            answers[fold.repeat][fold.test] = of_fold
+            results.append(result)
+            on_fold(f)
+        not_converged = sum(not result.has_settled for result in results)
+        if not_converged:
+            warn_caller(
+                f"in {not_converged} of {len(self.folds)} folds learning stopped before it "
+                "converged; raise max_iter",
+                ConvergenceWarning,
+            )
+        return answers, results
+
+    def metrics(self, weights: Floats) -> list[FoldMetric]:
+        """Return the metric of some weights in each fold: the same, unless sources are learned."""
+        if self.stack.supervised:
+            return [self.metric(weights, fold.stack) for fold in self.folds]
+        return [self.metric(weights, self.stack)] * len(self.folds)
+
+    def metric(self, weights: Floats, stack: DissimilarityStack) -> FoldMetric:
+        """Return the metric of some weights."""
+        mixture = Mixture(weights, stack.names, beta=self.options.beta, scaling=stack.scales)
+        lengths = EdgeLengths(along(stack, mixture, self.options), mixture)
+        return FoldMetric(lengths, self.items, self.options.n_jobs)
+
+    def predicted(self, metrics: list[FoldMetric], rule: Rule | None = None) -> list[AnyArray]:
+        """Return what is predicted for the items held out in each fold."""
+        chosen = rule or self.options.rule
+        return [
+            self.task.predictions(metric.answers(chosen, fold.test, fold.near))
+            for metric, fold in zip(metrics, self.folds, strict=True)
+        ]
+
+    def inner_folds(self, fold: Fold) -> list[tuple[Indices, Known]]:
+        """Divide the training items of a fold again: what is held out, and what is then known."""
+        dealt = fold.near.folds(min(self.n_splits, len(fold.near.items)), fold.repeat)
+        tests = [fold.near.items[dealt == k] for k in range(int(dealt.max()) + 1)]
+        return [(test, fold.near.without(test)) for test in tests]
+
+    def training_loss(
+        self, metric: FoldMetric, folds: list[tuple[Indices, Known]]
+    ) -> tuple[float, ...]:
+        """Return the loss of a metric on folds of the training items."""
+        found = [metric.answers(self.options.rule, test, known) for test, known in folds]
+        right = np.concatenate([self.y[test] for test, _ in folds])
+        return self.task.training_loss(np.concatenate(found), right)
+
+    def method(self, name: str, kind: str, of_folds: list[AnyArray]) -> Method:
+        """Return how good the predictions of a method are."""
+        L, repeats = len(self.y), len(self.seeds)
+        predicted = np.empty((repeats, L), dtype=self.y.dtype)
+        for fold, values in zip(self.folds, of_folds, strict=True):
+            predicted[fold.repeat, fold.test] = values
+        errors = self.task.errors(predicted, self.y)
+        scores = np.array([1.0 - errors[f.repeat, f.test].mean() for f in self.folds])
+        over_folds = float(np.std(scores, ddof=1) / np.sqrt(self.n_splits))
+        over_items = float(errors.std() / np.sqrt(L))
+        error, mean = max(over_folds, over_items), 1.0 - float(errors.mean())
+        off = np.abs(predicted - self.y).mean() if self.task.is_numeric else np.nan
+        decoded = self.task.decode(predicted)
+        return Method(name, kind, scores, mean, error, decoded, errors, float(off))
+
+    def how(self, not_learned: int) -> list[str]:
+        """Return how the comparison was made."""
+        repeats, L = len(self.seeds), len(self.y)
+        dealt = f", dealt {repeats} times," if repeats > 1 else ""
+        what = "known targets" if self.task.is_numeric else "labelled items"
+        parts = [
+            f"{self.n_splits} folds{dealt} over {L} {what}",
+            "held-out items stay in the metric, unlabelled",
+        ]
+        alone = int((self.known.sizes == 1).sum()) if not self.task.is_numeric else 0
+        if alone:
+            classes = "1 class has" if alone == 1 else f"{alone} classes have"
+            parts.append(
+                f"{classes} a single labelled item, which no method can get right, so that "
+                f"{100 * (1 - alone / L):.1f} % is the most that is possible"
+            )
+        if not_learned:
+            parts.append(
+                f"in {not_learned} of {len(self.folds)} folds there were too few labels to "
+                "learn from, and weights stayed equal"
+            )
+        return parts
+
+
+def answers_and_result(items: Indices, learned: Learned, plan: RefitPlan) -> tuple[Floats, Any]:
+    """Return the answers for those of `items` that are held out, and the result of the solver."""
+    return fold_answers(items, learned, plan)[0], learned.result

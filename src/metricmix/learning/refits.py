@@ -1,0 +1,186 @@
+"""Learning again on other labels of the same items: folds, resamples, candidates, comparisons.
+
+There is one way to do so, :func:`refit`. A :class:`RefitPlan` says what may be seen, and with which
+settings; supervised sources are computed from what may be seen, and so are the weights. A
+:class:`FoldMetric` answers for the items that are held out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.exceptions import ConvergenceWarning, InputError, ProjectionWarning
+from metricmix.kernels.blocks import map_tasks
+from metricmix.kernels.threads import small_products
+from metricmix.learning.learn import learn
+from metricmix.learning.learned import Learned
+from metricmix.learning.options import Options
+from metricmix.learning.rules import FittedRule, Rule, Spreading
+from metricmix.learning.task import Task
+from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.paths.trees import distances_from
+from metricmix.solvers.result import Status
+from metricmix.typing import AnyArray, Floats, Indices
+
+__all__ = ["FoldMetric", "RefitPlan", "refit", "refits"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RefitPlan:
+    """What a refit may see, and its settings.
+
+    Attributes
+    ----------
+    known : Known
+        The labels or targets that it learns from.
+    options : Options
+        Nothing in them is left open.
+    item_weights : (n,) array, optional
+        How much each label counts, in supervised sources and in the objective.
+    start, seed : optional
+        Of the solver; default: those of `options`.
+    keep_choice : bool
+        Whether supervised sources keep the classifier that they chose from all labels.
+    centre : function of a stack and what is known, optional
+        Returns the sources whose equal weights are the centre of the ridge, chosen anew.
+    stack : DissimilarityStack, optional
+        The sources, if they have been computed from `known` already.
+    """
+
+    known: Known
+    options: Options
+    item_weights: Floats | None = None
+    start: Any = None
+    seed: Any = None
+    keep_choice: bool = False
+    centre: Callable[[DissimilarityStack, Known], tuple[str, ...] | None] | None = None
+    stack: DissimilarityStack | None = None
+
+
+def refit(stack: DissimilarityStack, task: Task, plan: RefitPlan) -> Learned:
+    """Learn again; weights stay equal where labels are too few for a named objective.
+
+    Neither the lack of convergence nor a projection that moves many distances is warned of: the fit
+    itself has done so, and callers count the former.
+    """
+    options = plan.options.replace(random_state=deepcopy(plan.options.random_state))
+    known = plan.known
+    if plan.stack is not None:
+        stack = plan.stack
+    else:
+        stack = stack.relabelled(known, weights=plan.item_weights, keep_choice=plan.keep_choice)
+    if isinstance(options.objective, str) and not task.is_learnable(known):
+        options = options.replace(objective=None)
+    elif plan.centre is not None:
+        options = options.replace(centre=plan.centre(stack, known))
+    solver = {"start": plan.start, "random_state": plan.seed}
+    given = {name: value for name, value in solver.items() if value is not None}
+    with warnings.catch_warnings(), small_products(len(known.items)):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", ProjectionWarning)
+        try:
+            learned = learn(
+                stack, task, known, options, item_weights=plan.item_weights, refit=True, **given
+            )
+        except InputError as error:
+            raise InputError(
+                "a training set cannot be used", argument="model", remedy=error
+            ) from None
+    if learned.result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return learned
+
+
+def refits(
+    stack: DissimilarityStack,
+    task: Task,
+    plans: Iterable[RefitPlan],
+    then: Callable[[Learned, RefitPlan], Any],
+) -> Iterator[Any]:
+    """Yield ``then(learned, plan)`` for each plan, in order; on the workers of a cluster if any.
+
+    `then` is a function of a module, or a method, so that it can be sent to them.
+    """
+    return map_tasks(refit_and, Shared(stack, task, then), plans)
+
+
+class Shared(NamedTuple):
+    """What all refits need."""
+
+    stack: DissimilarityStack
+    task: Task
+    then: Callable[[Learned, RefitPlan], Any]
+
+
+def refit_and(shared: Shared, plan: RefitPlan) -> Any:
+    """Learn again, and return what is asked for of it."""
+    return shared.then(refit(shared.stack, shared.task, plan), plan)
+
+
+class FoldMetric:
+    """A metric between items of known value, in which some of these are held out.
+
+    Shortest paths and neighbours do not depend on what is held out. They are searched once, when
+    first needed.
+
+    Parameters
+    ----------
+    lengths : EdgeLengths
+        The edge lengths of the metric; held-out items stay in it.
+    items : (A,) array
+        The items of the stack that are in some training or test set.
+    n_jobs : int, optional
+        Threads.
+    """
+
+    def __init__(self, lengths: EdgeLengths, items: Indices, n_jobs: int | None = None) -> None:
+        self.lengths, self.items, self.n_jobs = lengths, items, n_jobs
+        self.neighbours: dict[int, tuple[Floats, Indices]] = {}
+
+    @property
+    def distances(self) -> Floats:
+        """Distances between the items, (A, A), from row to column."""
+        return self.searched[0]
+
+    @cached_property
+    def searched(self) -> tuple[Floats, Floats]:
+        """The same, and the mean distances between each of the items and all others, (A,)."""
+        items = self.items
+        if self.lengths.is_metric and len(items) == self.lengths.n:
+            whole = self.lengths.matrix(n_jobs=self.n_jobs)
+            between = np.asarray(whole[np.ix_(items, items)], dtype=np.float64)
+            return between, whole.mean(axis=0, dtype=np.float64)[items]
+        rows = distances_from(self.lengths, items, n_jobs=self.n_jobs)
+        return rows[:, items], rows.mean(axis=1)
+
+    def answers(self, rule: Rule, test: Indices, known: Known) -> Floats:
+        """Return the answers for held-out items by a rule: probabilities (M, C) or numbers (M,).
+
+        Parameters
+        ----------
+        rule : Rule
+        test : (M,) array
+            Positions of the held-out items in `items`.
+        known : Known
+            What is known of `items`; nothing of those held out.
+        """
+        if isinstance(rule, Spreading):
+            values: AnyArray = np.full(self.lengths.n, -1)
+            values[self.items] = known.values
+            fit = FittedRule(rule, self.lengths, Known(values, known.n_classes), self.n_jobs)
+            k = rule.n_neighbors
+            fit.distances = self.neighbours[k] = self.neighbours.get(k) or fit.distances
+            return np.asarray(fit.of_items[self.items[test]])
+        train = known.items
+        d, within = (self.distances[np.ix_(rows, train)] for rows in (test, train))
+        reach = self.searched[1][train]
+        return rule.from_distances(d, known.y, within, n_classes=known.n_classes, reach=reach)

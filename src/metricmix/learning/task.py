@@ -1,0 +1,348 @@
+r"""What is predicted: classes, or numbers.
+
+A task says how labels are read, by which objective and rules they are learned, how good answers
+are, and in which words results are stated. Everything else in this package is the same for both.
+
+=========  ======================================  ================================================
+           :class:`Classes`                        :class:`Numbers`
+=========  ======================================  ================================================
+known      class numbers, -1 where unknown         targets, NaN where unknown
+answers    class probabilities (M, C)              numbers (M,)
+loss       log loss at the best temperature        squared error / variance, outliers clipped
+score      accuracy                                :math:`R^2`
+objective  ``"class-means"``                       ``"kernel-regression"``
+=========  ======================================  ================================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from metricmix.dissimilarity.known import Known
+from metricmix.dissimilarity.ridge import moved_in
+from metricmix.exceptions import InputError, warn_caller
+from metricmix.learning.rules import (
+    ClassMean,
+    KernelRidge,
+    KNearest,
+    Logistic,
+    Nearest,
+    NearestMean,
+    Rule,
+)
+from metricmix.typing import AnyArray, Floats, Indices, Keys
+from metricmix.validation import as_labels, check_targets, is_unlabelled, plain_labels, unmasked
+
+__all__ = ["Classes", "Numbers", "Task"]
+
+
+class Task(ABC):
+    """What is predicted, and how good predictions are."""
+
+    is_numeric: ClassVar[bool]
+    objective: ClassVar[str]
+    """The default objective."""
+    rules: ClassVar[tuple[Rule, ...]]
+    """Rules to choose from, the default one first."""
+    source_rules: ClassVar[dict[str, Rule]] = {}
+    """Rules on single sources to compare with, where there is no table to compare with."""
+    fewest: ClassVar[int]
+    """Items of known value there must be, to hold some out."""
+    noun: ClassVar[str]
+    measures: ClassVar[tuple[str, str]]
+    """Names of loss and score in tables."""
+    better: ClassVar[tuple[str, str]]
+    """What is compared in words, and what it is where a candidate is better."""
+    score_name: ClassVar[str]
+    floor: ClassVar[str]
+    """What a method predicts that is the same for all items."""
+    n_classes: int = 0
+    classes: AnyArray | None = None
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes; none for numbers."""
+        return [] if self.classes is None else list(map(str, self.classes.tolist()))
+
+    def known_of(self, values: AnyArray, keys: Keys | None = None) -> Known:
+        """Return what is known of items, from class numbers or targets."""
+        return Known(values, self.n_classes, keys)
+
+    @abstractmethod
+    def is_few(self, known: Known) -> bool:
+        """Return whether there are too few labels or targets to compare candidates on."""
+
+    @abstractmethod
+    def why_few(self, known: Known) -> str:
+        """Return that in words."""
+
+    @abstractmethod
+    def is_learnable(self, known: Known) -> bool:
+        """Return whether a named objective has anything to compare."""
+
+    @abstractmethod
+    def blank(self, known: Known) -> Floats:
+        """Return answers for the L items of known value that say nothing."""
+
+    @abstractmethod
+    def losses(self, answers: Floats, y: AnyArray) -> Floats:
+        """Return the loss of each of L answers, by which candidates are compared."""
+
+    @abstractmethod
+    def errors(self, predicted: AnyArray, y: AnyArray) -> Floats:
+        """Return what each prediction takes from the score, (..., L): score = 1 - mean error."""
+
+    @abstractmethod
+    def predictions(self, answers: Floats) -> AnyArray:
+        """Return class numbers or numbers from answers."""
+
+    @abstractmethod
+    def training_loss(self, answers: Floats, y: AnyArray) -> tuple[float, ...]:
+        """Return what the best single source has the least of, on folds of the training items."""
+
+    @abstractmethod
+    def decode(self, predicted: AnyArray) -> AnyArray:
+        """Return predictions as users gave labels: classes by name."""
+
+    @abstractmethod
+    def words_of(self, score: float) -> str:
+        """Return a score in words."""
+
+    @abstractmethod
+    def words_of_gain(self, gain: float, error: float) -> str:
+        """Return a difference of scores, sign aside, and its standard error in words."""
+
+
+class Classes(Task):
+    """Classes, by name.
+
+    Parameters
+    ----------
+    classes : (C,) array
+        Sorted.
+    """
+
+    is_numeric = False
+    objective = "class-means"
+    rules = (ClassMean(offsets=True, priors="labels"), Logistic(), KNearest())
+    source_rules: ClassVar[dict[str, Rule]] = {
+        "source-1-nn": Nearest(),
+        "source-5-nn": KNearest(),
+    }
+    fewest = 3
+    noun = "labels"
+    measures = ("log_loss", "accuracy")
+    better = ("log loss", "smaller")
+    score_name = "accuracy"
+    floor = "most frequent class"
+    FEW = 5
+    """Labels per class, on average, below which only sources are compared."""
+
+    def __init__(self, classes: AnyArray) -> None:
+        self.classes, self.n_classes = classes, len(classes)
+
+    @classmethod
+    def encode(cls, y: Any, estimator_name: str) -> tuple[Classes, Indices]:
+        """Return the task, and the class number of every item, -1 for unlabelled ones.
+
+        See :func:`~metricmix.validation.is_unlabelled` for what marks these in y.
+        """
+        if y is None:
+            raise InputError(
+                f"This {estimator_name} estimator requires y to be passed, "
+                "but the target y is None; only an objective of your own, or objective=None in a "
+                "MetricMixture, does without labels"
+            )
+        labels = column_or_1d(as_labels(y), warn=True)
+        unlabelled = is_unlabelled(labels)
+        if unlabelled.all():
+            raise InputError(
+                argument="y",
+                expected=(
+                    "labelled items of at least two classes, found every item unlabelled "
+                    "(-1 or missing, or an empty text among texts)"
+                ),
+            )
+        known = plain_labels(labels[~unlabelled])
+        types = sorted({type(label).__name__ for label in known.tolist()})
+        if known.dtype.kind == "O" and "str" in types and len(types) > 1:  # cannot be sorted
+            raise InputError(argument="y", expected="labels of one type", found=", ".join(types))
+        assert_all_finite(known, input_name="y")
+        check_classification_targets(known)
+        classes, numbers = np.unique(known, return_inverse=True)
+        if len(classes) < 2:
+            hint = (
+                "; -1 marks unlabelled items: call a class something else"
+                if unlabelled.any()
+                else ""
+            )
+            raise InputError(
+                argument="y",
+                expected=f"at least two classes, found only the class {classes[0]!s}{hint}",
+            )
+        codes = np.full(len(labels), -1, dtype=np.int64)
+        codes[~unlabelled] = numbers
+        return cls(classes), codes
+
+    def is_few(self, known: Known) -> bool:
+        """Return whether there are fewer than five labels per class."""
+        return bool(np.bincount(known.y).mean() < self.FEW)
+
+    def why_few(self, known: Known) -> str:
+        """Return that in words."""
+        so_few = f"{len(known.items)} labels for {self.n_classes} classes are too few"
+        if not self.is_learnable(known):
+            return f"{so_few} to learn from"
+        return f"{so_few} to compare others (fewer than {self.FEW} per class)"
+
+    def is_learnable(self, known: Known) -> bool:
+        """Return whether two classes have labels, and one of them two."""
+        sizes = known.sizes
+        return bool(sizes.max() >= 2 and (sizes > 0).sum() >= 2)
+
+    def blank(self, known: Known) -> Floats:
+        """Return equal probabilities."""
+        return np.full((len(known.items), self.n_classes), 1.0 / self.n_classes)
+
+    def losses(self, answers: Floats, y: AnyArray) -> Floats:
+        """Return the log loss of each item, (L,), at the temperature with the smallest mean.
+
+        >>> task = Classes(np.array(["a", "b"]))
+        >>> task.losses(np.array([[0.6, 0.4], [0.4, 0.6]]), np.array([0, 1])).round(3)
+        array([0., 0.])
+        """
+        logs = np.log(np.maximum(answers, 1e-12))
+        logs -= logs.max(axis=1, keepdims=True)
+
+        def losses(log_sharpness: float) -> Floats:
+            scaled = np.exp(log_sharpness) * logs
+            total = np.log(np.exp(scaled).sum(axis=1))
+            return np.asarray(total - scaled[np.arange(len(y)), y])
+
+        found = minimize_scalar(lambda t: losses(t).mean(), bounds=(-4.0, 4.0), method="bounded")
+        return losses(float(found.x))
+
+    def errors(self, predicted: AnyArray, y: AnyArray) -> Floats:
+        """Return 1 for each class number that is wrong, else 0."""
+        return np.asarray(predicted != y, dtype=np.float64)
+
+    def predictions(self, answers: Floats) -> AnyArray:
+        """Return the likeliest classes."""
+        return np.asarray(answers.argmax(axis=-1))
+
+    def training_loss(self, answers: Floats, y: AnyArray) -> tuple[float, ...]:
+        """Return the error rate; among equal ones the log loss decides."""
+        chance = np.maximum(answers[np.arange(len(answers)), y], 1e-15)
+        wrong = float((answers.argmax(axis=1) != y).mean())
+        return wrong, float(-np.log(chance).mean().round(12))
+
+    def decode(self, predicted: AnyArray) -> AnyArray:
+        """Return class numbers as classes."""
+        assert self.classes is not None
+        return np.asarray(self.classes[predicted])
+
+    def words_of(self, score: float) -> str:
+        """Return an accuracy in per cent."""
+        return f"{100 * score:.1f} %"
+
+    def words_of_gain(self, gain: float, error: float) -> str:
+        """Return a difference of accuracies in points."""
+        return f"{100 * abs(gain):.1f} ± {100 * error:.1f} points"
+
+
+class Numbers(Task):
+    """Numeric targets."""
+
+    is_numeric = True
+    objective = "kernel-regression"
+    rules = (KernelRidge(), NearestMean())
+    fewest = 5
+    noun = "targets"
+    measures = ("squared_error", "r2")
+    better = ("R²", "larger")
+    score_name = "R²"
+    floor = "mean target"
+    FEW = 20
+    """Known targets below which nothing is chosen, and weights stay equal."""
+
+    @classmethod
+    def encode(cls, y: Any, estimator_name: str) -> tuple[Numbers, Floats]:
+        """Return the task, and the targets, NaN where unknown; two of them known at least."""
+        if y is None:
+            raise InputError(
+                f"This {estimator_name} estimator requires y to be passed, but the target y is None"
+            )
+        values: AnyArray = column_or_1d(as_labels(unmasked(y)), warn=True)
+        if values.dtype.kind == "f":
+            assert_all_finite(values, input_name="y", allow_nan=True)
+        targets = check_targets(values)
+        known = targets[~np.isnan(targets)]
+        if len(known) < 2:
+            raise InputError(
+                argument="y",
+                expected=f"at least two known targets, found {len(known)} (NaN is unknown)",
+            )
+        clipped = moved_in(known)
+        outliers = known[clipped != known]
+        if len(outliers):
+            warn_caller(
+                f"{len(outliers)} of {len(known)} targets are more than ten interquartile ranges "
+                f"outside the quartiles, such as {outliers[0]:g}; they are clipped to "
+                f"{clipped.min():g} or {clipped.max():g}",
+                UserWarning,
+            )
+        return cls(), targets
+
+    def is_few(self, known: Known) -> bool:
+        """Return whether there are fewer than 20 targets."""
+        return len(known.items) < self.FEW
+
+    def why_few(self, known: Known) -> str:
+        """Return that in words."""
+        return (
+            f"{len(known.items)} targets are too few to learn from (fewer than {self.FEW}), and "
+            "weights stay equal"
+        )
+
+    def is_learnable(self, known: Known) -> bool:
+        """Return whether two targets are known."""
+        return len(known.items) >= 2
+
+    def blank(self, known: Known) -> Floats:
+        """Return the median target."""
+        return np.full(len(known.items), float(np.median(known.y)))
+
+    def losses(self, answers: Floats, y: AnyArray) -> Floats:
+        """Return squared errors as shares of the variance, outliers clipped."""
+        return self.errors(answers, moved_in(y))
+
+    def errors(self, predicted: AnyArray, y: AnyArray) -> Floats:
+        """Return squared errors as shares of the variance."""
+        return np.asarray(np.square(predicted - y) / (float(y.var()) or 1.0))
+
+    def predictions(self, answers: Floats) -> AnyArray:
+        """Return the numbers themselves."""
+        return answers
+
+    def training_loss(self, answers: Floats, y: AnyArray) -> tuple[float, ...]:
+        """Return the squared error."""
+        return (float(np.square(answers - y).sum()),)
+
+    def decode(self, predicted: AnyArray) -> AnyArray:
+        """Return the numbers themselves."""
+        return predicted
+
+    def words_of(self, score: float) -> str:
+        """Return an R² with three digits."""
+        return f"{score:.3f}"
+
+    def words_of_gain(self, gain: float, error: float) -> str:
+        """Return a difference of R²."""
+        return f"{abs(gain):.3f} ± {error:.3f}"

@@ -1,0 +1,100 @@
+"""What is predicted: how values are read, and how good answers are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, r2_score
+
+import metricmix as mm
+from metricmix.learning.task import Classes, Numbers, Task
+
+TASKS: dict[str, Any] = {"classes": Classes(np.array(["a", "b", "c"])), "numbers": Numbers()}
+each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+
+def random_answers(task: Task, seed: int = 0, n: int = 40) -> tuple[Any, Any]:
+    """Return answers that are often right, and what is right."""
+    rng = np.random.default_rng(seed)
+    if task.is_numeric:
+        y = rng.normal(size=n)
+        return y + 0.5 * rng.normal(size=n), y
+    codes = np.arange(n) % task.n_classes
+    p = rng.random((n, task.n_classes)) + np.eye(task.n_classes)[codes]
+    return p / p.sum(axis=1, keepdims=True), codes
+
+
+@each_task
+def test_the_score_is_that_of_scikit_learn(task: Task) -> None:
+    answers, y = random_answers(task)
+    predicted = task.predictions(answers)
+    score = r2_score if task.is_numeric else accuracy_score
+    assert 1.0 - task.errors(predicted, y).mean() == pytest.approx(score(y, predicted))
+    repeats = np.stack([predicted, predicted[::-1]])
+    assert task.errors(repeats, y).shape == repeats.shape
+
+
+@each_task
+def test_better_answers_have_a_smaller_loss(task: Task) -> None:
+    answers, y = random_answers(task)
+    order = np.roll(np.arange(len(y)), 1)
+    loss, of_others = task.losses(answers, y), task.losses(answers[order], y)
+    assert loss.shape == (len(y),)
+    assert loss.mean() < of_others.mean()
+    assert task.training_loss(answers, y) < task.training_loss(answers[order], y)
+
+
+@each_task
+def test_blank_answers_depend_on_no_single_item(task: Task) -> None:
+    _, y = random_answers(task)
+    values = np.append(y, np.nan if task.is_numeric else -1).astype(y.dtype)
+    blank = task.blank(task.known_of(values))
+    assert len(blank) == len(y)
+    assert (blank == blank[0]).all()
+    if not task.is_numeric:
+        assert blank.sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("y", [[3, 1, -1, 3], ["b", "a", "", "b"], [3.0, 1.0, np.nan, 3.0]])
+def test_classes_are_sorted_and_unlabelled_items_marked(y: Any) -> None:
+    task, codes = Classes.encode(y, "Model")
+    assert codes.tolist() == [1, 0, -1, 1]
+    assert task.decode(codes[[0, 1, 3]]).tolist() == [y[0], y[1], y[3]]
+    assert task.n_classes == len(task.class_names) == 2
+
+
+@each_task
+def test_values_are_required(task: Task) -> None:
+    kind: Any = type(task)
+    with pytest.raises(mm.InputError, match="Model estimator requires y to be passed"):
+        kind.encode(None, "Model")
+    unknown = [np.nan] * 3 if task.is_numeric else [-1] * 3
+    with pytest.raises(mm.InputError, match="y: expected"):
+        kind.encode(unknown, "Model")
+
+
+def test_outlying_targets_are_reported_and_count_as_the_largest() -> None:
+    y = np.append(np.arange(20.0), 1e6)
+    with pytest.warns(UserWarning, match="1 of 21 targets are more than ten"):
+        task, targets = Numbers.encode(y, "Model")
+    assert targets[-1] == 1e6
+    assert task.losses(np.arange(21.0).clip(max=19.0), y)[-1] < 5.0
+
+
+@each_task
+def test_few_values(task: Task) -> None:
+    n = 19 if task.is_numeric else 4 * task.n_classes
+    few, more = (random_answers(task, n=size)[1] for size in (n, n + 3))
+    assert task.is_few(task.known_of(few))
+    assert not task.is_few(task.known_of(more))
+    assert f"{n} {task.noun}" in task.why_few(task.known_of(few))
+
+
+def test_temperature_forgives_a_rule_that_is_too_sure() -> None:
+    p = np.array([[0.7, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.3]])
+    right = np.array([0, 0, 1, 1])
+    sharp = p**8 / (p**8).sum(axis=1, keepdims=True)
+    losses = Classes(np.arange(2)).losses
+    assert np.allclose(losses(p, right), losses(sharp, right), atol=1e-4)
