@@ -196,3 +196,14 @@ def test_directed_graph_in_an_undirected_stack_is_refused():
     with pytest.raises(mm.InputError, match="expected a symmetric source, got a directed one"):
         mm.DissimilarityStack([graph])
     assert mm.DissimilarityStack([graph], directed=True).source(0).tolist() == [[0, 1], [9, 0]]
+
+
+def test_a_source_as_an_array_is_exactly_symmetric():
+    M = np.random.default_rng(0).uniform(1, 2, (N, N))
+    M = M + M.T
+    np.fill_diagonal(M, 0)
+    rounded = M * (1 + 1e-7 * np.triu(np.ones((N, N))))  # as of a product in single precision
+    stack = mm.DissimilarityStack([ComputedSource(N, lambda i: rounded[i])], validate=False)
+    found = stack.source(0)
+    assert np.array_equal(found, found.T)
+    assert found == pytest.approx(M, rel=2e-7)

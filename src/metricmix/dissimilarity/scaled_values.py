@@ -164,9 +164,14 @@ class ScaledValues:
         return self._held.ranges(reverse=reverse)
 
     def source(self, name: str | int) -> Floats:
-        """Return one source as an (n, n) array, by its name or number, divided by its scale."""
+        """Return one source as an (n, n) array, by its name or number, divided by its scale.
+
+        Exactly symmetric unless the stack is directed: the rows of a matrix product may differ
+        from its columns by rounding, and the smaller of the two entries counts.
+        """
         r = self.position_of(name)
-        return np.asarray(self.sources[r].rows(np.arange(self.n_items)) / self.scales[r])
+        values = np.asarray(self.sources[r].rows(np.arange(self.n_items)) / self.scales[r])
+        return values if self.directed else np.minimum(values, values.T)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         instead = "use stack.rows(i), or stack.values of sparse edges"
