@@ -23,6 +23,7 @@ LAYERS = [
     "atomic",
     "kernels",
     "metric",
+    "items",
     "dissimilarity",
     "mixture",
     "paths",

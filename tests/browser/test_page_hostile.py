@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.app.page import Items, PageContent, View, write_page
+from metricmix.app.page import PageContent, View, write_page
 
 pytestmark = pytest.mark.browser
 
@@ -57,7 +57,7 @@ def test_texts_do_not_run_and_show_as_they_are(visit: Any, hostile_report: Any) 
 def test_halves_of_characters_do_no_harm(visit: Any, tmp_path: Path) -> None:
     """As names of files have them that are not written in UTF-8."""
     ids = ("r\udce9sum\udce9", "plain", "\ud83e")
-    items = Items(ids, ("x",), np.zeros(3, int), np.ones(3, bool), np.zeros(3, bool), about=ids)
+    items = PageItems(ids, ("x",), np.zeros(3, int), np.ones(3, bool), np.zeros(3, bool), about=ids)
     data = PageContent(ids[0], items, (View("mixture", np.eye(3)[:, :2]),), (), command=ids[0])
     write_page(tmp_path / "page.html", data)
     page = visit(tmp_path / "page.html").page

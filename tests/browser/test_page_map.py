@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.app.page import Items, PageContent, View, write_page
+from metricmix.app.page import PageContent, View, write_page
 
 pytestmark = pytest.mark.browser
 
@@ -216,7 +216,7 @@ def test_one_finger_scrolls_the_page_and_two_zoom_the_map(visit: Any, report: An
 
 def test_items_in_one_place_are_told_of_and_found(visit: Any, tmp_path: Path, places: Any) -> None:
     ids = ("here", "there", "hidden one", "hidden two")
-    items = Items(ids, ("x",), np.zeros(4, int), np.ones(4, bool), np.zeros(4, bool))
+    items = PageItems(ids, ("x",), np.zeros(4, int), np.ones(4, bool), np.zeros(4, bool))
     spots = np.array([[0.0, 0.0], [3.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     data = PageContent("t", items, (View("mixture", spots),), ())
     write_page(tmp_path / "page.html", data)

@@ -26,12 +26,13 @@ from metricmix.app.ingest import (
     read_edge_file,
     read_items,
 )
-from metricmix.app.ingest.item_table import ItemTable, items_from_table
+from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.matrices import read_matrix
 from metricmix.app.ingest.table_files import read_table
 from metricmix.datasets.example_files import EXAMPLES, README
 from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warping
 from metricmix.exceptions import DatasetError
+from metricmix.items.items import Items
 from metricmix.nearness import violation_counts
 
 TABLES = {
@@ -55,7 +56,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def items_of(file: Path, label: str) -> ItemTable:
+def items_of(file: Path, label: str) -> Items:
     """Read a table whose labels may also be numbers."""
     return items_from_table(read_table(file), label=label, need_labels=False)
 
@@ -111,7 +112,7 @@ def test_the_table_and_the_truth(name: str, written: Path) -> None:
     assert np.array_equal(np.array(items.labels)[known], truth(written / name, items.ids)[known])
     if name != "diabetes":
         assert set(truth(written / name, items.ids)) == set(np.array(items.labels)[known])
-    cells = [cell for column in items.attributes.values() for cell in column]
+    cells = [cell for column in items.columns.values() for cell in column]
     empty = cells.count("")
     assert empty == 0 if name in COMPLETE else 0 < empty < 0.1 * len(cells)
 
@@ -171,7 +172,7 @@ def test_citations(written: Path) -> None:
     assert '"' in (folder / "papers.csv").read_text()  # text with commas
     assert accuracy(found, folder) > max(accuracy(found, folder, [r]) for r in range(6))
     items = read_items(folder / "papers.csv")
-    year = dict(zip(items.ids, items.attributes["year"], strict=True))
+    year = dict(zip(items.ids, items.columns["year"], strict=True))
     ends = np.array(cites.ids)[cites.ends]
     known = [(year[a], year[b]) for a, b in ends if year.get(a) and year.get(b)]
     assert all(later >= earlier for later, earlier in known)
@@ -195,7 +196,7 @@ def test_diabetes(written: Path) -> None:
     assert items.labels is not None
     assert sum(cell != "" for cell in items.labels) == 60
     assert np.array_equal(truth(folder, items.ids).astype(float), expected.target)
-    columns = np.array([list(map(float, column)) for column in items.attributes.values()])
+    columns = np.array([list(map(float, column)) for column in items.columns.values()])
     assert np.allclose(columns.T, expected.data, rtol=1e-5)
 
 

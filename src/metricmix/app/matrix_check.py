@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.matrices import MatrixFile
+from metricmix.items.relation import Matrix
 from metricmix.metric import MetricViolations, metric_violations
 from metricmix.nearness import (
     Triangle,
@@ -30,17 +30,17 @@ SAMPLED = 64
 """Rows from which the typical violation is estimated."""
 
 
-def fill_one_sided(matrix: MatrixFile) -> MatrixFile:
+def fill_one_sided(matrix: Matrix) -> Matrix:
     """Return the matrix where an entry that is known in one direction only counts for both."""
     values = matrix.values
     return replace(matrix, values=np.where(np.isnan(values), values.T, values))
 
 
-def symmetrise(matrix: MatrixFile, how: str) -> MatrixFile:
+def symmetrise(matrix: Matrix, how: str) -> Matrix:
     """Return the matrix of the mean, min or max of both directions; a lone entry counts for both.
 
-    >>> from metricmix.app.ingest.matrices import MatrixFile
-    >>> one_way = MatrixFile(np.array([[0.0, 3.0], [1.0, 0.0]]), None)
+    >>> from metricmix.app.ingest.matrices import Matrix
+    >>> one_way = Matrix(np.array([[0.0, 3.0], [1.0, 0.0]]), None)
     >>> symmetrise(one_way, "mean").values.tolist()
     [[0.0, 2.0], [2.0, 0.0]]
     """
@@ -60,7 +60,7 @@ class MatrixCheck:
     Attributes
     ----------
     file : Path
-    matrix : MatrixFile
+    matrix : Matrix
     n_missing, n_one_sided, n_zero_pairs : int
         Pairs that are unknown, known in one direction only, and different items at distance 0.
     violations : MetricViolations
@@ -76,7 +76,7 @@ class MatrixCheck:
     """
 
     file: Path
-    matrix: MatrixFile
+    matrix: Matrix
     n_missing: int
     n_one_sided: int
     n_zero_pairs: int
@@ -164,7 +164,7 @@ class MatrixCheck:
 
 
 def check_matrix(
-    file: Path, matrix: MatrixFile, *, directed: bool = False, tol: float = 1e-9, top: int = 5
+    file: Path, matrix: Matrix, *, directed: bool = False, tol: float = 1e-9, top: int = 5
 ) -> MatrixCheck:
     """Check the axioms of a metric; list up to `top` worst triangles and responsible items.
 

@@ -47,6 +47,7 @@ from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
 from metricmix.exceptions import InputError
+from metricmix.items.columns import CUT, centre_and_spread
 from metricmix.typing import Floats
 
 __all__ = [
@@ -64,8 +65,8 @@ __all__ = [
 
 RESTART, PRECISION = 0.2, 1e-4
 """Of PageRank smoothing, and to which it is computed."""
-CUT, FAR = 3.0, 13.5
-"""Spreads at which scaled columns are cut off, and others (ten times the quartiles' distance)."""
+FAR = 13.5
+"""Spreads at which columns that are not scaled are cut off: ten times the quartiles' distance."""
 MOST_CATEGORIES = 50
 NEIGHBOURS = 10
 """Nearest items that a table is made a graph by."""
@@ -215,31 +216,6 @@ def attribute_matrix(table: EncodedTable) -> Any:
 
     n_columns = table.numbers.shape[1] + table.categories.shape[1]
     return csr_array(hstack([csr_array(others), np.sqrt(max(1, n_columns)) * table.texts]))
-
-
-def centre_and_spread(X: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the median and spread of each column, and its spread without rare values.
-
-    The spread is the distance between quartiles, as a multiple of that of the normal distribution;
-    where half of the values are equal, the standard deviation of what lies within three of them,
-    and where these are all equal, of all (the last result is then 0).
-    """
-    middle = np.median(X, axis=0)
-    low, high = np.percentile(X, [25, 75], axis=0)
-    spread = (high - low) / 1.349
-    common = spread.copy()
-    flat = np.flatnonzero(spread == 0)
-    if len(flat):
-        off = X[:, flat] - middle[flat]
-        off /= np.maximum(np.abs(off).max(axis=0), 1e-300)
-        size = np.maximum(np.abs(X[:, flat] - middle[flat]).max(axis=0), 0.0)
-        spread[flat] = off.std(axis=0)
-        for _ in range(3):  # a single far value must not set the spread of the others
-            rest = np.where(np.abs(off) > CUT * spread[flat], 0.0, off).std(axis=0)
-            spread[flat] = np.where(rest > 0, rest, spread[flat])
-        common[flat] = rest * size
-        spread[flat] *= size
-    return middle, spread, common
 
 
 def scaled_columns(X: Floats) -> Floats:

@@ -7,7 +7,7 @@ import pytest
 
 from metricmix import InputError, TableFileError
 from metricmix.app.ingest import encode, infer_columns, read_items
-from metricmix.app.ingest.column_types import unreadable_cells
+from metricmix.items.columns import unreadable_cells
 
 TABLE = """id,size,colour,note,code,same,nothing
 a,1,red,a small red thing,A1,s,

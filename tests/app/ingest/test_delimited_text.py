@@ -14,7 +14,6 @@ from metricmix import TableFileError
 from metricmix.app.ingest.delimited_text import (
     NumberParser,
     find_delimiter,
-    is_missing,
     is_text,
     iterate_rows,
     open_text,
@@ -23,6 +22,7 @@ from metricmix.app.ingest.delimited_text import (
     stem_of,
     suffix_of,
 )
+from metricmix.items.cells import is_missing
 
 
 @pytest.mark.parametrize(

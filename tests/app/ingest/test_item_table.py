@@ -21,21 +21,21 @@ def test_what_spreadsheets_write(write, mark, encoding, end) -> None:
     table = read_items(write("items.csv", text.encode(encoding)), label="kind")
     assert table.ids == ("å", "b", "c")
     assert table.labels == ("x", "", "y")
-    assert table.attributes == {"size": ("1", "2", "3")}
+    assert table.columns == {"size": ("1", "2", "3")}
 
 
 def test_id_column_by_name(write) -> None:
     table = read_items(write("items.csv", "size,name\n1,a\n2,b\n"), id="name")
     assert table.ids == ("a", "b")
     assert table.labels is None
-    assert list(table.attributes) == ["size"]
+    assert list(table.columns) == ["size"]
 
 
 def test_quotes_html_and_line_breaks_are_kept_as_they_are(write) -> None:
     text = 'id,note\n"say ""hi""",1\n<script>alert(1)</script>,2\n"a,b","two\nlines"\n\nd,\n'
     table = read_items(write("items.csv", text))
     assert table.ids == ('say "hi"', "<script>alert(1)</script>", "a,b", "d")
-    assert table.attributes["note"] == ("1", "2", "two\nlines", "")
+    assert table.columns["note"] == ("1", "2", "two\nlines", "")
     assert table.where(3).endswith("line 7")
 
 
@@ -45,7 +45,7 @@ def test_an_index_without_a_name_may_be_the_id(write) -> None:
 
 def test_an_index_without_a_name_is_no_attribute(write) -> None:
     table = read_items(write("items.csv", ",id,size\n0,a,1\n1,b,2\n"), id="id")
-    assert list(table.attributes) == ["size"]
+    assert list(table.columns) == ["size"]
 
 
 BAD = {
@@ -163,7 +163,7 @@ def test_row_numbers_do_not_depend_on_lines(write) -> None:
     assert table.ids == ("1", "2", "3")
     assert table.id_column is None
     assert table.named_by == "row number"
-    assert list(table.attributes) == ["species", "k"]
+    assert list(table.columns) == ["species", "k"]
 
 
 def test_a_column_called_row_is_a_column(write) -> None:

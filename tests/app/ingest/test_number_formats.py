@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metricmix import TableFileError
 from metricmix.app.ingest import encode, infer_columns, read_items
-from metricmix.app.ingest.number_formats import CellFormat, date_reading, number_reading, split_unit
+from metricmix.items.number_formats import CellFormat, date_reading, number_reading, split_unit
 
 
 def read_column(write, cells, mark=",", **options):

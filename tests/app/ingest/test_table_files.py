@@ -193,7 +193,7 @@ def test_parquet(tmp_path: Path) -> None:
     items = read_items(tmp_path / "items.parquet", label="kind")
     assert items.ids == ("7", "8", "9")
     assert items.labels == ("x", "", "y")
-    assert items.attributes == {"size": ("0.1", "", "1e-30")}
+    assert items.columns == {"size": ("0.1", "", "1e-30")}
 
 
 def test_parquet_that_is_none(write) -> None:

@@ -8,7 +8,7 @@ import pytest
 from metricmix import TableFileError
 from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.table_files import read_table
-from metricmix.app.ingest.target_column import target_column, target_values
+from metricmix.items.target import target_column, target_values
 
 PRICES = [f"{k / 7:.2f}" for k in range(20)]
 CASES = {

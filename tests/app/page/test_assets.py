@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import metricmix
-from metricmix.app.page import Items, PageContent, View, write_page
+from metricmix.app.page import PageContent, View, write_page
 from metricmix.app.page.html import ASSETS
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def test_every_asset_is_found_and_used() -> None:
 
 
 def test_every_page_carries_the_licence_of_what_it_embeds(tmp_path: Path) -> None:
-    items = Items(("a", "b"), ("x",), np.zeros(2, int), np.ones(2, bool), np.zeros(2, bool))
+    items = PageItems(("a", "b"), ("x",), np.zeros(2, int), np.ones(2, bool), np.zeros(2, bool))
     write_page(tmp_path / "page", PageContent("t", items, (View("mixture", np.eye(2)),), ()))
     licence = files("metricmix.app.page").joinpath("assets/vendor/LICENSE.txt").read_text()
     assert "copyright notice" in licence

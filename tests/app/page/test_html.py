@@ -17,8 +17,8 @@ import pytest
 import metricmix as mm
 from metricmix.app.page import (
     Annotations,
-    Items,
     PageContent,
+    PageItems,
     View,
     Weight,
     as_live,
@@ -85,7 +85,9 @@ def unpacked(tags: Tags, data: dict[str, Any]) -> dict[str, np.ndarray]:
 def simple(ids: tuple[str, ...], **others: Any) -> PageContent:
     n = len(ids)
     about = others.pop("about", ())
-    items = Items(ids, ("a", "<b>"), np.arange(n) % 2, np.ones(n, bool), np.zeros(n, bool), about)
+    items = PageItems(
+        ids, ("a", "<b>"), np.arange(n) % 2, np.ones(n, bool), np.zeros(n, bool), about
+    )
     view = View("mixture", np.arange(2.0 * n).reshape(n, 2))
     weight = Weight("<i>s", 1.0, about=others.pop("source", ""))
     return PageContent(others.pop("title", "t"), items, (view,), (weight,), **others)
@@ -338,16 +340,16 @@ def test_quantised_values_are_near(sign: float) -> None:
 
 
 def test_arrays_of_other_items_are_refused() -> None:
-    items = Items(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
+    items = PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool))
     with pytest.raises(InputError, match=r"expected coordinates \(1, 2\), got \(3, 2\)"):
         PageContent("t", items, (View("mixture", np.zeros((3, 2))),), ())
 
 
 def test_items_are_checked_before_anything_is_computed() -> None:
     with pytest.raises(InputError, match=r"items.labels: expected 1 values, one per id, got 2"):
-        Items(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
+        PageItems(("a",), ("x",), np.zeros(2, int), np.ones(1, bool), np.zeros(1, bool))
     with pytest.raises(InputError, match=r"items.about: expected 1 values, one per id, got 2"):
-        Items(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool), ("b", "c"))
+        PageItems(("a",), ("x",), np.zeros(1, int), np.ones(1, bool), np.zeros(1, bool), ("b", "c"))
     n = 65536
     with pytest.raises(InputError, match="items: expected at most 65535 for one page, got 65536"):
-        Items(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))
+        PageItems(("a",) * n, ("x",), np.zeros(n, int), np.ones(n, bool), np.zeros(n, bool))

@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest.matrices import MatrixFile
+    from metricmix.items.relation import Matrix
 
 __all__ = [
     "FILE",
@@ -78,7 +78,7 @@ def complete_file(*_: object) -> list[CompletionItem]:
     return [CompletionItem("", type="file")]
 
 
-def read_matrix_file(file: Path, symmetrise: str | None = None) -> MatrixFile:
+def read_matrix_file(file: Path, symmetrise: str | None = None) -> Matrix:
     """Read a matrix, and make it symmetric if `symmetrise` says how."""
     from metricmix.app import matrix_check
     from metricmix.app.ingest.matrices import read_matrix

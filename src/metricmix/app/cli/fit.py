@@ -456,7 +456,7 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             )
         if target.code:
             click.echo(f"  column {items.label_column!r}: {target.code}")
-    for line in filter(None, (items.table.remark, items.numbering)):
+    for line in filter(None, (items.origin.remark, items.numbering)):
         click.echo(f"  {line}")
     if storage is None:
         doubtful = [

@@ -29,13 +29,13 @@ from metricmix.app.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest import ItemTable
     from metricmix.app.ingest.new_items import NewEdgesReport
     from metricmix.app.ingest.phrases import Reason
     from metricmix.app.pipeline import NewLabel
     from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+    from metricmix.items.items import Items
     from metricmix.paths.contributions import Contributions
 
     Estimator = MetricMixtureClassifier | MetricMixtureRegressor
@@ -113,12 +113,12 @@ def predict(
     """
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
-        from metricmix.app.ingest.column_types import unreadable_cells
         from metricmix.app.ingest.file_sources import known_shares, little_data
         from metricmix.app.pipeline import open_run, predict_files
         from metricmix.app.pipeline.new_labels import label_rows, without_unneeded
         from metricmix.app.pipeline.run_folder import as_csv
         from metricmix.atomic import replacing
+        from metricmix.items.columns import unreadable_cells
 
         if out is not None and out.exists() and not force:
             raise CommandError(f"{out}: exists; pass --force to overwrite it")
@@ -174,7 +174,7 @@ def print_edges_left_out(joined: tuple[NewEdgesReport, ...]) -> None:
             )
 
 
-def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
+def print_accuracy(items: Items, labels: list[NewLabel]) -> None:
     """Print how many predictions are right, if the new items have labels."""
     if any(new.confidence is None for new in labels):
         print_errors(items, labels)
@@ -190,9 +190,9 @@ def print_accuracy(items: ItemTable, labels: list[NewLabel]) -> None:
         )
 
 
-def print_errors(items: ItemTable, labels: list[NewLabel]) -> None:
+def print_errors(items: Items, labels: list[NewLabel]) -> None:
     """Print the mean absolute error of predicted numbers, if the new items have targets."""
-    from metricmix.app.ingest.target_column import target_values
+    from metricmix.items.target import target_values
 
     pairs = zip(labels, target_values(items).tolist(), strict=False)
     errors = [abs(float(new.label) - given) for new, given in pairs if given == given]

@@ -30,7 +30,7 @@ from metricmix.app.cli.common import (
 from metricmix.registry import declared
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest.matrices import MatrixFile
+    from metricmix.items.relation import Matrix
     from metricmix.nearness import NearnessResult
     from metricmix.solvers import Progress
     from metricmix.typing import Floats
@@ -164,7 +164,7 @@ def repair(
 # -- input and progress ------------------------------------------------------------------------
 
 
-def check_repairable(file: Path, matrix: MatrixFile) -> None:
+def check_repairable(file: Path, matrix: Matrix) -> None:
     """Raise CommandError, with the names of the items, for errors that a repair would only hide."""
     import numpy as np
     from scipy.sparse.csgraph import connected_components
@@ -212,7 +212,7 @@ def check_repairable(file: Path, matrix: MatrixFile) -> None:
         )
 
 
-def read_start(start: Path, matrix: MatrixFile) -> Floats:
+def read_start(start: Path, matrix: Matrix) -> Floats:
     """Read a metric to start from, with its items in the order of the matrix."""
     import numpy as np
 
@@ -278,7 +278,7 @@ class Repair:
     file: Path
     out: Path
     norm: str
-    matrix: MatrixFile
+    matrix: Matrix
     result: NearnessResult
     seconds: float
     checkpoint: Path | None = None

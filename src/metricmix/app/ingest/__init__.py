@@ -1,11 +1,10 @@
 """User files, joined on item id: item tables, edge lists and matrices become a stack of sources."""
 
-from metricmix.app.ingest.column_types import Column, Encoding, encode, infer_columns
-from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
+from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, NewItemData
-from metricmix.app.ingest.item_table import ItemTable, read_items
+from metricmix.app.ingest.item_table import read_items
 from metricmix.app.ingest.join import JoinedData, JoinReport, Plan, SourceReport, join, plan
-from metricmix.app.ingest.matrices import MatrixFile, read_matrix, write_matrix
+from metricmix.app.ingest.matrices import read_matrix, write_matrix
 from metricmix.app.ingest.new_items import (
     FitInputs,
     NewEdgesReport,
@@ -19,20 +18,23 @@ from metricmix.app.ingest.source_specs import (
     parse_matrix,
     parse_source,
 )
+from metricmix.items.columns import Column, Encoding, encode, infer_columns
+from metricmix.items.items import Items
+from metricmix.items.relation import Matrix, Relation
 
 __all__ = [
     "Column",
-    "EdgeFile",
     "Encoding",
     "FileSource",
     "FitInputs",
-    "ItemTable",
+    "Items",
     "JoinReport",
     "JoinedData",
-    "MatrixFile",
+    "Matrix",
     "NewEdgesReport",
     "NewItemData",
     "Plan",
+    "Relation",
     "SourceReport",
     "SourceSpec",
     "encode",

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.delimited_text import did_you_mean
-from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
 from metricmix.exceptions import InputError
+from metricmix.items.cells import did_you_mean
+from metricmix.items.columns import Column
+from metricmix.items.relation import Relation
 
 __all__ = [
     "MOST_SOURCES",
@@ -50,7 +50,7 @@ class DefaultSource:
 
 def default_specs(
     columns: Sequence[Column],
-    graphs: Sequence[tuple[SourceSpec, EdgeFile]],
+    graphs: Sequence[tuple[SourceSpec, Relation]],
     *,
     alone: bool = False,
     supervised: bool = False,
@@ -131,7 +131,7 @@ def table_specs(
 
 
 def graph_specs(
-    spec: SourceSpec, edges: EdgeFile, *, has_columns: bool, supervised: bool, numbers: bool
+    spec: SourceSpec, edges: Relation, *, has_columns: bool, supervised: bool, numbers: bool
 ) -> Iterator[DefaultSource]:
     """Yield the sources of one graph or file of memberships, beside the one that was stated."""
 

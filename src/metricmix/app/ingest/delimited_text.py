@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import difflib
 import gzip
 import io
 import os
@@ -23,22 +22,20 @@ from typing import IO, TextIO
 import numpy as np
 
 from metricmix.exceptions import TableFileError
+from metricmix.items.cells import is_missing
 from metricmix.memory import check_room
 from metricmix.typing import Floats
 
 __all__ = [
     "NumberParser",
     "TextTable",
-    "did_you_mean",
     "file_errors",
     "find_delimiter",
-    "is_missing",
     "is_text",
     "iterate_rows",
     "open_bytes",
     "open_text",
     "parse_number",
-    "quoted",
     "read_delimited",
     "stem_of",
     "suffix_of",
@@ -47,8 +44,6 @@ __all__ = [
 
 DELIMITERS = "\t;,"
 SPACE = " "
-MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
-SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
 GZIP = b"\x1f\x8b"
 CHARACTER = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
@@ -298,11 +293,6 @@ def read_delimited(source: Path, *, ids_alone: bool = False) -> TextTable:
 # -- cells ---------------------------------------------------------------------------------------
 
 
-def is_missing(cell: str) -> bool:
-    """Return whether a cell is empty, or stands for a missing value: NA, NaN, null, ?, -."""
-    return cell.strip().lower() in MISSING
-
-
 def is_text(cell: str) -> bool:
     """Return whether a cell is neither missing nor a number."""
     return parse_number(cell) is None
@@ -372,28 +362,3 @@ class NumberParser:
                 f"both, as in {text!r}"
             )
         return numbers
-
-
-# -- names in error messages ---------------------------------------------------------------------
-
-
-def quoted(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names in quotes, as examples in a message.
-
-    >>> quoted(["a", "b", "c", "d"])
-    "'a', 'b', 'c'"
-    """
-    return ", ".join(map(repr, names[:most]))
-
-
-def did_you_mean(names: Sequence[str], got: str, most: int = 10) -> str:
-    """Return the names that exist, the one that was given, and the one that may be meant.
-
-    >>> did_you_mean(["id", "segment"], "Segment")
-    "one of 'id', 'segment', got 'Segment'; did you mean 'segment'?"
-    """
-    folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(got.casefold(), list(folded), n=1)
-    suggestion = f"; did you mean {folded[close[0]]!r}?" if close else ""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"one of {quoted(names, most)}{more}, got {got!r}{suggestion}"

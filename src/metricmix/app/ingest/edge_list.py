@@ -7,21 +7,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metricmix.app.ingest.delimited_text import (
-    TextTable,
-    file_errors,
-    open_bytes,
-    quoted,
-    suffix_of,
-)
+from metricmix.app.ingest.delimited_text import TextTable, file_errors, open_bytes, suffix_of
 from metricmix.app.ingest.table_files import read_table
 from metricmix.exceptions import (
     InputError,
@@ -29,11 +22,11 @@ from metricmix.exceptions import (
     TableFileError,
     array_file_errors,
 )
-from metricmix.typing import Floats, Indices
+from metricmix.items.cells import quoted
+from metricmix.items.relation import Relation
 from metricmix.validation import check_choice
 
 __all__ = [
-    "EdgeFile",
     "read_edge_file",
     "read_edge_table",
     "read_networkx_file",
@@ -49,46 +42,6 @@ MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 """What networkx may raise for malformed files, besides its own errors."""
 
 
-@dataclass(frozen=True)
-class EdgeFile:
-    """Edges ``ends[e, 0] -> ends[e, 1]`` between numbered nodes; `ids` are their names, if any.
-
-    `weight` is what `weights` mean: "length", or "similarity", whose length is 1 / similarity
-    (zero: no edge). None where all edges have weight 1. `unused` are columns that were not read.
-    `header` are the columns of the ends, where only the ids of items tell that they are named.
-    """
-
-    source: Path
-    n_nodes: int
-    ids: tuple[str, ...] | None
-    ends: Indices
-    weights: Floats | None = None
-    weight: str | None = None
-    directed: bool = False
-    unused: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()
-
-    def numbers_in(self, ids: Sequence[str]) -> Indices:
-        """Return the position of every node in `ids`, -1 where it is not among them, (n_nodes,).
-
-        Nodes without names are in the order of `ids`.
-        """
-        if self.ids is None:
-            if self.n_nodes != len(ids):
-                raise TableFileError(
-                    f"{self.source}: expected {len(ids)} rows, one per item of the table, found "
-                    f"{self.n_nodes}; a matrix without ids is in the order of the table"
-                )
-            return np.arange(len(ids))
-        position = {item: k for k, item in enumerate(ids)}
-        return np.array([position.get(name, -1) for name in self.ids], dtype=np.int64)
-
-    def select(self, edges: NDArray[np.bool_], ends: Indices, n_nodes: int) -> EdgeFile:
-        """Return the edges of a mask, with new `ends` (of all edges) among `n_nodes` nodes."""
-        weights = None if self.weights is None else self.weights[edges]
-        return replace(self, n_nodes=n_nodes, ids=None, ends=ends[edges], weights=weights)
-
-
 def read_edge_file(
     path: str | os.PathLike[str],
     *,
@@ -97,7 +50,7 @@ def read_edge_file(
     weight_column: str | None = None,
     ends: tuple[str, str] | None = None,
     items: Collection[str] = (),
-) -> EdgeFile:
+) -> Relation:
     r"""Read the edges of a graph; any file may be compressed with gzip.
 
     ====================  ======================================================================
@@ -196,7 +149,7 @@ def read_edge_table(
     weight_column: str | None = None,
     ends: tuple[str, str] | None = None,
     items: Collection[str] = (),
-) -> EdgeFile:
+) -> Relation:
     """Return the edges of a table, one per row; the header is optional."""
     header = [cell.lower() for cell in table.rows[0]]
     for name in (*(ends or ()), *([weight_column] if weight_column else [])):
@@ -238,7 +191,7 @@ def read_edge_table(
         if weights is not None:
             cell = cells[2].replace(",", ".") if table.decimal_commas else cells[2]
             weights.append(_parse_weight(cell, table.where(k)))
-    return EdgeFile(
+    return Relation(
         table.source,
         len(number_of),
         tuple(number_of),
@@ -286,7 +239,7 @@ def _stands_alone(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 
 def read_networkx_file(
     source: Path, weight: str | None = None, weight_column: str | None = None
-) -> EdgeFile:
+) -> Relation:
     """Read GraphML or GEXF by networkx."""
     kind = suffix_of(source)[1:]
     try:
@@ -315,7 +268,7 @@ def read_networkx_file(
         )
     number_of = {node: k for k, node in enumerate(graph.nodes)}
     pairs = [(number_of[u], number_of[v]) for u, v, _ in edges]
-    return EdgeFile(
+    return Relation(
         source,
         len(number_of),
         tuple(str(node).strip() for node in graph.nodes),
@@ -326,7 +279,7 @@ def read_networkx_file(
     )
 
 
-def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
+def read_sparse_matrix(source: Path, weight: str | None = None) -> Relation:
     """Read an adjacency matrix that :func:`scipy.sparse.save_npz` wrote."""
     from scipy.sparse import load_npz
 
@@ -353,7 +306,7 @@ def read_sparse_matrix(source: Path, weight: str | None = None) -> EdgeFile:
     is_edge = np.ones(len(values), dtype=bool) if weight == "length" else values != 0
     ends = np.column_stack([matrix.row, matrix.col])[is_edge].astype(np.int64)
     weights = None if weight == "ignore" else values[is_edge]
-    return EdgeFile(source, n, None, ends, weights, "weight")
+    return Relation(source, n, None, ends, weights, "weight")
 
 
 def _weight_name(names: Iterable[str], weight: str | None) -> str | None:

@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, Encoding, encode, is_known, numbers_of
-from metricmix.app.ingest.edge_list import EdgeFile
-from metricmix.app.ingest.item_table import ItemTable
-from metricmix.app.ingest.memberships import Memberships
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
 from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
-from metricmix.exceptions import InputError, TableFileError
+from metricmix.exceptions import InputError
+from metricmix.items.columns import Column, Encoding, encode, numbers_of
+from metricmix.items.items import Items
+from metricmix.items.memberships import Memberships
+from metricmix.items.relation import Relation
 from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class NewItemData:
     `memberships` are those in the things of the fit, (m, T), by file.
     """
 
-    items: ItemTable
-    edges: dict[str, EdgeFile]
+    items: Items
+    edges: dict[str, Relation]
     rows: dict[str, Floats]
     memberships: dict[str, Any] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class NewItemData:
 class FileSource(ABC):
     """A source over the n items of a table, computed from files."""
 
-    def __init__(self, spec: SourceSpec, items: ItemTable) -> None:
+    def __init__(self, spec: SourceSpec, items: Items) -> None:
         self.spec, self.items = spec, items
         self.n = len(items.ids)
 
@@ -155,7 +155,7 @@ class UnusedSource(FileSource):
 class ColumnSource(FileSource):
     """Distances of columns, or path lengths over nearest neighbours by them."""
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, columns: tuple[Column, ...]) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, columns: tuple[Column, ...]) -> None:
         super().__init__(spec, items)
         self.columns = columns
 
@@ -213,7 +213,7 @@ class GowerSource(FileSource):
     from a missing one. So every column, and their mean, is a pseudo-metric in [0, 1].
     """
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, columns: tuple[Column, ...]) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, columns: tuple[Column, ...]) -> None:
         super().__init__(spec, items)
         self.columns = columns
         self.is_category = np.array([column.kind == "category" for column in columns])
@@ -230,7 +230,7 @@ class GowerSource(FileSource):
         for c, column in enumerate(self.columns):
             codes.append({})
             if column.kind == "category":
-                values = sorted(set(known_cells(self.items, column.name)) - {""})
+                values = sorted(set(self.items.texts(column.name)) - {""})
                 codes[c] = {value: k for k, value in enumerate(values)}
                 continue
             known = numbers_of(self.items, column)
@@ -239,13 +239,13 @@ class GowerSource(FileSource):
             spreads[c] = high - low or np.ptp(known) or 1.0
         return spreads, codes
 
-    def _scaled(self, items: ItemTable) -> Floats:
+    def _scaled(self, items: Items) -> Floats:
         spreads, codes = self._ranges
         cells = np.empty((len(items.ids), len(self.columns)))
         for c, column in enumerate(self.columns):
             if self.is_category[c]:
                 unseen = len(codes[c])  # differs from all
-                texts = known_cells(items, column.name)
+                texts = items.texts(column.name)
                 cells[:, c] = [codes[c].get(text, unseen) if text else np.nan for text in texts]
             else:
                 cells[:, c] = numbers_of(items, column) / spreads[c]
@@ -307,9 +307,8 @@ def known_shares(sources: Sequence[FileSource], new: NewItemData | None = None) 
     }
     by_unit: dict[str, list[AnyArray]] = {}
     for name, column in columns.items():
-        cells = items.attributes.get(name) or ("",) * len(items.ids)
-        known = np.array([is_known(cell) for cell in cells])
-        by_unit.setdefault("" if column.kind == "count" else f"column {name}", []).append(known)
+        unit = "" if column.kind == "count" else f"column {name}"
+        by_unit.setdefault(unit, []).append(items.known(name))
     units = [np.mean(some, axis=0) for some in by_unit.values()]
     graphs = {source.spec.file: source.links for source in sources if source.links is not None}
     units += [links.linked(new).astype(np.float64) for links in graphs.values()]
@@ -348,17 +347,10 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
         )
 
 
-def known_cells(items: ItemTable, name: str) -> list[str]:
-    """Return the cells of a column, "" where they are missing."""
-    if name not in items.attributes:
-        raise TableFileError(f"{items.source}: expected a column {name!r}, found none")
-    return [cell if is_known(cell) else "" for cell in items.attributes[name]]
-
-
 class MatrixSource(FileSource):
     """A matrix that was given."""
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, values: Floats | None) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, values: Floats | None) -> None:
         super().__init__(spec, items)
         self.values = values
 
@@ -398,9 +390,9 @@ class MatrixSource(FileSource):
 
 def make_source(
     spec: SourceSpec,
-    items: ItemTable,
+    items: Items,
     columns: tuple[Column, ...],
-    edges: EdgeFile | Memberships | None = None,
+    edges: Relation | Memberships | None = None,
     values: Floats | None = None,
 ) -> FileSource:
     """Return the source that a specification describes.

@@ -19,11 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, Encoding, encode
-from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.file_sources import FileSource, NewItemData
-from metricmix.app.ingest.item_table import ItemTable
-from metricmix.app.ingest.memberships import Memberships
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.breadth_first import breadth_first
 from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
@@ -39,6 +35,10 @@ from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
+from metricmix.items.columns import Column, Encoding, encode
+from metricmix.items.items import Items
+from metricmix.items.memberships import Memberships
+from metricmix.items.relation import Relation
 from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -62,7 +62,7 @@ class GraphFileSource(FileSource):
     Where the file holds `memberships`, the edges are those of their projection.
     """
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, edges: EdgeFile | Memberships) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, edges: Relation | Memberships) -> None:
         super().__init__(spec, items)
         self.memberships = edges if isinstance(edges, Memberships) else None
         self.edges = edges.projection if isinstance(edges, Memberships) else edges
@@ -91,7 +91,7 @@ class GraphFileSource(FileSource):
             return as_graph(np.empty((0, 2), np.int64), nodes=n + m)
         return graph_from_edges(self._turned(edges), n + m, directed=self.one_way)
 
-    def _turned(self, edges: EdgeFile) -> EdgeFile:
+    def _turned(self, edges: Relation) -> Relation:
         """Return the edges with their directions reversed, if those into items count."""
         return replace(edges, ends=edges.ends[:, ::-1]) if self.spec.direction == "in" else edges
 
@@ -220,8 +220,8 @@ class SmoothedSource(GraphFileSource):
     def __init__(
         self,
         spec: SourceSpec,
-        items: ItemTable,
-        edges: EdgeFile | Memberships,
+        items: Items,
+        edges: Relation | Memberships,
         columns: tuple[Column, ...],
     ) -> None:
         super().__init__(spec, items, edges)
@@ -449,7 +449,7 @@ class GraphRows(Source):
         return np.where(np.isinf(rows), self.unreachable, rows)
 
 
-def graph_from_edges(edges: EdgeFile, n: int, *, directed: bool) -> Graph:
+def graph_from_edges(edges: Relation, n: int, *, directed: bool) -> Graph:
     """Return edges between numbered items as a graph over n of them."""
     from scipy.sparse import coo_array
 

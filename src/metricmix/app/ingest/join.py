@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column, infer_columns
 from metricmix.app.ingest.default_specs import default_specs, named_specs, used_by_default
-from metricmix.app.ingest.delimited_text import quoted
-from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
+from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.item_table import BY_ROW, ItemTable, id_hint, numbered_like
 from metricmix.app.ingest.matrices import places_of, read_matrix
-from metricmix.app.ingest.memberships import Memberships, are_memberships, memberships_of
 from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
-from metricmix.app.ingest.target_column import TargetColumn
 from metricmix.app.ingest.trees import NEWICK
 from metricmix.dissimilarity.sources import DenseSource
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
+from metricmix.items.cells import quoted, shorten
+from metricmix.items.columns import Column, infer_columns
+from metricmix.items.items import BY_ROW, Items, id_hint, numbered_like
+from metricmix.items.memberships import Memberships, are_memberships, memberships_of
+from metricmix.items.relation import Relation
+from metricmix.items.target import TargetColumn
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
 from metricmix.validation import check_square, symmetrized
@@ -40,7 +41,6 @@ __all__ = [
     "match_matrix",
     "plan",
     "read_graph",
-    "shorten",
 ]
 
 EXAMPLES = 3
@@ -226,15 +226,6 @@ class SourceReport:
             yield f"{self.n_missing:,} {have} to no group, such as {shorten(self.missing)}"
 
 
-def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
-    """Return the first names in a list.
-
-    >>> shorten("abcdef")
-    'a, b, c, d, ...'
-    """
-    return separator.join(names[:most]) + (", ..." if len(names) > most else "")
-
-
 @dataclass(frozen=True)
 class JoinReport:
     """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
@@ -269,7 +260,7 @@ class JoinedData:
     `edges_per_item` is the number of nearest items by each table, of a stack over sparse edges.
     """
 
-    items: ItemTable
+    items: Items
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
     stack: DissimilarityStack
@@ -281,7 +272,7 @@ class JoinedData:
 class Plan:
     """Files that match, before dissimilarities are computed: the result of ``--dry-run``."""
 
-    items: ItemTable
+    items: Items
     sources: tuple[FileSource, ...]
     report: JoinReport
 
@@ -332,13 +323,13 @@ def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> Diss
 # -- the join ------------------------------------------------------------------------------------
 
 
-def join(items: ItemTable, specs: Sequence[SourceSpec] = (), **options: object) -> JoinedData:
+def join(items: Items, specs: Sequence[SourceSpec] = (), **options: object) -> JoinedData:
     """Join and compute at once: ``plan(items, specs, **options).build()``."""
     return plan(items, specs, **options).build()  # type: ignore[arg-type]
 
 
 def plan(
-    items: ItemTable,
+    items: Items,
     specs: Sequence[SourceSpec] = (),
     *,
     kinds: Mapping[str, str] | None = None,
@@ -356,7 +347,7 @@ def plan(
 
     Parameters
     ----------
-    items : ItemTable
+    items : Items
     specs : sequence of SourceSpec
         Sources that are stated.
     kinds : mapping of column names to kinds, optional
@@ -426,7 +417,7 @@ def plan(
     directed = is_directed(all_specs, graphs)
     reports, sources = [], []
     for spec in all_specs:
-        edges: EdgeFile | Memberships | None = None
+        edges: Relation | Memberships | None = None
         values = None
         if spec.kind == "matrix":
             report, values = match_matrix(items, spec, directed=directed)
@@ -456,7 +447,7 @@ def plan(
     return Plan(items, tuple(sources), report_of_all)
 
 
-def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, EdgeFile]) -> bool:
+def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, Relation]) -> bool:
     """Return whether a matrix or path lengths among the sources are directed."""
     return any(
         bool(spec.directed) if spec.kind == "matrix" else graphs[spec.file].directed
@@ -465,7 +456,7 @@ def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, EdgeFil
     )
 
 
-def can_cross_fit(items: ItemTable) -> bool:
+def can_cross_fit(items: Items) -> bool:
     """Return whether there are enough labels to fit to some and judge by others.
 
     Three a class on average, or 20 targets.
@@ -476,12 +467,12 @@ def can_cross_fit(items: ItemTable) -> bool:
     return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
 
 
-def labels_of(items: ItemTable) -> Counter[str]:
+def labels_of(items: Items) -> Counter[str]:
     """Return how many items have each label."""
     return Counter(label for label in items.labels or () if label)
 
 
-def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> EdgeFile:
+def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> Relation:
     """Read a graph once for all sources that use it; InputError if their options differ."""
     users = [spec for spec in specs if spec.file == file]
     stated = {
@@ -501,7 +492,7 @@ def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) 
 
 
 def holds_memberships(
-    items: ItemTable, file: str | None, edges: EdgeFile, specs: Sequence[SourceSpec]
+    items: Items, file: str | None, edges: Relation, specs: Sequence[SourceSpec]
 ) -> bool:
     """Return whether an edge list joins items with things, as was stated or as it looks.
 
@@ -534,7 +525,7 @@ def similar_ids(ids: Sequence[str], foreign: Sequence[str]) -> list[tuple[str, s
     return [(name, id_of[plain(name)]) for name in foreign if plain(name) in id_of]
 
 
-def check_specs(items: ItemTable, specs: Sequence[SourceSpec]) -> None:
+def check_specs(items: Items, specs: Sequence[SourceSpec]) -> None:
     """Raise unless there are sources, and their names differ."""
     if not specs:
         raise TableFileError(
@@ -562,9 +553,7 @@ def _memory_bytes(n: int, n_sources: int) -> int:
 # -- matching ids --------------------------------------------------------------------------------
 
 
-def match_edges(
-    items: ItemTable, spec: SourceSpec, edges: EdgeFile
-) -> tuple[SourceReport, EdgeFile]:
+def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[SourceReport, Relation]:
     """Match the nodes of a graph with the items.
 
     Returns the report, and the edges between different items, numbered as in the table.
@@ -628,7 +617,7 @@ def match_edges(
 
 
 def match_memberships(
-    items: ItemTable, spec: SourceSpec, edges: EdgeFile
+    items: Items, spec: SourceSpec, edges: Relation
 ) -> tuple[SourceReport, Memberships]:
     """Match one end of each edge with the items; the other ends are groups they belong to.
 
@@ -673,7 +662,7 @@ def match_memberships(
 
 
 def match_matrix(
-    items: ItemTable, spec: SourceSpec, *, directed: bool = False
+    items: Items, spec: SourceSpec, *, directed: bool = False
 ) -> tuple[SourceReport, Floats]:
     """Match the names of a matrix with the items.
 

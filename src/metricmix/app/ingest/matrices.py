@@ -31,13 +31,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import (
-    file_errors,
-    is_missing,
-    parse_number,
-    quoted,
-    read_delimited,
-)
+from metricmix.app.ingest.delimited_text import file_errors, parse_number, read_delimited
 from metricmix.app.ingest.matrix_text import (
     check_names,
     check_size,
@@ -57,11 +51,12 @@ from metricmix.exceptions import (
     TooLargeError,
     array_file_errors,
 )
+from metricmix.items.cells import is_missing, quoted
+from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
-    "MatrixFile",
     "check_target",
     "places_of",
     "read_cross_matrix",
@@ -70,32 +65,10 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class MatrixFile:
-    """A square matrix, NaN where entries are missing, and the names of its items, if any.
-
-    `rounding` is the relative rounding error of the numbers in the file, times a small factor: more
-    than that of float64 if it holds float32. `remarks` say how a tree was read.
-    """
-
-    values: Floats
-    items: tuple[str, ...] | None = None
-    rounding: float = 0.0
-    remarks: tuple[str, ...] = ()
-
-    def name(self, i: int) -> str:
-        """Return the name of item i, or its number, from 0 on."""
-        return str(i) if self.items is None else self.items[i]
-
-    def key(self, i: int) -> str | int:
-        """Return the name of item i for JSON: a number stays a number."""
-        return i if self.items is None else self.items[i]
-
-
 # -- all formats ---------------------------------------------------------------------------------
 
 
-def read_matrix(path: str | os.PathLike[str]) -> MatrixFile:
+def read_matrix(path: str | os.PathLike[str]) -> Matrix:
     r"""Read a square matrix; missing entries are NaN.
 
     Raises
@@ -112,7 +85,7 @@ def read_matrix(path: str | os.PathLike[str]) -> MatrixFile:
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
     >>> _ = file.write_text("town,Aa,Bo\nAa,0,5\nBo,5,0\n")
     >>> read_matrix(file)
-    MatrixFile(values=array([[0., 5.],
+    Matrix(values=array([[0., 5.],
            [5., 0.]]), items=('Aa', 'Bo'), rounding=0.0, remarks=())
     """
     source = Path(path)
@@ -245,9 +218,9 @@ def read_cross_matrix(
 
 def places_of(
     file: Path,
-    matrix: MatrixFile,
+    matrix: Matrix,
     ids: Sequence[str],
-    table: Path | None = None,
+    table: Path | str | None = None,
     hint: str = "",
 ) -> Indices:
     """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
@@ -276,7 +249,7 @@ def places_of(
 # -- numpy ---------------------------------------------------------------------------------------
 
 
-def _read_npy(source: Path) -> MatrixFile:
+def _read_npy(source: Path) -> Matrix:
     """Read the one array; its shape is checked before its content is read."""
     try:
         array = np.lib.format.open_memmap(source, mode="r")
@@ -285,7 +258,7 @@ def _read_npy(source: Path) -> MatrixFile:
     return _matrix_of_array(source, array)
 
 
-def _read_npz(source: Path) -> MatrixFile:
+def _read_npz(source: Path) -> Matrix:
     """Read the only array, or the one called matrix, and the names in items."""
     try:
         # numpy does not close a file that it cannot read.
@@ -323,7 +296,7 @@ def _read_npz(source: Path) -> MatrixFile:
 
 def _matrix_of_array(
     source: Path, array: AnyArray, items: AnyArray | None = None, name: str = ""
-) -> MatrixFile:
+) -> Matrix:
     """Check type and shape of an array and of the names beside it."""
     if not isinstance(array, np.ndarray):
         raise MatrixFileError(f"{source}: expected an array, found a file {name!r} of another kind")
@@ -343,7 +316,7 @@ def _matrix_of_array(
         names = tuple(str(item) for item in items.tolist())
     check_size(source, len(array))
     rounding = 8 * float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
-    return MatrixFile(np.array(array, np.float64, order="C", subok=False), names, rounding)
+    return Matrix(np.array(array, np.float64, order="C", subok=False), names, rounding)
 
 
 def _damaged(source: Path, kind: str, error: Exception) -> MatrixFileError:
@@ -368,23 +341,23 @@ def _write_npz(file: BinaryIO, values: Floats, items: Sequence[str] | None) -> N
 class Format:
     """How files with a suffix are read and written, if they are."""
 
-    read: Callable[[Path], MatrixFile]
+    read: Callable[[Path], Matrix]
     write: Callable[[BinaryIO, Floats, Sequence[str] | None], None] | None
 
 
-def _read_text(source: Path) -> MatrixFile:
+def _read_text(source: Path) -> Matrix:
     is_phylip = source.suffix.lower() not in (".csv", ".tsv")
     if source.suffix.lower() == ".txt":
         is_phylip = looks_like_phylip(source)
-    return MatrixFile(*(read_phylip(source) if is_phylip else read_delimited_matrix(source)))
+    return Matrix(*(read_phylip(source) if is_phylip else read_delimited_matrix(source)))
 
 
-def _read_tree(source: Path) -> MatrixFile:
+def _read_tree(source: Path) -> Matrix:
     from metricmix.app.ingest import trees
 
     read = trees.read_nexus if source.suffix.lower() in trees.NEXUS else trees.read_newick
     values, items, remarks = read(source)
-    return MatrixFile(values, items, remarks=remarks)
+    return Matrix(values, items, remarks=remarks)
 
 
 PHYLIP = Format(_read_text, write_phylip)

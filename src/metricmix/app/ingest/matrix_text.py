@@ -17,13 +17,13 @@ from metricmix.app.ingest.delimited_text import (
     SPACE,
     NumberParser,
     find_delimiter,
-    is_missing,
     is_text,
     iterate_rows,
     open_text,
     parse_number,
 )
 from metricmix.exceptions import MatrixFileError
+from metricmix.items.cells import is_missing
 from metricmix.memory import check_fits
 from metricmix.typing import Floats
 

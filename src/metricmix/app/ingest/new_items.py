@@ -16,21 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.delimited_text import TextTable, did_you_mean, stem_of
-from metricmix.app.ingest.edge_list import EdgeFile, read_edge_file
+from metricmix.app.ingest.delimited_text import stem_of
+from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.file_sources import ANGLES, FileSource, NewItemData, make_source
-from metricmix.app.ingest.item_table import BY_ROW, ItemTable, items_from_table, row_start
+from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
-from metricmix.app.ingest.memberships import Memberships, memberships_of
-from metricmix.app.ingest.number_formats import ORDERS, CellFormat
 from metricmix.app.ingest.source_specs import KINDS, SourceSpec, graph_names
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.nearest_items import UNLIKE
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
+from metricmix.items.cells import did_you_mean
+from metricmix.items.columns import Column
+from metricmix.items.items import BY_ROW, Items, Origin, Values, row_start
+from metricmix.items.memberships import Memberships, memberships_of
+from metricmix.items.number_formats import ORDERS, CellFormat
+from metricmix.items.relation import Relation
 from metricmix.memory import check_room
 from metricmix.typing import Floats
 
@@ -67,7 +70,7 @@ class FitInputs:
     `edges_per_item` is None unless values are held on sparse edges.
     """
 
-    items: ItemTable
+    items: Items
     columns: tuple[Column, ...]
     sources: tuple[FileSource, ...]
     id_column: str | None
@@ -95,11 +98,14 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         "table": str(items.source),
         "id_column": items.id_column,
         "label_column": items.label_column,
-        "decimal_commas": items.table.decimal_commas,
+        "decimal_commas": items.origin.decimal_commas,
         "missing": items.missing,
         "edges_per_item": joined.edges_per_item,
         "ids": items.ids,
-        "attributes": {name: items.attributes[name] for name in items.attributes if name in used},
+        "attributes": {
+            name: stored_values(items.columns[name]) for name in items.columns if name in used
+        },
+        "dtypes": dict(items.dtypes),
         "columns": [asdict(column) for column in joined.columns if column.name in used],
         "sources": [asdict(source.spec) for source in joined.sources],
         "graphs": {str(file): stored_edges(edges) for file, edges in graphs.items()},
@@ -108,7 +114,24 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         compressed.write(json.dumps(content, ensure_ascii=False).encode())
 
 
-def stored_edges(edges: EdgeFile | Memberships) -> dict[str, Any]:
+def stored_values(values: Values) -> Sequence[Any]:
+    """Return the values of a column in terms of JSON: texts, or numbers with null for NaN."""
+    if isinstance(values, tuple):
+        return values
+    return [None if np.isnan(x) else x for x in values.tolist()]
+
+
+def restored_values(stored: Sequence[Any]) -> Values:
+    """Return what :func:`stored_values` stored; ValueError if it is neither."""
+    if all(isinstance(cell, str) for cell in stored):
+        return tuple(stored)
+    numbers = np.array([np.nan if x is None else x for x in stored], dtype=np.float64)
+    if np.isinf(numbers).any():
+        raise ValueError("a column of infinite numbers")
+    return numbers
+
+
+def stored_edges(edges: Relation | Memberships) -> dict[str, Any]:
     """Return the edges between items, or their memberships, in terms of JSON."""
     if isinstance(edges, Memberships):
         entries = edges.table.tocoo()
@@ -123,7 +146,7 @@ def stored_edges(edges: EdgeFile | Memberships) -> dict[str, Any]:
     }
 
 
-def restored_edges(name: str, stored: dict[str, Any], n: int) -> EdgeFile | Memberships:
+def restored_edges(name: str, stored: dict[str, Any], n: int) -> Relation | Memberships:
     """Return what :func:`stored_edges` stored; ValueError if its values do not match."""
     ends = np.array(stored["ends"], dtype=np.int64).reshape(-1, 2)
     given = stored["weights"]
@@ -144,7 +167,7 @@ def restored_edges(name: str, stored: dict[str, Any], n: int) -> EdgeFile | Memb
     if ends.max() >= n:
         raise ValueError("edges of unknown items")
     directed = bool(stored["directed"])
-    return EdgeFile(Path(name), n, None, ends, weights, stored["weight"], directed)
+    return Relation(Path(name), n, None, ends, weights, stored["weight"], directed)
 
 
 def load_inputs(path: str | os.PathLike[str]) -> FitInputs:
@@ -175,20 +198,18 @@ def inputs_from_json(content: dict[str, Any]) -> FitInputs:
     """Return inputs from decoded JSON; ValueError, among others, if its values do not match."""
     ids = tuple(str(item) for item in content["ids"])
     attributes = {
-        str(name): tuple(str(cell) for cell in column)
-        for name, column in content["attributes"].items()
+        str(name): restored_values(column) for name, column in content["attributes"].items()
     }
     if any(len(column) != len(ids) for column in attributes.values()):
         raise ValueError("columns of different lengths")
-    numbers, commas = tuple(range(len(ids) + 1)), bool(content["decimal_commas"])
-    table = TextTable(Path(content["table"]), (), numbers, unit="item", decimal_commas=commas)
-    items = ItemTable(
-        table,
+    commas = bool(content["decimal_commas"])
+    items = Items(
         ids,
-        None,
         attributes,
-        content["id_column"],
-        content["label_column"],
+        origin=Origin(Path(content["table"]), unit="item", decimal_commas=commas),
+        dtypes={str(name): str(kind) for name, kind in content.get("dtypes", {}).items()},
+        id_column=content["id_column"],
+        label_column=content["label_column"],
         missing=tuple(str(text) for text in content.get("missing", ())),
     )
     columns = tuple(column_from_json(column) for column in content["columns"])
@@ -303,21 +324,21 @@ def read_new_items(
     return NewItemData(items, graphs, rows, memberships), reports
 
 
-def next_row(items: ItemTable) -> int:
+def next_row(items: Items) -> int:
     """Return the number after the last row, where ids are row numbers."""
     return int(items.ids[-1]) + 1 if items.id_column is None else 1
 
 
 def read_new_edges(
-    inputs: FitInputs, items: ItemTable, specs: Sequence[SourceSpec]
-) -> tuple[dict[str, EdgeFile], dict[str, Any], tuple[NewEdgesReport, ...]]:
+    inputs: FitInputs, items: Items, specs: Sequence[SourceSpec]
+) -> tuple[dict[str, Relation], dict[str, Any], tuple[NewEdgesReport, ...]]:
     """Read the edges of new items, by the file of their graph in the fit, with its options.
 
     Of memberships there are edges to the items that share a thing of the fit, and the rows (m, T).
     """
     sources = [source.links for source in inputs.sources if source.links is not None]
     names = graph_names([source.spec for source in inputs.sources])
-    graphs: dict[str, EdgeFile] = {}
+    graphs: dict[str, Relation] = {}
     memberships: dict[str, Any] = {}
     reports = []
     for spec in specs:
@@ -415,7 +436,7 @@ def split_words(name: str) -> list[str]:
 
 
 def attach_memberships(
-    fitted: Memberships, new: ItemTable, edges: EdgeFile, name: str
+    fitted: Memberships, new: Items, edges: Relation, name: str
 ) -> tuple[Any, NewEdgesReport]:
     """Return the memberships of new items in the things of the fit, CSR (m, T)."""
     if edges.ids is None:
@@ -439,8 +460,8 @@ def attach_memberships(
 
 
 def attach_edges(
-    old: ItemTable, new: ItemTable, edges: EdgeFile, name: str
-) -> tuple[EdgeFile, NewEdgesReport]:
+    old: Items, new: Items, edges: Relation, name: str
+) -> tuple[Relation, NewEdgesReport]:
     """Return the edges with a new item at an end; old items are numbered first, then new ones."""
     if edges.ids is None:
         raise InputError(argument=edges.source, expected="edges between ids, found numbers only")

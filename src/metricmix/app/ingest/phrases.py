@@ -34,14 +34,13 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import MOST_WORDS, Column, numbers_of
 from metricmix.app.ingest.default_specs import model_name
-from metricmix.app.ingest.delimited_text import is_missing
 from metricmix.app.ingest.file_sources import FileSource
 from metricmix.app.ingest.graph_file_sources import GraphFileSource
-from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import graph_names
 from metricmix.dissimilarity.predictions import PredictedSource
+from metricmix.items.columns import MOST_WORDS, Column, numbers_of
+from metricmix.items.items import Items
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats
 
@@ -241,7 +240,7 @@ class LinkWords:
 class ColumnWords:
     """Says how the cells of two items compare, column by column, by the kinds of these."""
 
-    def __init__(self, items: ItemTable, columns: Sequence[Column]) -> None:
+    def __init__(self, items: Items, columns: Sequence[Column]) -> None:
         self.items = items
         self.texts = [Words(items, column.name) for column in columns if column.kind == "text"]
         self.categories = [column.name for column in columns if column.kind == "category"]
@@ -264,8 +263,8 @@ class ColumnWords:
         return found + self._numbers(i, j)
 
     def _category(self, name: str, i: int, j: int) -> list[str]:
-        cells = self.items.attributes[name]
-        if is_missing(cells[i]) or is_missing(cells[j]):
+        cells = self.items.texts(name)
+        if not (cells[i] and cells[j]):
             return []
         if cells[i] == cells[j]:
             return [f"same {name} ({short(cells[i])})"]
@@ -288,7 +287,7 @@ class ColumnWords:
     def _apart(self, c: int, apart: float, i: int) -> str:
         column = self.numbers[c]
         if apart == 0:
-            return f"same {column.name} ({short(self.items.attributes[column.name][i])})"
+            return f"same {column.name} ({short(self.items.texts(column.name)[i])})"
         if column.kind == "date":
             return f"{column.name} {duration(apart)} apart"
         unit = column.format.unit
@@ -298,13 +297,13 @@ class ColumnWords:
 class Words:
     """Says which words two cells of text share."""
 
-    def __init__(self, items: ItemTable, column: str) -> None:
+    def __init__(self, items: Items, column: str) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self.column = column
-        self.missing = [is_missing(cell) for cell in items.attributes[column]]
+        cells = items.texts(column)
+        self.missing = [not cell for cell in cells]
         vectorizer = TfidfVectorizer(max_features=MOST_WORDS, token_pattern=r"(?u)\b\w+\b")
-        cells = ["" if is_missing(cell) else cell for cell in items.attributes[column]]
         table: Any = vectorizer.fit_transform(cells).tocsr()
         words = vectorizer.get_feature_names_out().tolist()
         having = np.bincount(table.indices, minlength=len(words))
@@ -329,7 +328,7 @@ class Words:
         return [f"{self.column} shares {', '.join(repr(word) for _, word in order[:SHOWN])}"]
 
 
-def numbers_in(items: ItemTable, columns: Sequence[Column]) -> Floats:
+def numbers_in(items: Items, columns: Sequence[Column]) -> Floats:
     """Return the values of numeric columns, (n, C), NaN where missing."""
     columns_of = [numbers_of(items, column) for column in columns]
     return np.column_stack([np.empty((len(items.ids), 0)), *columns_of])

@@ -18,9 +18,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import NumberParser, is_missing, is_text, open_text
+from metricmix.app.ingest.delimited_text import NumberParser, is_text, open_text
 from metricmix.app.ingest.matrix_text import NamedMatrix, check_size
 from metricmix.exceptions import MatrixFileError, TableFileError
+from metricmix.items.cells import is_missing
 from metricmix.typing import Floats
 
 __all__ = [

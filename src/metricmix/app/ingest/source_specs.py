@@ -10,10 +10,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from metricmix.app.ingest.column_types import Column
-from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
+from metricmix.app.ingest.delimited_text import stem_of
 from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
+from metricmix.items.cells import did_you_mean
+from metricmix.items.columns import Column
 
 __all__ = [
     "SourceSpec",
@@ -73,7 +74,7 @@ class SourceSpec:
     ``gower``     Gower's distance of their `columns`
     ============  ===============================================================================
 
-    and of memberships (:mod:`metricmix.app.ingest.memberships`) and labels
+    and of memberships (:mod:`metricmix.items.memberships`) and labels
     (:mod:`metricmix.app.ingest.supervised_file_sources`)
 
     =================  ==========================================================================

@@ -32,7 +32,6 @@ from metricmix.app.ingest.graph_file_sources import (
     PageRankSource,
     SmoothedSource,
 )
-from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator
 from metricmix.dissimilarity.forests import Forest
@@ -42,6 +41,7 @@ from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.items.items import Items
 from metricmix.typing import AnyArray, Floats
 
 __all__ = ["LearnedSource", "SpreadSource"]
@@ -52,7 +52,7 @@ class SupervisedFileSource(FileSource):
 
     predictor: Predictor
 
-    def __init__(self, spec: SourceSpec, items: ItemTable) -> None:
+    def __init__(self, spec: SourceSpec, items: Items) -> None:
         super().__init__(spec, items)
         self.known = Known(np.full(self.n, -1), 1, keys_of(map(str, items.ids)))
         if items.targets is not None:
@@ -104,7 +104,7 @@ class LearnedSource(SupervisedFileSource):
     def __init__(
         self,
         spec: SourceSpec,
-        items: ItemTable,
+        items: Items,
         base: ColumnSource | SmoothedSource | MembershipSource,
     ) -> None:
         super().__init__(spec, items)
@@ -140,7 +140,7 @@ class LearnedSource(SupervisedFileSource):
 class SpreadSource(SupervisedFileSource):
     """Labels or targets spread over a graph by PageRank."""
 
-    def __init__(self, spec: SourceSpec, items: ItemTable, links: PageRankSource) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, links: PageRankSource) -> None:
         super().__init__(spec, items)
         self._links = links
 

@@ -24,11 +24,11 @@ from metricmix.app.page.values import (
     MAX_ITEMS,
     Accuracy,
     ConfusionMatrix,
-    Items,
     LocalWeights,
     MetricCheck,
     ObjectiveCurve,
     PageContent,
+    PageItems,
     View,
     Weight,
 )
@@ -229,7 +229,7 @@ def page_content(
             "prefers": predicted,
         }
     ids, about = stack.items[on_page].tolist(), [str(text) for text in annotations.items]
-    items = Items(
+    items = PageItems(
         ids=tuple(str(item) for item in ids),
         classes=classes,
         labels=labels,

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.page.values import EmbeddedPaths, Example, Items
+from metricmix.app.page.values import EmbeddedPaths, Example, PageItems
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import Floats, Indices
 
@@ -53,7 +53,7 @@ def example_path(
     weights: Floats,
     metric: Floats,
     paths: EmbeddedPaths,
-    items: Items,
+    items: PageItems,
     places: Floats,
 ) -> Example | None:
     """Return the pair on which a page opens, among those whose paths it holds; None without any.
@@ -64,7 +64,7 @@ def example_path(
     weights : (R,) array
     metric : (n, n) array
     paths : EmbeddedPaths
-    items : Items
+    items : PageItems
     places : (n, 2) array
         The map.
     """
@@ -83,7 +83,7 @@ class _Choice:
         weights: Floats,
         metric: Floats,
         paths: EmbeddedPaths,
-        items: Items,
+        items: PageItems,
         places: Floats,
     ) -> None:
         stack, n = lengths.stack, lengths.n
@@ -169,7 +169,7 @@ class _Choice:
         return int(np.where(surprising, score, -np.inf).argmax())
 
 
-def plain_example(items: Items) -> Example | None:
+def plain_example(items: PageItems) -> Example | None:
     """Return the clearest misfit with its nearest labelled item, else any other item with its own.
 
     The clearest misfit has the least confidence in its label, or the largest error of its target.

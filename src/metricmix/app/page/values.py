@@ -16,11 +16,11 @@ __all__ = [
     "ConfusionMatrix",
     "EmbeddedPaths",
     "Example",
-    "Items",
     "LocalWeights",
     "MetricCheck",
     "ObjectiveCurve",
     "PageContent",
+    "PageItems",
     "View",
     "Weight",
 ]
@@ -30,7 +30,7 @@ MAX_ITEMS = 65535
 
 
 @dataclass(frozen=True)
-class Items:
+class PageItems:
     """All items, in the order of every other array.
 
     Attributes
@@ -266,7 +266,7 @@ class PageContent:
     """
 
     title: str
-    items: Items
+    items: PageItems
     views: tuple[View, ...]
     weights: tuple[Weight, ...]
     paths: EmbeddedPaths | None = None

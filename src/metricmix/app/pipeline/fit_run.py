@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import encode
 from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
 from metricmix.app.ingest.graph_file_sources import graph_from_edges
 from metricmix.app.ingest.join import JoinedData, Plan
@@ -46,6 +45,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import ConvergenceWarning, InputError
+from metricmix.items.columns import encode
 from metricmix.learning.bootstrap import weight_columns
 from metricmix.learning.findings import diagnose
 from metricmix.learning.learned import Learned

@@ -87,7 +87,7 @@ def without_unneeded(
     weights = np.abs(model.weights_)
     unused = weights <= NO_WEIGHT * weights.max()
     lacking = [
-        tuple(name for name in source.column_names if name not in new.items.attributes)
+        tuple(name for name in source.column_names if name not in new.items.columns)
         for source in kept.sources
     ]
     sources = tuple(

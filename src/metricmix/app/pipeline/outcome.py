@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from metricmix.app.ingest.delimited_text import stem_of
-from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.join import JoinedData
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
@@ -26,6 +25,7 @@ from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
+from metricmix.items.items import Items
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
 from metricmix.mixture.local import LocalMixture
@@ -251,9 +251,9 @@ def method_record(method: Method) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value == value}
 
 
-def item_titles(items: ItemTable, column: str) -> Sequence[str]:
+def item_titles(items: Items, column: str) -> Sequence[str]:
     """Return what the page says beside each id: a cell, and a given label that was left out."""
-    titles = items.attributes[column] if column else ()
+    titles = items.texts(column) if column else ()
     if not items.labels_left_out:
         return titles
     told = {
@@ -278,10 +278,10 @@ def run_page(
         confusion = ConfusionMatrix(outcome.comparison.confusion, outcome.how_evaluated)
     title_column = settings.name
     if title_column is None:
-        by_name = {name.casefold(): name for name in items.attributes}
+        by_name = {name.casefold(): name for name in items.columns}
         title_column = by_name.get("name", by_name.get("title", ""))
     facts: list[tuple[str, str]] = [("Table", f"{items.source}, items by {items.named_by}")]
-    facts += [("Read", text) for text in (items.table.remark, items.numbering) if text]
+    facts += [("Read", text) for text in (items.origin.remark, items.numbering) if text]
     joined = gathered.report
     facts += [("Labels", line) for line in label_remarks(joined.classes, joined.labels_left_out)]
     target = joined.target

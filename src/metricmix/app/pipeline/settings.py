@@ -10,13 +10,14 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from metricmix.app.ingest.delimited_text import did_you_mean
-from metricmix.app.ingest.item_table import ItemTable, check_class_labels, items_from_table
-from metricmix.app.ingest.join import Plan, plan, shorten
+from metricmix.app.ingest.item_table import items_from_table
+from metricmix.app.ingest.join import Plan, plan
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.ingest.table_files import read_table
-from metricmix.app.ingest.target_column import target_column, target_values
 from metricmix.exceptions import InputError, TableFileError
+from metricmix.items.cells import did_you_mean, shorten
+from metricmix.items.items import Items, check_class_labels
+from metricmix.items.target import target_column, target_values
 from metricmix.learning.task import Classes
 from metricmix.validation import check_choice
 
@@ -64,7 +65,7 @@ class FitSettings:
     title : str, optional
         Title of the page.
     target : {"classes", "number"}, optional
-        What the labels are; None: see :func:`~metricmix.app.ingest.target_column.target_column`.
+        What the labels are; None: see :func:`~metricmix.items.target.target_column`.
     name : str, optional
         The column that says what an item is called, to be shown on the page. Default: one called
         name or title, if there is one; "" for none.
@@ -158,10 +159,8 @@ def plan_files(settings: FitSettings) -> Plan:
         stated = stated or ("classes" if kinds[settings.label] == "category" else "number")
         del kinds[settings.label]
     target = target_column(items, stated)
-    if settings.name and settings.name not in items.attributes:
-        raise InputError(
-            argument="name", expected=did_you_mean(list(items.attributes), settings.name)
-        )
+    if settings.name and settings.name not in items.columns:
+        raise InputError(argument="name", expected=did_you_mean(list(items.columns), settings.name))
     if target is None:
         items = with_classes(items, settings)
     elif settings.tune:
@@ -182,9 +181,9 @@ def plan_files(settings: FitSettings) -> Plan:
     return replace(found, report=replace(found.report, target=target))
 
 
-def with_classes(items: ItemTable, settings: FitSettings) -> ItemTable:
+def with_classes(items: Items, settings: FitSettings) -> Items:
     """Return the items with the labels that count; TableFileError if there are too few."""
-    check_class_labels(items.table, items.labels or (), settings.label)
+    check_class_labels(items.origin, items.labels or (), settings.label)
     sizes = Counter(label for label in items.labels or () if label)
     where = f"{settings.table}, column {settings.label!r}"
     if len(sizes) < 2:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricmix.app.ingest.column_types import CODE, LARGEST_NUMBER, code_for_missing
-from metricmix.app.ingest.item_table import ItemTable
-from metricmix.app.ingest.number_formats import Reading, is_nearly_all, number_reading
 from metricmix.exceptions import TableFileError
+from metricmix.items.columns import CODE, LARGEST_NUMBER, code_for_missing
+from metricmix.items.items import Items
+from metricmix.items.number_formats import Reading, is_nearly_all, number_reading
 from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
@@ -56,13 +56,13 @@ class TargetColumn:
         return f"{self.low:.4g} to {self.high:.4g}, median {self.median:.4g}"
 
 
-def target_reading(items: ItemTable) -> Reading | None:
+def target_reading(items: Items) -> Reading | None:
     """Return how the labels are written as numbers; None unless more than half of them are."""
     cells = Counter(cell for cell in items.labels or () if cell)
-    return number_reading(cells, commas=items.table.decimal_commas, least=0.5) if cells else None
+    return number_reading(cells, commas=items.origin.decimal_commas, least=0.5) if cells else None
 
 
-def target_values(items: ItemTable) -> Floats:
+def target_values(items: Items) -> Floats:
     """Return the labels of a table as numbers, NaN where they are missing or no numbers."""
     reading = target_reading(items)
     y = np.full(len(items.ids), np.nan)
@@ -74,7 +74,7 @@ def target_values(items: ItemTable) -> Floats:
     return y
 
 
-def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn | None:
+def target_column(items: Items, stated: str | None = None) -> TargetColumn | None:
     """Return what is known of a numeric target, or None where the labels are classes.
 
     Numbers are a target if more than half of them differ and some are fractions, or if there are
@@ -82,7 +82,7 @@ def target_column(items: ItemTable, stated: str | None = None) -> TargetColumn |
 
     Parameters
     ----------
-    items : ItemTable
+    items : Items
     stated : {"classes", "number"}, optional
         What the user says.
 

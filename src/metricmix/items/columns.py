@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricmix.app.ingest.delimited_text import (
-    SPREADSHEET_ERRORS,
-    did_you_mean,
-    is_missing,
-    quoted,
-)
-from metricmix.app.ingest.item_table import ItemTable
-from metricmix.app.ingest.number_formats import (
+from metricmix.exceptions import InputError, TableFileError
+from metricmix.items.cells import SPREADSHEET_ERRORS, did_you_mean, is_known, is_missing, quoted
+from metricmix.items.items import Items
+from metricmix.items.number_formats import (
     ORDERS,
     CellFormat,
     Reading,
@@ -28,8 +24,6 @@ from metricmix.app.ingest.number_formats import (
     number_reading,
     split_unit,
 )
-from metricmix.dissimilarity.table_sources import CUT, centre_and_spread
-from metricmix.exceptions import InputError, TableFileError
 from metricmix.typing import Floats
 from metricmix.validation import check_choice
 
@@ -53,6 +47,8 @@ CODE = re.compile(r"0\d+")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 LARGEST_NUMBER = 1e150
 """Numbers whose squares are finite."""
+CUT = 3.0
+"""Spreads at which scaled columns are cut off."""
 MOST_CATEGORIES = 50
 MOST_WORDS = 5000
 SHOWN = 3
@@ -130,12 +126,12 @@ class Encoding:
     columns: tuple[Column, ...]
     transformer: Any
 
-    def transform(self, items: ItemTable) -> Any:
+    def transform(self, items: Items) -> Any:
         """Return the features of other items, by the same scales, categories and words."""
         return self.transformer.transform(_cells(items, self.columns))
 
 
-def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
+def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple[Column, ...]:
     """Return the kind of every attribute.
 
     ============  =====================================  ======================================
@@ -168,7 +164,7 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
 
     Parameters
     ----------
-    items : ItemTable
+    items : Items
     kinds : mapping of column names to kinds, optional
         Kinds that are stated: a number that is a code, say, is a category. ``p*`` stands for all
         columns that begin with p. ``decimal-comma``, ``decimal-point``, ``day/month/year`` and
@@ -184,21 +180,24 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
     stated: dict[str, str] = {}
     for pattern, kind in (kinds or {}).items():
         check_choice(kind, KINDS, name=f"kinds[{pattern!r}]")
-        names = [pattern] if pattern in items.attributes else []
-        names = names or [name for name in items.attributes if fnmatchcase(name, pattern)]
+        names = [pattern] if pattern in items.columns else []
+        names = names or [name for name in items.columns if fnmatchcase(name, pattern)]
         if not names:
-            raise InputError(
-                argument="kinds", expected=did_you_mean(list(items.attributes), pattern)
-            )
+            raise InputError(argument="kinds", expected=did_you_mean(list(items.columns), pattern))
         stated |= dict.fromkeys(names, kind)
     columns: list[Column] = []
-    commas = items.table.decimal_commas
-    for name, cells in items.attributes.items():
-        known = [cell for cell in cells if is_known(cell)]
-        n_missing = len(cells) - len(known)
-        if not known:
-            column = Column(name, "ignore", "no cell has a value", n_missing)
-        elif name in stated:
+    commas = items.origin.decimal_commas
+    for name, values in items.columns.items():
+        mask = items.known(name)
+        n_missing = len(values) - int(mask.sum())
+        if not mask.any():
+            columns.append(Column(name, "ignore", "no cell has a value", n_missing))
+            continue
+        if not isinstance(values, tuple):
+            columns.append(typed_column(items, name, stated.get(name), n_missing))
+            continue
+        known = [cell for cell, there in zip(values, mask.tolist(), strict=True) if there]
+        if name in stated:
             column = _stated_column(items, name, stated[name], known)
         else:
             kind, why, reading = infer_kind(known, commas, name)
@@ -223,9 +222,17 @@ def infer_columns(items: ItemTable, kinds: Mapping[str, str] | None = None) -> t
     return tuple(scaled)
 
 
-def is_known(cell: str) -> bool:
-    """Return whether a cell has a value."""
-    return not (is_missing(cell) or cell in SPREADSHEET_ERRORS)
+def typed_column(items: Items, name: str, stated: str | None, n_missing: int) -> Column:
+    """Return a column of numbers: its type, or what was stated, says what it is taken for."""
+    values = np.asarray(items.columns[name])
+    known = values[~np.isnan(values)]
+    kind, why = items.dtypes.get(name, "number"), "by its type"
+    if stated is not None:
+        kind, why = ("number" if stated in DECIMALS else stated), "as stated"
+        kind = "date" if stated in DATES else kind
+    elif known.min() == known.max():
+        kind, why = "ignore", f"one value only, {known[0]:g}"
+    return Column(name, kind, why, n_missing)
 
 
 def infer_kind(
@@ -266,19 +273,19 @@ def infer_kind(
     return "category", why + hint, None
 
 
-def _stated_column(items: ItemTable, name: str, kind: str, known: Sequence[str]) -> Column:
+def _stated_column(items: Items, name: str, kind: str, known: Sequence[str]) -> Column:
     """Return a column of a stated kind; TableFileError if half of its cells are not."""
     counts, reading = Counter(known), None
     if kind in DATES or kind == "date":
         reading = date_reading(counts, order=DATES.get(kind), least=0.5)
         kind = "date"
     elif kind in DECIMALS or kind in NUMERIC:
-        commas, decimal = items.table.decimal_commas, DECIMALS.get(kind)
+        commas, decimal = items.origin.decimal_commas, DECIMALS.get(kind)
         reading = number_reading(counts, commas=commas, decimal=decimal, least=0.5)
         kind = "number" if kind in DECIMALS else kind
     if kind in NUMERIC and reading is None:
         plain = CellFormat(order="dmy" if kind == "date" else "")
-        cells = items.attributes[name]
+        cells = items.texts(name)
         item = next(
             (k for k, cell in enumerate(cells) if is_known(cell) and plain.parse(cell) is None), 0
         )
@@ -292,9 +299,11 @@ def _stated_column(items: ItemTable, name: str, kind: str, known: Sequence[str])
     return Column(name, kind, why, 0, found.format, units=found.units)
 
 
-def numbers_of(items: ItemTable, column: Column) -> Floats:
+def numbers_of(items: Items, column: Column) -> Floats:
     """Return the values of a numeric column, NaN where there is no finite number."""
-    cells = items.attributes[column.name]
+    cells = items.columns[column.name]
+    if not isinstance(cells, tuple):
+        return np.where(np.abs(cells) <= LARGEST_NUMBER, cells, np.nan)
     values = None
     if column.format == CellFormat() and not any("_" in cell for cell in cells):
         try:
@@ -356,6 +365,31 @@ def scale_of(values: Floats) -> tuple[float, float, float]:
     return centre, reach, deviation or 1.0
 
 
+def centre_and_spread(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the median and spread of each column, and its spread without rare values.
+
+    The spread is the distance between quartiles, as a multiple of that of the normal distribution;
+    where half of the values are equal, the standard deviation of what lies within three of them,
+    and where these are all equal, of all (the last result is then 0).
+    """
+    middle = np.median(X, axis=0)
+    low, high = np.percentile(X, [25, 75], axis=0)
+    spread = (high - low) / 1.349
+    common = spread.copy()
+    flat = np.flatnonzero(spread == 0)
+    if len(flat):
+        off = X[:, flat] - middle[flat]
+        off /= np.maximum(np.abs(off).max(axis=0), 1e-300)
+        size = np.maximum(np.abs(X[:, flat] - middle[flat]).max(axis=0), 0.0)
+        spread[flat] = off.std(axis=0)
+        for _ in range(3):  # a single far value must not set the spread of the others
+            rest = np.where(np.abs(off) > CUT * spread[flat], 0.0, off).std(axis=0)
+            spread[flat] = np.where(rest > 0, rest, spread[flat])
+        common[flat] = rest * size
+        spread[flat] *= size
+    return middle, spread, common
+
+
 def _heavy_tail(known: Floats, centre: float, reach: float) -> str:
     """Return how many values are cut off, if these are many or far; two values have no tail."""
     away = np.abs(known - centre)
@@ -369,14 +403,16 @@ def _heavy_tail(known: Floats, centre: float, reach: float) -> str:
 
 
 def unreadable_cells(
-    items: ItemTable, columns: Iterable[Column], values: Mapping[str, Floats] | None = None
+    items: Items, columns: Iterable[Column], values: Mapping[str, Floats] | None = None
 ) -> Iterator[str]:
     """Yield where cells are neither empty nor what their columns hold, and what they say.
 
     `values` are those of numeric columns, if they are known.
     """
     for column in columns:
-        cells = items.attributes.get(column.name, ())
+        cells = items.columns.get(column.name, ())
+        if not isinstance(cells, tuple):
+            continue
         expected = "a value"
         where = [k for k, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]
         if column.kind in NUMERIC and cells:
@@ -413,7 +449,7 @@ def are_counts(columns: Iterable[Floats]) -> bool:
 # -- features ------------------------------------------------------------------------------------
 
 
-def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
+def encode(items: Items, columns: Sequence[Column]) -> Encoding:
     """Return attributes as features, by the kinds of their columns; not all may be ignored."""
     columns = [column for column in columns if column.kind != "ignore"]
     transformer = column_transformer(columns)
@@ -427,15 +463,13 @@ def encode(items: ItemTable, columns: Sequence[Column]) -> Encoding:
     return Encoding(features, tuple(columns), transformer)
 
 
-def _cells(items: ItemTable, columns: Sequence[Column]) -> NDArray[np.object_]:
+def _cells(items: Items, columns: Sequence[Column]) -> NDArray[np.object_]:
     """Return the cells as the transformer takes them: scaled numbers, and text."""
     table = np.empty((len(items.ids), len(columns)), dtype=object)
     for k, column in enumerate(columns):
-        if column.name not in items.attributes:
-            raise TableFileError(f"{items.source}: expected a column {column.name!r}, found none")
-        cells = items.attributes[column.name]
+        texts = items.texts(column.name)
         if column.kind not in NUMERIC:
-            table[:, k] = [cell if is_known(cell) else "" for cell in cells]
+            table[:, k] = texts
             continue
         values = numbers_of(items, column)
         missing = 0.0 if column.kind == "count" else column.centre

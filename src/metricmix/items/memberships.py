@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.edge_list import EdgeFile
+from metricmix.items.relation import Relation
 from metricmix.typing import Floats, Indices
 
 __all__ = ["Memberships", "are_memberships", "memberships_of"]
@@ -45,7 +45,7 @@ class Memberships:
         Strengths of the memberships, 1 where none were given.
     """
 
-    source: Path
+    source: Path | str
     things: tuple[str, ...]
     table: Any
 
@@ -62,7 +62,7 @@ class Memberships:
         return np.bincount(self.table.indices, minlength=len(self.things)).astype(np.float64)
 
     @cached_property
-    def projection(self) -> EdgeFile:
+    def projection(self) -> Relation:
         """The edges between items that share a thing."""
         return self.projected()
 
@@ -71,7 +71,7 @@ class Memberships:
         rarity = 1.0 + np.log((1.0 + self.table.shape[0]) / (1.0 + self.members))
         return rows.multiply(rarity[None, :]).tocsr()
 
-    def projected(self, new: Any = None) -> EdgeFile:
+    def projected(self, new: Any = None) -> Relation:
         """Return the strengths between items as edges; those of `new` rows (m, T), if given.
 
         New items are numbered from n on.
@@ -92,10 +92,10 @@ class Memberships:
         first = strengths.row[kept] + (0 if new is None else n)
         ends = np.column_stack([first, strengths.col[kept]]).astype(np.int64)
         total = n if new is None else n + new.shape[0]
-        return EdgeFile(self.source, total, None, ends, strengths.data[kept], "similarity")
+        return Relation(self.source, total, None, ends, strengths.data[kept], "similarity")
 
 
-def are_memberships(edges: EdgeFile, number: Indices) -> bool:
+def are_memberships(edges: Relation, number: Indices) -> bool:
     """Return whether most edges join an item with a thing, and a thing has two members.
 
     `number` are the positions of the nodes among the items, -1 for things.
@@ -113,7 +113,7 @@ def are_memberships(edges: EdgeFile, number: Indices) -> bool:
 
 
 def memberships_of(
-    edges: EdgeFile, number: Indices, n: int, things: tuple[str, ...] | None = None
+    edges: Relation, number: Indices, n: int, things: tuple[str, ...] | None = None
 ) -> Memberships:
     """Return the memberships of n items in an edge list.
 

@@ -1,0 +1,1 @@
+"""What is known of items: ids, typed columns, relations, matrices, labels."""
