@@ -226,7 +226,7 @@ def files(n: int) -> dict[str, Any]:
     """Run ``metricmix fit`` from a table of 50 numbers an item and three links an item."""
     import tempfile
 
-    from metricmix.app.ingest.source_specs import parse_edges
+    from metricmix.app.ingest.source_text import parse_edges
     from metricmix.app.pipeline import FitSettings, fit_files, plan_files
     from metricmix.app.pipeline.progress import storage_of
 

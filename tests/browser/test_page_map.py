@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metricmix.app.page import PageContent, View, write_page
+from metricmix.app.page import PageContent, PageItems, View, write_page
 
 pytestmark = pytest.mark.browser
 

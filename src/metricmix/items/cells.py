@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["SPREADSHEET_ERRORS", "did_you_mean", "is_known", "is_missing", "quoted", "shorten"]
+__all__ = [
+    "SPREADSHEET_ERRORS",
+    "did_you_mean",
+    "is_known",
+    "is_missing",
+    "quoted",
+    "shorten",
+    "stem_of",
+]
 
 MISSING = {"", "na", "nan", "n/a", "#n/a", "null", "none", "?", "-"}
 SPREADSHEET_ERRORS = {"#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"}
@@ -50,3 +60,13 @@ def shorten(names: Sequence[str], separator: str = ", ", most: int = 4) -> str:
     'a, b, c, d, ...'
     """
     return separator.join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def stem_of(path: str | os.PathLike[str]) -> str:
+    """Return a file's name without its ending.
+
+    >>> stem_of("data/items.csv.gz")
+    'items'
+    """
+    stem = Path(path).stem
+    return Path(stem).stem if Path(path).suffix.lower() == ".gz" else stem

@@ -69,6 +69,7 @@ class Matrix:
     remarks: tuple[str, ...] = ()
     source: Path | str = "matrix"
     directed: bool = False
+    is_tree: bool = False
 
     def name(self, i: int) -> str:
         """Return the name of item i, or its number, from 0 on."""

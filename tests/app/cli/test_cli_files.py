@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from metricmix.app.cli import main
 from metricmix.app.cli.fit import simpler_options
-from metricmix.app.ingest.file_sources import LITTLE, lowered
 from metricmix.app.pipeline import FitSettings
+from metricmix.dissimilarity.item_sources import LITTLE, lowered
 from metricmix.learning.task import Classes
 from metricmix.learning.verdict import Comparison, Method
 

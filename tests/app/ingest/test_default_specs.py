@@ -10,15 +10,14 @@ import pytest
 from metricmix import InputError
 from metricmix.app.ingest import (
     infer_columns,
-    join,
     parse_edges,
     parse_matrix,
     parse_source,
-    plan,
     read_items,
 )
-from metricmix.app.ingest.default_specs import MOST_SOURCES, NEEDS_METRICS, default_specs
 from metricmix.app.ingest.edge_list import read_edge_file
+from metricmix.app.ingest.given_files import join, plan
+from metricmix.dissimilarity.default_specs import MOST_SOURCES, NEEDS_METRICS, default_specs
 
 TABLE = """id,size,weight,colour,note,code,born
 a,1,2,red,a small red thing,A1,2024-01-01

@@ -19,10 +19,9 @@ from metricmix.app.ingest.delimited_text import (
     open_text,
     parse_number,
     read_delimited,
-    stem_of,
     suffix_of,
 )
-from metricmix.items.cells import is_missing
+from metricmix.items.cells import is_missing, stem_of
 
 
 @pytest.mark.parametrize(

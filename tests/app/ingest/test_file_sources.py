@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metricmix.app.ingest import parse_source, plan, read_items
-from metricmix.app.ingest.file_sources import FileSource
-from metricmix.app.ingest.graph_file_sources import FAR_APART
+from metricmix.app.ingest import parse_source, read_items
+from metricmix.app.ingest.given_files import plan
+from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
+from metricmix.dissimilarity.relation_sources import FAR_APART
 
 N = 40
 
@@ -51,7 +52,7 @@ KINDS = {
 }
 
 
-def source(files: Path, kind: str) -> FileSource:
+def source(files: Path, kind: str) -> ItemSource:
     spec = parse_source(KINDS[kind].format(files))
     return plan(read_items(files / "items.csv"), [spec], defaults=False).sources[0]
 
@@ -122,8 +123,8 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.app.ingest.graph_file_sources.WIDE_FROM", 10)
-    monkeypatch.setattr("metricmix.app.ingest.graph_file_sources.DIRECTIONS", 2)
+    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.WIDE_FROM", 10)
+    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.DIRECTIONS", 2)
     assert narrow.smoothed.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
     cells = narrow.encoding.transform(narrow.items)

@@ -11,14 +11,9 @@ import pytest
 from scipy.sparse import coo_array, save_npz
 
 from metricmix import InputError, MatrixFileError, TableFileError, TooLargeError
-from metricmix.app.ingest import (
-    SourceSpec,
-    join,
-    parse_edges,
-    parse_source,
-    plan,
-    read_items,
-)
+from metricmix.app.ingest import parse_edges, parse_source, read_items
+from metricmix.app.ingest.given_files import join, plan
+from metricmix.dissimilarity.specs import SourceSpec
 
 TABLE = "id,kind,size\na,x,1\nb,,2\nc,y,4\n"
 MATRIX = "id,c,z,a,b\nc,0,9,5,6\nz,9,0,9,9\na,5,9,0,7\nb,6,9,7,0\n"

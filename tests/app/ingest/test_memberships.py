@@ -7,15 +7,14 @@ import pytest
 
 from metricmix import TableFileError
 from metricmix.app.ingest import (
-    join,
     load_inputs,
     parse_edges,
     parse_source,
-    plan,
     read_items,
     read_new_items,
     save_inputs,
 )
+from metricmix.app.ingest.given_files import join, plan
 
 THINGS = "source,target\na,T1\nb,T1\nb,T2\nc,T2\nc,T3\nd,T3\na,T2\n"
 ITEMS = "id,x\na,1\nb,2\nc,4\nd,5\n"

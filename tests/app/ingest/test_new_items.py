@@ -12,8 +12,6 @@ from scipy.sparse.csgraph import shortest_path
 
 from metricmix import InputError, MatrixFileError, ModelFileError, TableFileError
 from metricmix.app.ingest import (
-    SourceSpec,
-    join,
     load_inputs,
     parse_edges,
     parse_matrix,
@@ -22,6 +20,8 @@ from metricmix.app.ingest import (
     read_new_items,
     save_inputs,
 )
+from metricmix.app.ingest.given_files import join
+from metricmix.dissimilarity.specs import SourceSpec
 
 N, M = 30, 4
 

@@ -6,13 +6,13 @@ import pytest
 
 from metricmix import InputError
 from metricmix.app.ingest import (
-    SourceSpec,
     infer_columns,
     parse_edges,
     parse_matrix,
     parse_source,
     read_items,
 )
+from metricmix.dissimilarity.specs import SourceSpec
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from metricmix.app.ingest import join, parse_matrix, read_items, read_matrix
+from metricmix.app.ingest import parse_matrix, read_items, read_matrix
+from metricmix.app.ingest.given_files import join
 from metricmix.app.ingest.matrices import check_target, read_cross_matrix
 from metricmix.exceptions import MatrixFileError, MissingPackageError
 

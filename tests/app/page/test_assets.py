@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import metricmix
-from metricmix.app.page import PageContent, View, write_page
+from metricmix.app.page import PageContent, PageItems, View, write_page
 from metricmix.app.page.html import ASSETS
 
 ROOT = Path(__file__).parents[3]

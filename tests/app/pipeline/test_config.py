@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from metricmix import InputError
 from metricmix.app.cli import main
-from metricmix.app.ingest import SourceSpec
 from metricmix.app.pipeline.config import read_config, source_of, source_value
+from metricmix.dissimilarity.specs import SourceSpec
 
 
 def run(*words):

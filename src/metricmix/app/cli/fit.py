@@ -29,9 +29,9 @@ from metricmix.app.cli.common import (
 from metricmix.registry import declared
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.app.pipeline.storage import ValueStorage
+    from metricmix.dissimilarity.plan import Plan
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -278,10 +278,10 @@ def fit(
     """
     began = time.perf_counter()
     with interruptible("nothing was written"):
-        from metricmix.app.ingest.delimited_text import stem_of
         from metricmix.app.pipeline import fit_files, plan_files
         from metricmix.app.pipeline.progress import storage_of
         from metricmix.app.pipeline.settings import plan_record
+        from metricmix.items.cells import stem_of
 
         if config is not None:
             settings = settings_of_file(context, config, table, stated)
@@ -364,7 +364,7 @@ def settings_of_file(
 def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
     """Return the settings that the options state."""
     from metricmix.app.ingest import parse_edges, parse_matrix, parse_source
-    from metricmix.app.ingest.source_specs import with_distinct_names
+    from metricmix.app.ingest.source_text import with_distinct_names
     from metricmix.app.pipeline import FitSettings
 
     if stated["folds"] == 1:

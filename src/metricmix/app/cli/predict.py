@@ -113,11 +113,11 @@ def predict(
     """
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
-        from metricmix.app.ingest.file_sources import known_shares, little_data
         from metricmix.app.pipeline import open_run, predict_files
         from metricmix.app.pipeline.new_labels import label_rows, without_unneeded
         from metricmix.app.pipeline.run_folder import as_csv
         from metricmix.atomic import replacing
+        from metricmix.dissimilarity.item_sources import known_shares, little_data
         from metricmix.items.columns import unreadable_cells
 
         if out is not None and out.exists() and not force:

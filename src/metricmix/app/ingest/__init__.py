@@ -1,9 +1,8 @@
 """User files, joined on item id: item tables, edge lists and matrices become a stack of sources."""
 
 from metricmix.app.ingest.edge_list import read_edge_file
-from metricmix.app.ingest.file_sources import FileSource, NewItemData
+from metricmix.app.ingest.given_files import join, plan
 from metricmix.app.ingest.item_table import read_items
-from metricmix.app.ingest.join import JoinedData, JoinReport, Plan, SourceReport, join, plan
 from metricmix.app.ingest.matrices import read_matrix, write_matrix
 from metricmix.app.ingest.new_items import (
     FitInputs,
@@ -12,12 +11,11 @@ from metricmix.app.ingest.new_items import (
     read_new_items,
     save_inputs,
 )
-from metricmix.app.ingest.source_specs import (
-    SourceSpec,
-    parse_edges,
-    parse_matrix,
-    parse_source,
-)
+from metricmix.app.ingest.source_text import parse_edges, parse_matrix, parse_source
+from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
+from metricmix.dissimilarity.matching import SourceReport
+from metricmix.dissimilarity.plan import JoinedData, JoinReport, Plan
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.items.columns import Column, Encoding, encode, infer_columns
 from metricmix.items.items import Items
 from metricmix.items.relation import Matrix, Relation
@@ -25,8 +23,8 @@ from metricmix.items.relation import Matrix, Relation
 __all__ = [
     "Column",
     "Encoding",
-    "FileSource",
     "FitInputs",
+    "ItemSource",
     "Items",
     "JoinReport",
     "JoinedData",

@@ -37,7 +37,6 @@ __all__ = [
     "open_text",
     "parse_number",
     "read_delimited",
-    "stem_of",
     "suffix_of",
     "text_encoding",
 ]
@@ -66,16 +65,6 @@ def suffix_of(source: Path) -> str:
     '.csv'
     """
     return (source.with_suffix("") if source.suffix.lower() == ".gz" else source).suffix.lower()
-
-
-def stem_of(path: str | os.PathLike[str]) -> str:
-    """Return a file's name without its ending.
-
-    >>> stem_of("data/items.csv.gz")
-    'items'
-    """
-    stem = Path(path).stem
-    return Path(stem).stem if Path(path).suffix.lower() == ".gz" else stem
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from metricmix.app.ingest.phylip import (
     write_phylip,
 )
 from metricmix.atomic import replacing
+from metricmix.dissimilarity.matching import places_of
 from metricmix.exceptions import (
     MatrixFileError,
     TableFileError,
@@ -54,11 +55,10 @@ from metricmix.exceptions import (
 from metricmix.items.cells import is_missing, quoted
 from metricmix.items.relation import Matrix
 from metricmix.memory import check_room
-from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.typing import AnyArray, Floats
 
 __all__ = [
     "check_target",
-    "places_of",
     "read_cross_matrix",
     "read_matrix",
     "write_matrix",
@@ -119,7 +119,7 @@ def read_matrix(path: str | os.PathLike[str]) -> Matrix:
         if no_lower != no_upper:
             values = np.where(below if no_lower else below.T, values.T, values)
         values = np.where(np.eye(n, dtype=bool) & missing, 0.0, values)
-    return replace(found, values=values)
+    return replace(found, values=values, source=source)
 
 
 def write_matrix(
@@ -170,9 +170,7 @@ def read_cross_matrix(
     file, shape = Path(path), (len(rows), len(columns))
     if FORMATS.get(file.suffix.lower()) is TREE:
         matrix = read_matrix(file)
-        values = matrix.values[
-            np.ix_(places_of(file, matrix, rows), places_of(file, matrix, columns))
-        ]
+        values = matrix.values[np.ix_(places_of(matrix, rows), places_of(matrix, columns))]
     elif file.suffix.lower() == ".npy":
         with file_errors(file):
             try:
@@ -214,36 +212,6 @@ def read_cross_matrix(
             f"{columns[j]!r}"
         )
     return np.asarray(values)
-
-
-def places_of(
-    file: Path,
-    matrix: Matrix,
-    ids: Sequence[str],
-    table: Path | str | None = None,
-    hint: str = "",
-) -> Indices:
-    """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
-
-    Names of trees may have underscores for blanks, as Newick and NEXUS allow. `hint` says what to
-    do where most ids have none.
-    """
-    names = matrix.items or ()
-    row_of = {name: k for k, name in enumerate(names)}
-    if FORMATS.get(file.suffix.lower()) is TREE:
-        for k, name in enumerate(names):
-            row_of.setdefault(name.replace("_", " "), k)
-    missing = [item for item in ids if item not in row_of]
-    if missing:
-        remedy = "add them, or take them out of the table"
-        if hint and 2 * len(missing) > len(ids):
-            remedy = hint
-        raise MatrixFileError(
-            f"{file}: expected all {len(ids)} items{f' of {table}' if table else ''}, found "
-            f"{len(missing)} missing, such as {quoted(missing)}, and ids such as {quoted(names)}; "
-            f"{remedy}"
-        )
-    return np.array([row_of[item] for item in ids], dtype=np.int64)
 
 
 # -- numpy ---------------------------------------------------------------------------------------
@@ -357,7 +325,7 @@ def _read_tree(source: Path) -> Matrix:
 
     read = trees.read_nexus if source.suffix.lower() in trees.NEXUS else trees.read_newick
     values, items, remarks = read(source)
-    return Matrix(values, items, remarks=remarks)
+    return Matrix(values, items, remarks=remarks, is_tree=True)
 
 
 PHYLIP = Format(_read_text, write_phylip)

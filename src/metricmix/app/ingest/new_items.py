@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import stem_of
 from metricmix.app.ingest.edge_list import read_edge_file
-from metricmix.app.ingest.file_sources import ANGLES, FileSource, NewItemData, make_source
 from metricmix.app.ingest.item_table import items_from_table
-from metricmix.app.ingest.join import EXAMPLES, JoinedData
 from metricmix.app.ingest.matrices import read_cross_matrix
-from metricmix.app.ingest.source_specs import KINDS, SourceSpec, graph_names
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.item_sources import ANGLES, ItemSource, NewItemData, make_source
+from metricmix.dissimilarity.matching import EXAMPLES
 from metricmix.dissimilarity.nearest_items import UNLIKE
+from metricmix.dissimilarity.plan import JoinedData
+from metricmix.dissimilarity.specs import KINDS, SourceSpec, graph_names
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
-from metricmix.items.cells import did_you_mean
+from metricmix.items.cells import did_you_mean, stem_of
 from metricmix.items.columns import Column
 from metricmix.items.items import BY_ROW, Items, Origin, Values, row_start
 from metricmix.items.memberships import Memberships, memberships_of
@@ -72,7 +72,7 @@ class FitInputs:
 
     items: Items
     columns: tuple[Column, ...]
-    sources: tuple[FileSource, ...]
+    sources: tuple[ItemSource, ...]
     id_column: str | None
     label_column: str | None
     edges_per_item: int | None = None

@@ -34,11 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.default_specs import model_name
-from metricmix.app.ingest.file_sources import FileSource
-from metricmix.app.ingest.graph_file_sources import GraphFileSource
-from metricmix.app.ingest.source_specs import graph_names
+from metricmix.dissimilarity.default_specs import model_name
+from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.predictions import PredictedSource
+from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.specs import graph_names
 from metricmix.items.columns import MOST_WORDS, Column, numbers_of
 from metricmix.items.items import Items
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -83,7 +83,7 @@ class EdgePhrases:
     ----------
     lengths : EdgeLengths
         The edge lengths of the model.
-    sources : sequence of FileSource
+    sources : sequence of ItemSource
         Where its sources come from, by their names; others are told by their dissimilarity alone.
     classes : sequence, optional
         Names of the classes, for sources that are predictions.
@@ -102,7 +102,7 @@ class EdgePhrases:
     """
 
     def __init__(
-        self, lengths: EdgeLengths, sources: Sequence[FileSource] = (), classes: Sequence[Any] = ()
+        self, lengths: EdgeLengths, sources: Sequence[ItemSource] = (), classes: Sequence[Any] = ()
     ) -> None:
         self.lengths, self.classes = lengths, [str(name) for name in classes]
         self._files = {source.spec.name: source for source in sources}
@@ -156,7 +156,7 @@ class EdgePhrases:
         share = f"at {ratio:.0%} of the mean distance"
         if ratio >= FAR:
             share = f"at {ratio:.2g} times the mean distance"
-        if isinstance(file, GraphFileSource):
+        if isinstance(file, RelationSource):
             graph = self._graphs[file.spec.file or ""]
             found = self._writer(file.spec.file, lambda: LinkWords(file, graph))(i, j)
             if not found and file.spec.kind == "paths" and file.edges.weights is None:
@@ -175,7 +175,7 @@ class EdgePhrases:
         return self._words[key]
 
     def _prediction(
-        self, name: str, file: FileSource | None, first: str, second: str, *, numbers: bool = False
+        self, name: str, file: ItemSource | None, first: str, second: str, *, numbers: bool = False
     ) -> str:
         """Return what a model predicts of two items, what model it is, and what it looks at."""
         what = (
@@ -194,7 +194,7 @@ class EdgePhrases:
 class LinkWords:
     """Says how two items are linked in a graph, which is called `name`."""
 
-    def __init__(self, source: GraphFileSource, name: str) -> None:
+    def __init__(self, source: RelationSource, name: str) -> None:
         self.ids, self.name = source.items.ids, name
         self.memberships = source.memberships
         ends = source.edges.ends

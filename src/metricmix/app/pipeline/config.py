@@ -22,10 +22,11 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from metricmix.app.ingest.join import Plan
-from metricmix.app.ingest.source_specs import KINDS, SourceSpec, parse_source
+from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.pipeline.settings import FitSettings, resolved
 from metricmix.atomic import replacing
+from metricmix.dissimilarity.plan import Plan
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean
 

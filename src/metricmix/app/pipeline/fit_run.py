@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import known_shares, little_data, lowered
-from metricmix.app.ingest.graph_file_sources import graph_from_edges
-from metricmix.app.ingest.join import JoinedData, Plan
 from metricmix.app.ingest.new_items import save_inputs
-from metricmix.app.ingest.source_specs import graph_names
 from metricmix.app.page import write_page
 from metricmix.app.page.html import json_values
 from metricmix.app.page.page_paths import nearest_labelled_item
@@ -40,6 +36,10 @@ from metricmix.app.pipeline.storage import (
 from metricmix.atomic import replacing_in
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_data import ItemData
+from metricmix.dissimilarity.item_sources import known_shares, little_data, lowered
+from metricmix.dissimilarity.plan import JoinedData, Plan
+from metricmix.dissimilarity.relation_sources import graph_from_edges
+from metricmix.dissimilarity.specs import graph_names
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.delimited_text import stem_of
-from metricmix.app.ingest.join import JoinedData
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page import (
     Accuracy,
@@ -23,8 +21,10 @@ from metricmix.app.page.html import json_values
 from metricmix.app.pipeline.settings import FitSettings, label_remarks
 from metricmix.app.pipeline.storage import NEEDS_ALL, ValueStorage
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.plan import JoinedData
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
+from metricmix.items.cells import stem_of
 from metricmix.items.items import Items
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method

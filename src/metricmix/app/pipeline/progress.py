@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from metricmix.app.ingest.join import Plan
 from metricmix.app.pipeline.settings import FitSettings
 from metricmix.app.pipeline.storage import ValueStorage, choose_storage
 from metricmix.dissimilarity.kernel_logistic import regularisation_path
+from metricmix.dissimilarity.plan import Plan
 from metricmix.dissimilarity.predictors import FEWER_FOLDS, N_FOLDS
 from metricmix.learning.bootstrap import REFIT_FOLDS
 from metricmix.learning.task import Classes

@@ -10,10 +10,11 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from metricmix.app.ingest.given_files import plan
 from metricmix.app.ingest.item_table import items_from_table
-from metricmix.app.ingest.join import Plan, plan
-from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.app.ingest.table_files import read_table
+from metricmix.dissimilarity.plan import Plan
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.cells import did_you_mean, shorten
 from metricmix.items.items import Items, check_class_labels

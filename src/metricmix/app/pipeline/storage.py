@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from metricmix import memory
-from metricmix.app.ingest.join import PER_TRAVERSED_EDGE, JoinedData, Plan, with_links
 from metricmix.app.page.content import MAX_SAMPLE
 from metricmix.dissimilarity.edge_building import edge_union
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.nearest_items import COMPARISONS, nearest_items
+from metricmix.dissimilarity.plan import PER_TRAVERSED_EDGE, JoinedData, Plan, with_links
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError

@@ -1,6 +1,6 @@
 r"""Sources computed from graphs and memberships in files, and from new items to all items.
 
-What is *attached* for a new item x (:mod:`metricmix.app.ingest.file_sources`):
+What is *attached* for a new item x (:mod:`metricmix.dissimilarity.item_sources`):
 
 - *Paths*: :math:`\min_u \ell(x, u) + M[u, j]` over its edges; other new items may lie between.
   Without a path, it is the largest distance plus the longest edge, as in the fit.
@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import FileSource, NewItemData
-from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.breadth_first import breadth_first
 from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.diffusion import (
@@ -30,11 +28,13 @@ from metricmix.dissimilarity.diffusion import (
 )
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
 from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.items.columns import Column, Encoding, encode
 from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
@@ -43,11 +43,11 @@ from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = [
-    "GraphFileSource",
     "JaccardSource",
     "MembershipSource",
     "PageRankSource",
     "PathSource",
+    "RelationSource",
     "SmoothedSource",
     "graph_from_edges",
 ]
@@ -56,7 +56,7 @@ FAR_APART = 4
 """Links from which on two items are equally far apart, where only values of pairs are computed."""
 
 
-class GraphFileSource(FileSource):
+class RelationSource(ItemSource):
     """A source computed from a graph: `edges` between items, numbered as in the table.
 
     Where the file holds `memberships`, the edges are those of their projection.
@@ -68,7 +68,7 @@ class GraphFileSource(FileSource):
         self.edges = edges.projection if isinstance(edges, Memberships) else edges
 
     @property
-    def links(self) -> GraphFileSource:
+    def links(self) -> RelationSource:
         """Itself."""
         return self
 
@@ -135,7 +135,7 @@ class GraphFileSource(FileSource):
         return np.asarray(spsolve(system, right)).reshape(m, -1)
 
 
-class PathSource(GraphFileSource):
+class PathSource(RelationSource):
     """Path lengths; pairs without a path get the largest one plus the longest edge."""
 
     def matrix(self) -> DissimilarityMatrix:
@@ -214,7 +214,7 @@ class PathSource(GraphFileSource):
         return bool(parts == 1)
 
 
-class SmoothedSource(GraphFileSource):
+class SmoothedSource(RelationSource):
     """Angles between attributes, averaged over random walks in the graph."""
 
     def __init__(
@@ -289,7 +289,7 @@ class SmoothedSource(GraphFileSource):
         return np.asarray(self.applied.cross(self.new_rows(new)))
 
 
-class PageRankSource(GraphFileSource):
+class PageRankSource(RelationSource):
     r"""Angles between the square roots of personalised PageRank vectors.
 
     Edges that are followed in one direction make the walk :math:`P = D^{-1} (A + I)`.
@@ -325,7 +325,7 @@ class PageRankSource(GraphFileSource):
         )
 
 
-class JaccardSource(GraphFileSource):
+class JaccardSource(RelationSource):
     """Jaccard distances of neighbourhoods, or of the things that items belong to."""
 
     @cached_property
@@ -353,7 +353,7 @@ class JaccardSource(GraphFileSource):
         return self.shared.cross(rows[:, : self.n].tocsr(), among)
 
 
-class MembershipSource(GraphFileSource):
+class MembershipSource(RelationSource):
     """Angles between memberships; things that few items belong to count more."""
 
     @cached_property
@@ -390,7 +390,7 @@ class MembershipSource(GraphFileSource):
         return np.asarray(self.applied.cross(self.new_rows(new)))
 
 
-def new_memberships(source: GraphFileSource, new: NewItemData) -> Any:
+def new_memberships(source: RelationSource, new: NewItemData) -> Any:
     """Return the memberships of new items, in the things of the fit: CSR (m, T)."""
     from scipy.sparse import csr_array
 

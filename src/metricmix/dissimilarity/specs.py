@@ -1,29 +1,16 @@
-"""Source specifications: what a source is made of, as in ``words=cosine:title,abstract``."""
+"""Source specifications: what a source is made of."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any
 
-from metricmix.app.ingest.delimited_text import stem_of
-from metricmix.dissimilarity.features import check_metric_name
 from metricmix.exceptions import InputError
-from metricmix.items.cells import did_you_mean
+from metricmix.items.cells import did_you_mean, stem_of
 from metricmix.items.columns import Column
 
-__all__ = [
-    "SourceSpec",
-    "graph_names",
-    "parse_edges",
-    "parse_matrix",
-    "parse_source",
-    "with_distinct_names",
-]
+__all__ = ["SourceSpec", "graph_names"]
 
 COLUMN_KINDS = ("metric", "knn", "gower", "learned", "forest")
 GRAPH_KINDS = (
@@ -53,7 +40,6 @@ OPTIONS = {
     "spread": ("restart", *FILE_OPTIONS),
     "matrix": ("directed",),
 }
-WITH_VALUE = {"k": int, "restart": float, "metric": str}
 
 
 @dataclass(frozen=True)
@@ -75,7 +61,7 @@ class SourceSpec:
     ============  ===============================================================================
 
     and of memberships (:mod:`metricmix.items.memberships`) and labels
-    (:mod:`metricmix.app.ingest.supervised_file_sources`)
+    (:mod:`metricmix.dissimilarity.learned_sources`)
 
     =================  ==========================================================================
     ``membership``     the cosine distance of their memberships in `file`
@@ -86,7 +72,7 @@ class SourceSpec:
     =================  ==========================================================================
 
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
-    are those of :func:`~metricmix.app.ingest.read_edge_file`. `direction` says which edges of a
+    are those of :func:`~metricmix.items.relation.Relation`. `direction` says which edges of a
     directed graph are neighbours: those that lead "in", "out", or "both". `membership` says whether
     `file` holds memberships; None: decided by its content.
     """
@@ -179,82 +165,6 @@ class SourceSpec:
         return tuple(selected.values())
 
 
-def parse_source(text: str) -> SourceSpec:
-    """Read ``NAME=KIND:WHAT[:OPTION...]``.
-
-    KIND is ``knn``, ``gower``, ``learned``, ``forest`` or a distance such as ``euclidean`` or
-    ``cosine``, and WHAT columns with commas between (``*`` for all, ``p*`` for those that begin
-    with p); or KIND is ``paths``, ``smoothed``, ``pagerank``, ``jaccard``, ``membership``,
-    ``learned_graph``, ``spread`` or ``matrix``, and WHAT a file. Options: ``directed``, ``length``,
-    ``similarity``, ``ignore``, ``membership``, ``graph``, ``in``, ``out``, ``k=10``,
-    ``metric=cosine``, ``restart=0.1``; for lists of edges whose columns have other names,
-    ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
-
-    >>> words = parse_source("words=cosine:title,abstract")
-    >>> words.name, words.kind, words.columns, words.metric
-    ('words', 'metric', ('title', 'abstract'), 'cosine')
-    >>> str(parse_source("near=knn:x,y:k=5"))
-    'near=knn:x,y:k=5:metric=euclidean'
-    """
-    match = re.fullmatch(r"([^=]+)=([^:]+):(.+)", text, re.DOTALL)
-    if match is None:
-        raise InputError(
-            argument="source",
-            expected="NAME=KIND:WHAT, such as words=cosine:title or links=paths:links.csv",
-            found=f"{text!r}",
-        )
-    name, kind, rest = (part.strip() for part in match.groups())
-    if kind in KINDS and kind != "metric":
-        what, options = _split_options(rest, kind)
-    else:
-        try:
-            check_metric_name(kind)
-        except InputError:
-            raise InputError(
-                argument=f"source {name!r}",
-                expected=f"{', '.join(KINDS[1:])} or a distance such as euclidean or cosine",
-                found=f"{kind!r}",
-            ) from None
-        kind, metric = "metric", kind
-        what, options = _split_options(rest, kind)
-        options["metric"] = metric
-    if kind in COLUMN_KINDS:
-        columns = tuple(part.strip() for part in what.split(",") if part.strip())
-        return SourceSpec(name, kind, columns=() if columns == ("*",) else columns, **options)
-    return SourceSpec(name, kind, what, **options)
-
-
-def parse_edges(text: str) -> SourceSpec:
-    """Read ``[NAME=]FILE[:OPTION...]``: path lengths in a graph, named after its file.
-
-    >>> str(parse_edges("data/roads.csv:directed"))
-    'roads=paths:data/roads.csv:directed'
-    """
-    return _parse_file(text, "paths")
-
-
-def parse_matrix(text: str) -> SourceSpec:
-    """Read ``[NAME=]FILE[:directed]``: a precomputed matrix, named after its file."""
-    return _parse_file(text, "matrix")
-
-
-def with_distinct_names(specs: Sequence[SourceSpec]) -> tuple[SourceSpec, ...]:
-    """Return sources of which files that differ in their ending only are named by it as well.
-
-    >>> files = parse_matrix("data/mammals.phy"), parse_matrix("data/mammals.nwk")
-    >>> [spec.name for spec in with_distinct_names(files)]
-    ['mammals_phy', 'mammals_nwk']
-    """
-    files = {(spec.name, spec.file) for spec in specs if spec.name == stem_of(spec.file or "")}
-    times = Counter(name for name, _ in files)
-    return tuple(
-        replace(spec, name=Path(spec.file or "").name.replace(".", "_"))
-        if (spec.name, spec.file) in files and times[spec.name] > 1
-        else spec
-        for spec in specs
-    )
-
-
 def graph_names(specs: Sequence[SourceSpec]) -> dict[str, str]:
     """Return what the graph of each file is called: as its paths or groups are, else as the file.
 
@@ -268,67 +178,3 @@ def graph_names(specs: Sequence[SourceSpec]) -> dict[str, str]:
         if spec.kind in (("jaccard", "membership") if spec.membership else ("paths",)):
             names.setdefault(file, spec.name)
     return {file: names.get(file, stem_of(file)) for _, file in of_graphs}
-
-
-def _parse_file(text: str, kind: str) -> SourceSpec:
-    name, equals, rest = text.partition("=")
-    whole, _ = _split_options(text, kind)
-    if not equals or any(mark in name for mark in "/\\:.") or Path(whole).exists():
-        name, rest = "", text
-    what, options = _split_options(rest, kind)
-    if not what:
-        raise InputError(argument=kind, expected="a file", found=f"{text!r}")
-    return SourceSpec(name.strip() or stem_of(what), kind, what, **options)
-
-
-def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Split ``WHAT[:OPTION...]``: return WHAT, and the options as arguments of SourceSpec.
-
-    Words are taken from the end as long as they are options of this kind: a file name may have
-    colons. InputError if an option is unknown, or two of them contradict each other.
-    """
-    words = text.split(":")
-    found: list[tuple[str, str]] = []
-    while len(words) > 1:
-        key, equals, value = words[-1].strip().partition("=")
-        if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
-            break
-        found.insert(0, (key, value.strip()))
-        words.pop()
-    what, file = ":".join(words).strip(), ":".join(words[:-1]).strip()
-    is_file = kind not in COLUMN_KINDS
-    if len(words) > 1 and is_file and not Path(what).exists() and Path(file).exists():
-        raise InputError(
-            f"no option {words[-1]!r}",
-            argument=file,
-            remedy=f"there are {', '.join(OPTIONS[kind])}",
-        )
-    pairs: list[tuple[str, Any]] = []
-    for key, value in found:
-        if key in WEIGHTS:
-            pairs += [("weight", key), *([("weight_column", value)] if value else [])]
-        elif key in WAYS:
-            pairs.append(("directed", key == "directed"))
-        elif key in TWO_MODE:
-            pairs.append(("membership", key == "membership"))
-        elif key in DIRECTIONS:
-            pairs.append(("direction", key))
-        elif key in ENDS:
-            pairs.append((key, value))
-        else:
-            try:
-                pairs.append((key, WITH_VALUE[key](value)))
-            except ValueError:
-                raise InputError(argument=key, expected="a number", found=f"{value!r}") from None
-    options: dict[str, Any] = {}
-    for name, setting in pairs:
-        if options.setdefault(name, setting) != setting:
-            raise InputError(
-                argument=what, expected=f"one {name}", found=f"{options[name]!r} and {setting!r}"
-            )
-    ends = {name: options.pop(name) for name in ENDS if name in options}
-    if len(ends) == 1:
-        raise InputError(argument=what, expected="both from=COLUMN and to=COLUMN", found=ends)
-    if ends:
-        options["ends"] = (ends["from"], ends["to"])
-    return what, options

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.dissimilarity.specs import SUPERVISED_KINDS, SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean
 from metricmix.items.columns import Column

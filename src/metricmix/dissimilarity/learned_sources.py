@@ -25,20 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.file_sources import ColumnSource, FileSource, NewItemData
-from metricmix.app.ingest.graph_file_sources import (
-    GraphFileSource,
-    MembershipSource,
-    PageRankSource,
-    SmoothedSource,
-)
-from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator
 from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.item_sources import ColumnSource, ItemSource, NewItemData
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.known import Known, keys_of
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
+from metricmix.dissimilarity.relation_sources import (
+    MembershipSource,
+    PageRankSource,
+    RelationSource,
+    SmoothedSource,
+)
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
 from metricmix.items.items import Items
@@ -47,7 +47,7 @@ from metricmix.typing import AnyArray, Floats
 __all__ = ["LearnedSource", "SpreadSource"]
 
 
-class SupervisedFileSource(FileSource):
+class LearnedItemSource(ItemSource):
     """Distances between what is predicted of two items, computed from labels or targets."""
 
     predictor: Predictor
@@ -63,7 +63,7 @@ class SupervisedFileSource(FileSource):
             codes = np.array([number.get(label, -1) for label in items.labels])
             self.known = Known(codes, max(1, len(classes)), self.known.keys)
 
-    def relabelled(self, codes: AnyArray, n_classes: int) -> FileSource:
+    def relabelled(self, codes: AnyArray, n_classes: int) -> ItemSource:
         """Return the source for the labels of a fit, to which new items are compared.
 
         Without classes, `codes` are targets.
@@ -95,7 +95,7 @@ class SupervisedFileSource(FileSource):
         raise NotImplementedError
 
 
-class LearnedSource(SupervisedFileSource):
+class LearnedSource(LearnedItemSource):
     """A model of the rows of a table: encoded columns, smoothed attributes or memberships.
 
     A new item with the row of an item of the fit gets its probabilities, or its number.
@@ -111,7 +111,7 @@ class LearnedSource(SupervisedFileSource):
         self.base = base
 
     @property
-    def links(self) -> GraphFileSource | None:
+    def links(self) -> RelationSource | None:
         """The graph that attributes are smoothed along, or the memberships."""
         return self.base.links
 
@@ -137,7 +137,7 @@ class LearnedSource(SupervisedFileSource):
         return np.asarray(values)
 
 
-class SpreadSource(SupervisedFileSource):
+class SpreadSource(LearnedItemSource):
     """Labels or targets spread over a graph by PageRank."""
 
     def __init__(self, spec: SourceSpec, items: Items, links: PageRankSource) -> None:

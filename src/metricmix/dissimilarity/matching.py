@@ -1,70 +1,35 @@
-"""The join on item id: an item table, graphs and matrices become one stack of sources."""
+"""Matching ids: which edges, groups and entries belong to the items, and which do not."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.default_specs import default_specs, named_specs, used_by_default
-from metricmix.app.ingest.edge_list import read_edge_file
-from metricmix.app.ingest.file_sources import FileSource, make_source
-from metricmix.app.ingest.matrices import places_of, read_matrix
-from metricmix.app.ingest.source_specs import SUPERVISED_KINDS, SourceSpec
-from metricmix.app.ingest.trees import NEWICK
-from metricmix.dissimilarity.sources import DenseSource
-from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.items.cells import quoted, shorten
-from metricmix.items.columns import Column, infer_columns
-from metricmix.items.items import BY_ROW, Items, id_hint, numbered_like
+from metricmix.items.items import BY_ROW, Items, id_hint
 from metricmix.items.memberships import Memberships, are_memberships, memberships_of
-from metricmix.items.relation import Relation
-from metricmix.items.target import TargetColumn
-from metricmix.memory import check_fits
-from metricmix.typing import Floats
-from metricmix.validation import check_square, symmetrized
+from metricmix.items.relation import Matrix, Relation
+from metricmix.typing import Floats, Indices
+from metricmix.validation import check_square
 
 __all__ = [
-    "JoinReport",
-    "JoinedData",
-    "Plan",
     "SourceReport",
-    "check_specs",
-    "join",
+    "holds_memberships",
     "match_edges",
     "match_matrix",
-    "plan",
-    "read_graph",
+    "match_memberships",
+    "places_of",
 ]
 
 EXAMPLES = 3
 """Ids that are reported as examples."""
-LABELS_A_CLASS = 3
-FEWEST_TARGETS = 20
-"""From which on, on average a class or in all, there are supervised sources by default."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
-PER_PAIR = {
-    "metric": 1e-7,
-    "knn": 5e-7,
-    "gower": 1e-7,
-    "learned": 1e-7,
-    "forest": 1e-7,
-    "paths": 1e-8,
-    "smoothed": 5e-7,
-    "pagerank": 1e-6,
-    "jaccard": 1e-7,
-    "membership": 1e-7,
-    "learned_graph": 5e-7,
-    "spread": 1e-7,
-    "matrix": 1e-8,
-}
-"""Seconds per pair of items, as measured once on two cores: the right order of magnitude."""
 OF_COLUMNS = {
     "metric": "distance",
     "knn": "paths over nearest neighbours",
@@ -90,11 +55,6 @@ OF_THINGS = {
 }
 OF_NUMBERS = {"logistic regression": "ridge regression", "labels spread": "targets spread"}
 """What a source of each kind is, in words; and what is said otherwise for a numeric target."""
-PER_TRAVERSED_EDGE = 1e-8
-"""Seconds per weighted edge in a search from one item."""
-
-
-# -- what was joined -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -138,6 +98,7 @@ class SourceReport:
     of_numbers: bool = False
     n_zero: int = 0
     id_hint: str = ""
+    is_tree: bool = False
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
@@ -149,7 +110,7 @@ class SourceReport:
 
     def _describe(self) -> str:
         if self.kind == "matrix":
-            what = "distances in the tree" if self.file.lower().endswith(NEWICK) else "matrix"
+            what = "distances in the tree" if self.is_tree else "matrix"
             return f"{what} of {self.file}{' (by order)' * self.by_order}"
         if self.columns:
             what = OF_COLUMNS[self.kind]
@@ -226,271 +187,6 @@ class SourceReport:
             yield f"{self.n_missing:,} {have} to no group, such as {shorten(self.missing)}"
 
 
-@dataclass(frozen=True)
-class JoinReport:
-    """What is joined: counts, examples, the kinds of columns, and the cost of the stack.
-
-    `labels_left_out` are labels, each with the id of its item, that are treated as unknown.
-    `memory_bytes` is the peak while sources become a stack, `seconds` an estimate of the right
-    order of magnitude; both without the cost of learning. `left_out` are sources that are not made
-    by default here, and why. With a numeric `target` there are no classes.
-    """
-
-    n_items: int
-    classes: dict[str, int]
-    columns: tuple[Column, ...]
-    sources: tuple[SourceReport, ...]
-    directed: bool
-    memory_bytes: int
-    seconds: float
-    labels_left_out: tuple[tuple[str, str], ...] = ()
-    left_out: dict[str, str] = field(default_factory=dict)
-    target: TargetColumn | None = None
-
-    @property
-    def n_labelled(self) -> int:
-        """Number of items with a label, or with a known target."""
-        return sum(self.classes.values()) if self.target is None else self.target.n_known
-
-
-@dataclass(frozen=True)
-class JoinedData:
-    """The items, the stack of their sources, and how each source is computed.
-
-    `edges_per_item` is the number of nearest items by each table, of a stack over sparse edges.
-    """
-
-    items: Items
-    columns: tuple[Column, ...]
-    sources: tuple[FileSource, ...]
-    stack: DissimilarityStack
-    report: JoinReport
-    edges_per_item: int | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Files that match, before dissimilarities are computed: the result of ``--dry-run``."""
-
-    items: Items
-    sources: tuple[FileSource, ...]
-    report: JoinReport
-
-    def build(self, on_source: Callable[[int, int], None] | None = None) -> JoinedData:
-        """Compute all sources; raises TooLargeError at once if they do not fit into memory.
-
-        The stack holds float32. `on_source(done, all)` is called after each source.
-        """
-        n, R, directed = len(self.items.ids), len(self.sources), self.report.directed
-        check_fits(
-            lambda items: _memory_bytes(items, R),
-            n,
-            what=f"joining {R} source{'s' * (R > 1)}",
-            instead="use fewer items or sources",
-            argument=str(self.items.source),
-        )
-        given = [source for source in self.sources if source.spec.kind not in SUPERVISED_KINDS]
-        block = np.empty((len(given), n, n), np.float32)
-        held: dict[str, Any] = {source.spec.name: None for source in self.sources}
-        for k, source in enumerate(given):
-            matrix = source.matrix()
-            block[k] = matrix if directed else symmetrized(matrix)
-            part = DenseSource(block[k], directed=directed)
-            part.facts = getattr(matrix, "facts", None)
-            held[source.spec.name] = part
-            if on_source is not None:
-                on_source(k + 1, R)
-        if len(given) == R:
-            stack = DissimilarityStack.from_block(block, list(held), directed, items=self.items.ids)
-        else:
-            for source in self.sources:
-                held[source.spec.name] = held[source.spec.name] or source.supervised
-            stack = DissimilarityStack(held, None, directed, items=self.items.ids, validate=False)
-        linked = with_links(stack, self.sources)
-        return JoinedData(self.items, self.report.columns, self.sources, linked, self.report)
-
-
-def with_links(stack: DissimilarityStack, sources: Iterable[FileSource]) -> DissimilarityStack:
-    """Return a stack with the links of all graphs over items that its sources use."""
-    graphs = {
-        source.spec.file: source.links.edges.ends
-        for source in sources
-        if source.links is not None and source.links.memberships is None
-    }
-    return stack.with_links(np.concatenate(list(graphs.values()))) if graphs else stack
-
-
-# -- the join ------------------------------------------------------------------------------------
-
-
-def join(items: Items, specs: Sequence[SourceSpec] = (), **options: object) -> JoinedData:
-    """Join and compute at once: ``plan(items, specs, **options).build()``."""
-    return plan(items, specs, **options).build()  # type: ignore[arg-type]
-
-
-def plan(
-    items: Items,
-    specs: Sequence[SourceSpec] = (),
-    *,
-    kinds: Mapping[str, str] | None = None,
-    defaults: bool = True,
-    only: Sequence[str] = (),
-) -> Plan:
-    r"""Join a table, graphs and matrices on item id; the items are those of the table.
-
-    - *Graphs*: nodes that are not in the table are dropped with their edges, and reported; items
-      that are not in a graph are isolated, and reported. Pairs without a path get the largest
-      distance plus the longest edge.
-    - *Matrices* may hold more than the items: the rest is dropped, and reported. An item that is
-      not in a matrix is an error.
-    - Files without ids (sparse and plain matrices) are in the order of the table, and as long.
-
-    Parameters
-    ----------
-    items : Items
-    specs : sequence of SourceSpec
-        Sources that are stated.
-    kinds : mapping of column names to kinds, optional
-        See :func:`~metricmix.app.ingest.infer_columns`.
-    defaults : bool
-        Whether to add the sources of :mod:`metricmix.app.ingest.default_specs`: groups of columns,
-        what graphs and memberships tell beside paths, and, where items have labels, supervised
-        ones.
-    only : sequence of str
-        Names of sources, if the others are to be left out. Those that are not used by default, such
-        as sources beyond the limit, can be named, too.
-
-    Raises
-    ------
-    TableFileError, MatrixFileError
-        If a file does not match the table; it says which one, and why.
-    InputError
-        If two sources have the same name, there is none, or none of a name in `only`.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from metricmix.app.ingest import parse_edges, read_items
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "towns.csv").write_text("town,people\nAa,300\nBo,41\nCu,7\n")
-    >>> _ = (folder / "roads.csv").write_text("from,to,length\nAa,Bo,12\nBo,Xi,7\n")
-    >>> roads = parse_edges(str(folder / "roads.csv"))
-    >>> found = join(read_items(folder / "towns.csv"), [roads])
-    >>> found.stack.names
-    ('numbers', 'roads', 'roads shared', 'roads walks', 'roads smoothed')
-    >>> found.report.sources[1].foreign, found.report.sources[1].missing
-    (('Xi',), ('Cu',))
-    """
-    n, numbers = len(items.ids), items.targets is not None
-    if n < 2:
-        raise TableFileError(f"{items.source}: expected at least two items, found one")
-    columns = infer_columns(items, kinds)
-    graphs = {
-        spec.file: read_graph(spec.file or "", specs, items.ids)
-        for spec in specs
-        if spec.uses_graph
-    }
-    named = {str(file): edges.ids for file, edges in graphs.items() if edges.ids is not None}
-    items = numbered_like(items, named)
-    two_mode = {file: holds_memberships(items, file, graphs[file], specs) for file in graphs}
-    specs = [as_membership(spec) if two_mode.get(spec.file) else spec for spec in specs]
-    all_specs, why = list(specs), dict.fromkeys((spec.name for spec in specs), "as stated")
-    left_out: dict[str, str] = {}
-    if defaults:
-        stated = [(spec, graphs[spec.file]) for spec in specs if spec.uses_graph]
-        added = default_specs(
-            columns,
-            stated,
-            alone=not specs,
-            supervised=can_cross_fit(items),
-            numbers=numbers,
-        )
-        if not only:
-            added, left_out = used_by_default(added, specs, directed=is_directed(specs, graphs))
-        why |= {one.spec.name: one.why for one in added}
-        new = [one.spec for one in added]
-        all_specs = [spec for spec in new if spec.uses_columns] + all_specs
-        all_specs += [spec for spec in new if not spec.uses_columns]
-    check_specs(items, all_specs)
-    if only:
-        all_specs = named_specs(all_specs, only)
-    directed = is_directed(all_specs, graphs)
-    reports, sources = [], []
-    for spec in all_specs:
-        edges: Relation | Memberships | None = None
-        values = None
-        if spec.kind == "matrix":
-            report, values = match_matrix(items, spec, directed=directed)
-        elif spec.membership:
-            report, edges = match_memberships(items, spec, graphs[spec.file])
-        elif spec.uses_graph:
-            report, edges = match_edges(items, spec, graphs[spec.file])
-        else:
-            names = tuple(column.name for column in spec.select_columns(columns))
-            report = SourceReport(spec.name, spec.kind, str(items.source), names)
-        of_numbers = numbers and spec.kind in SUPERVISED_KINDS
-        reports.append(replace(report, why=why[spec.name], of_numbers=of_numbers))
-        sources.append(make_source(spec, items, columns, edges, values))
-    weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
-    seconds = n * n * sum(PER_PAIR[spec.kind] for spec in all_specs)
-    report_of_all = JoinReport(
-        n,
-        {} if numbers else dict(sorted(labels_of(items).items())),
-        columns,
-        tuple(reports),
-        directed,
-        _memory_bytes(n, len(sources)),
-        seconds + PER_TRAVERSED_EDGE * n * weighted,
-        items.labels_left_out,
-        left_out,
-    )
-    return Plan(items, tuple(sources), report_of_all)
-
-
-def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, Relation]) -> bool:
-    """Return whether a matrix or path lengths among the sources are directed."""
-    return any(
-        bool(spec.directed) if spec.kind == "matrix" else graphs[spec.file].directed
-        for spec in specs
-        if spec.kind in ("matrix", "paths")
-    )
-
-
-def can_cross_fit(items: Items) -> bool:
-    """Return whether there are enough labels to fit to some and judge by others.
-
-    Three a class on average, or 20 targets.
-    """
-    if items.targets is not None:
-        return int((~np.isnan(items.targets)).sum()) >= FEWEST_TARGETS
-    classes = labels_of(items)
-    return len(classes) > 1 and classes.total() >= LABELS_A_CLASS * len(classes)
-
-
-def labels_of(items: Items) -> Counter[str]:
-    """Return how many items have each label."""
-    return Counter(label for label in items.labels or () if label)
-
-
-def read_graph(file: str, specs: Sequence[SourceSpec], ids: Sequence[str] = ()) -> Relation:
-    """Read a graph once for all sources that use it; InputError if their options differ."""
-    users = [spec for spec in specs if spec.file == file]
-    stated = {
-        name: {getattr(spec, name) for spec in users} - {None}
-        for name in ("weight", "directed", "weight_column", "ends", "membership")
-    }
-    if any(len(values) > 1 for values in stated.values()):
-        names = ", ".join(repr(spec.name) for spec in users)
-        raise InputError(
-            argument=f"sources {names}",
-            expected=f"{file} with the same options everywhere",
-            found="different options",
-        )
-    del stated["membership"]
-    options: Any = {name: next(iter(values), None) for name, values in stated.items()}
-    return read_edge_file(file, items=ids, **options)
-
-
 def holds_memberships(
     items: Items, file: str | None, edges: Relation, specs: Sequence[SourceSpec]
 ) -> bool:
@@ -509,12 +205,6 @@ def holds_memberships(
     return 2 * len(similar_ids(items.ids, foreign)) < len(foreign)
 
 
-def as_membership(spec: SourceSpec) -> SourceSpec:
-    """Return a source of a file of memberships; in place of path lengths, shared groups."""
-    kind = "jaccard" if spec.kind == "paths" else spec.kind
-    return replace(spec, kind=kind, membership=True)
-
-
 def similar_ids(ids: Sequence[str], foreign: Sequence[str]) -> list[tuple[str, str]]:
     """Return pairs of a foreign id and the id of an item that it may stand for."""
 
@@ -523,34 +213,6 @@ def similar_ids(ids: Sequence[str], foreign: Sequence[str]) -> list[tuple[str, s
 
     id_of = {plain(item): item for item in ids}
     return [(name, id_of[plain(name)]) for name in foreign if plain(name) in id_of]
-
-
-def check_specs(items: Items, specs: Sequence[SourceSpec]) -> None:
-    """Raise unless there are sources, and their names differ."""
-    if not specs:
-        raise TableFileError(
-            f"{items.source}: expected a column of attributes besides ids and labels that differs "
-            "between items, found none; add one, or give edges or a matrix"
-        )
-    name, times = Counter(spec.name for spec in specs).most_common(1)[0]
-    if times > 1:
-        raise InputError(
-            argument="sources",
-            expected="different names",
-            found=f"{name!r} twice",
-            remedy=(
-                "rename a file with NAME=FILE, or define the column's source with "
-                "--source NAME=cosine:COLUMN"
-            ),
-        )
-
-
-def _memory_bytes(n: int, n_sources: int) -> int:
-    """Return the peak memory of building the stack: all sources, and one being computed."""
-    return 4 * n * n * n_sources + 3 * 8 * n * n
-
-
-# -- matching ids --------------------------------------------------------------------------------
 
 
 def match_edges(items: Items, spec: SourceSpec, edges: Relation) -> tuple[SourceReport, Relation]:
@@ -670,8 +332,8 @@ def match_matrix(
     in it, or it is not a dissimilarity matrix: entries >= 0, zero diagonal, symmetric unless
     `directed`.
     """
-    file, ids, n = Path(spec.file or ""), items.ids, len(items.ids)
-    matrix = read_matrix(file)
+    ids, n, matrix = items.ids, len(items.ids), items.matrices[spec.file or ""]
+    file = matrix.source
     if matrix.items is None and len(matrix.values) != n:
         raise MatrixFileError(
             f"{file}: expected {n} rows, one per item of {items.source}, found "
@@ -681,7 +343,7 @@ def match_matrix(
     hint = id_hint(items, names, "row0" if "0" in names else BY_ROW)
     rows = np.arange(n)
     if matrix.items is not None:
-        rows = places_of(file, matrix, ids, items.source, hint)
+        rows = places_of(matrix, ids, items.source, hint)
     values = matrix.values[np.ix_(rows, rows)]
     unknown = np.argwhere(np.isnan(values))
     if len(unknown):
@@ -706,5 +368,32 @@ def match_matrix(
         n_foreign=len(foreign),
         foreign=tuple(foreign[:EXAMPLES]),
         how_read=matrix.remarks,
+        is_tree=matrix.is_tree,
     )
     return report, values
+
+
+def places_of(
+    matrix: Matrix, ids: Sequence[str], table: Path | str | None = None, hint: str = ""
+) -> Indices:
+    """Return the rows of a matrix that belong to some ids; MatrixFileError if one has none.
+
+    Names of trees may have underscores for blanks, as Newick and NEXUS allow. `hint` says what to
+    do where most ids have none.
+    """
+    names = matrix.items or ()
+    row_of = {name: k for k, name in enumerate(names)}
+    if matrix.is_tree:
+        for k, name in enumerate(names):
+            row_of.setdefault(name.replace("_", " "), k)
+    missing = [item for item in ids if item not in row_of]
+    if missing:
+        remedy = "add them, or take them out of the table"
+        if hint and 2 * len(missing) > len(ids):
+            remedy = hint
+        raise MatrixFileError(
+            f"{matrix.source}: expected all {len(ids)} items{f' of {table}' if table else ''}, "
+            f"found {len(missing)} missing, such as {quoted(missing)}, and ids such as {quoted(names)}; "
+            f"{remedy}"
+        )
+    return np.array([row_of[item] for item in ids], dtype=np.int64)

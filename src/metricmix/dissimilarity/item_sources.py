@@ -5,11 +5,11 @@ dissimilarities of a new item x follow from its own data.
 
 - *Columns*: the distance of its encoded cells, by the medians, categories and words of the fit.
 - *Matrix*: its row is given.
-- *Graphs* and *memberships*: see :mod:`metricmix.app.ingest.graph_file_sources`.
+- *Graphs* and *memberships*: see :mod:`metricmix.dissimilarity.relation_sources`.
 - *Supervised*: what the classifiers of the fit say of it; see
-  :mod:`metricmix.app.ingest.supervised_file_sources`.
+  :mod:`metricmix.dissimilarity.learned_sources`.
 
-A source is also known by its rows and by the values of pairs (:meth:`FileSource.by_pairs`), so that
+A source is also known by its rows and by the values of pairs (:meth:`ItemSource.by_pairs`), so that
 neither needs the matrix of all items.
 """
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
 from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.columns import Column, Encoding, encode, numbers_of
 from metricmix.items.items import Items
@@ -37,12 +37,12 @@ from metricmix.items.relation import Relation
 from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest.graph_file_sources import GraphFileSource
+    from metricmix.dissimilarity.relation_sources import RelationSource
 
 __all__ = [
     "ColumnSource",
-    "FileSource",
     "GowerSource",
+    "ItemSource",
     "NewItemData",
     "known_shares",
     "little_data",
@@ -68,7 +68,7 @@ class NewItemData:
     memberships: dict[str, Any] = field(default_factory=dict)
 
 
-class FileSource(ABC):
+class ItemSource(ABC):
     """A source over the n items of a table, computed from files."""
 
     def __init__(self, spec: SourceSpec, items: Items) -> None:
@@ -79,12 +79,12 @@ class FileSource(ABC):
     def matrix(self) -> Floats:
         """Return the dissimilarities of all items, (n, n), with their facts if known."""
 
-    def relabelled(self, codes: AnyArray, n_classes: int) -> FileSource:
+    def relabelled(self, codes: AnyArray, n_classes: int) -> ItemSource:
         """Return the source for the labels of a fit: itself, unless it is supervised."""
         return self
 
     @property
-    def links(self) -> GraphFileSource | None:
+    def links(self) -> RelationSource | None:
         """The graph that it is computed from, if there is one."""
         return None
 
@@ -140,7 +140,7 @@ class FileSource(ABC):
         )
 
 
-class UnusedSource(FileSource):
+class UnusedSource(ItemSource):
     """A source that is not computed for new items: 0 from each of them."""
 
     def matrix(self) -> Floats:
@@ -152,7 +152,7 @@ class UnusedSource(FileSource):
         return np.zeros((len(new.items.ids), self.n))
 
 
-class ColumnSource(FileSource):
+class ColumnSource(ItemSource):
     """Distances of columns, or path lengths over nearest neighbours by them."""
 
     def __init__(self, spec: SourceSpec, items: Items, columns: tuple[Column, ...]) -> None:
@@ -203,7 +203,7 @@ class ColumnSource(FileSource):
         return np.asarray(self.applied.cross(self.new_rows(new)))
 
 
-class GowerSource(FileSource):
+class GowerSource(ItemSource):
     r"""Gower's distance: the mean, over d columns, of how far two items differ.
 
     .. math:: M[i, j] = \tfrac{1}{d} \sum_c \delta_c(i, j)
@@ -293,7 +293,7 @@ SHOWN = 3
 """Items of little data that are named."""
 
 
-def known_shares(sources: Sequence[FileSource], new: NewItemData | None = None) -> Floats:
+def known_shares(sources: Sequence[ItemSource], new: NewItemData | None = None) -> Floats:
     """Return which share of the data that sources are computed from is known of each item, (n,).
 
     Columns count the same, all counts together as one; a graph or file of memberships is known of
@@ -347,7 +347,7 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
         )
 
 
-class MatrixSource(FileSource):
+class MatrixSource(ItemSource):
     """A matrix that was given."""
 
     def __init__(self, spec: SourceSpec, items: Items, values: Floats | None) -> None:
@@ -394,7 +394,7 @@ def make_source(
     columns: tuple[Column, ...],
     edges: Relation | Memberships | None = None,
     values: Floats | None = None,
-) -> FileSource:
+) -> ItemSource:
     """Return the source that a specification describes.
 
     `edges` are those of its graph between items, or their memberships; `values` are the entries of
@@ -402,8 +402,8 @@ def make_source(
     """
     if spec.kind == "matrix":
         return MatrixSource(spec, items, values)
-    from metricmix.app.ingest import graph_file_sources as graphs
-    from metricmix.app.ingest import supervised_file_sources as supervised
+    from metricmix.dissimilarity import learned_sources as supervised
+    from metricmix.dissimilarity import relation_sources as graphs
 
     if spec.kind in ("learned", "forest"):
         base = ColumnSource(spec, items, spec.select_columns(columns))
@@ -430,5 +430,5 @@ def make_source(
         "jaccard": graphs.JaccardSource,
         "membership": graphs.MembershipSource,
     }
-    source: FileSource = kinds[spec.kind](spec, items, edges)
+    source: ItemSource = kinds[spec.kind](spec, items, edges)
     return source
