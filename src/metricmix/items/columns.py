@@ -177,7 +177,7 @@ def infer_columns(items: Items, kinds: Mapping[str, str] | None = None) -> tuple
     TableFileError
         If fewer than half of the cells are what was stated.
     """
-    stated: dict[str, str] = {}
+    stated = dict(items.dtypes)
     for pattern, kind in (kinds or {}).items():
         check_choice(kind, KINDS, name=f"kinds[{pattern!r}]")
         names = [pattern] if pattern in items.columns else []

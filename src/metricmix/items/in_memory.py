@@ -1,0 +1,455 @@
+"""Items from data in memory: frames, arrays, graphs and matrices.
+
+Values keep their types. A column of numbers is a column of numbers; texts are typed as those of
+files are (:mod:`metricmix.items.columns`), so that the same values mean the same from either door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.exceptions import InputError
+from metricmix.items.cells import did_you_mean, is_known, quoted
+from metricmix.items.items import Items, Origin, Values
+from metricmix.items.relation import Matrix, Relation
+from metricmix.typing import AnyArray, Floats
+from metricmix.validation import as_float_array, check_choice, check_targets, is_missing, unmasked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["as_items", "as_relation"]
+
+WEIGHT_NAMES = ("length", "similarity", "weight")
+ENDS = (("source", "target"), ("from", "to"))
+PLAIN = (str, Real, np.bool_, Decimal, date, timedelta, np.datetime64, np.timedelta64)
+"""What a cell may hold."""
+
+
+def as_items(
+    data: Any,
+    label: Any = None,
+    *,
+    target: Any = None,
+    id: str | None = None,
+    edges: Any = None,
+    matrices: Any = None,
+) -> Items:
+    """Return what is known of n items.
+
+    Parameters
+    ----------
+    data : DataFrame (pandas or polars), array (n, d), images (n, height, width), or Items
+        A row per item. Missing values are NaN, None, NA or NaT; in texts also "", "NA" and so on.
+    label : str or array of n labels, optional
+        A column, or the labels; -1 and whatever is missing is unlabelled.
+    target : str or array of n numbers, optional
+        In place of labels: a column, or numbers to predict, NaN where unknown.
+    id : str, optional
+        The column of ids. Default: the index of a frame; if that only numbers the rows, the first
+        column that holds most of the ids that the relations name, else row numbers, from 0.
+    edges : graph or mapping of names to graphs, optional
+        Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
+        what :func:`as_relation` returns. A sparse or dense (n, g) matrix, or edges between items
+        and other ids, are memberships.
+    matrices : array, DataFrame, or mapping of names to these, optional
+        Precomputed dissimilarities; a frame is aligned by its index.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> towns = pd.DataFrame({"town": ["Aa", "Bo", "Cu"], "people": [300, 41, 7]})
+    >>> items = as_items(towns, edges={"roads": [("Aa", "Bo"), ("Bo", "Cu")]})
+    >>> items.ids, list(items.columns), list(items.relations)
+    (('Aa', 'Bo', 'Cu'), ['people'], ['roads'])
+    """
+    if isinstance(data, Items):
+        return data
+    if label is not None and target is not None:
+        raise InputError("label, target: expected one of them, found both")
+    frame = as_frame(data)
+    if len(frame) < 2:
+        raise InputError(argument="data", expected="at least two items", found=len(frame))
+    relations = named("edges", edges, as_relation)
+    frame, ids = with_ids(frame, id, relations)
+    stated = {"label": label, "target": target}
+    argument, wanted = next(((k, v) for k, v in stated.items() if v is not None), ("label", None))
+    given: Any = wanted
+    label_column = None
+    if isinstance(wanted, str):
+        if wanted not in frame.columns:
+            names = [str(name) for name in frame.columns]
+            raise InputError(argument=argument, expected=did_you_mean(names, wanted))
+        given, label_column = frame[wanted], wanted
+        frame = frame.drop(columns=wanted)
+    elif wanted is not None:
+        label_column = argument
+    columns: dict[str, Values] = {}
+    dtypes: dict[str, str] = {}
+    for k in range(frame.shape[1]):
+        name = str(frame.columns[k])
+        if name in columns:
+            raise InputError(argument="data", expected="every column once", found=f"{name!r} twice")
+        columns[name], kind = values_of(frame.iloc[:, k], name)
+        if kind:
+            dtypes[name] = kind
+    found = named("matrices", matrices, as_matrix)
+    items = Items(
+        ids,
+        columns,
+        relations={name: numbered(relation, ids) for name, relation in relations.items()},
+        matrices={name: replace(matrix, source=name) for name, matrix in found.items()},
+        origin=Origin("data"),
+        dtypes=dtypes,
+        id_column=None if id is None and is_numbered(ids) else (id or "id"),
+        first_row=0,
+        label_column=label_column,
+    )
+    if given is None:
+        return items
+    if argument == "target":
+        return replace(items, labels=None, targets=check_targets(given, n=len(ids), name="target"))
+    return replace(items, labels=label_texts(given, len(ids)))
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """Return a table as a pandas DataFrame."""
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return data
+    if hasattr(data, "to_pandas"):  # polars, pyarrow
+        return pd.DataFrame(data.to_pandas())
+    if hasattr(data, "toarray"):
+        data = data.toarray()
+    if isinstance(data, Mapping):
+        return pd.DataFrame(dict(data))
+    try:
+        array = np.asarray(unmasked(data))
+    except ValueError:
+        raise InputError(
+            argument="data", expected="rows of equal length, found ragged ones"
+        ) from None
+    if array.dtype.kind not in "biufmMc":
+        array = np.array(data, dtype=object)
+    if array.ndim > 2:
+        array = array.reshape(len(array), -1)
+    if array.ndim != 2:
+        raise InputError(
+            argument="data", expected="a table, a row per item", found=f"shape {array.shape}"
+        )
+    return pd.DataFrame(array)
+
+
+def named(argument: str, given: Any, read: Any) -> dict[str, Any]:
+    """Return one thing or several by name, each as `read` returns it."""
+    if given is None:
+        return {}
+    several = given if isinstance(given, Mapping) else {argument: given}
+    found = {}
+    for name, one in several.items():
+        try:
+            found[str(name)] = read(one)
+        except InputError as error:
+            raise error.replace(argument=f"{argument}[{name!r}]") from None
+    return found
+
+
+# -- ids and labels ------------------------------------------------------------------------------
+
+
+def with_ids(
+    frame: pd.DataFrame, id: str | None, relations: Mapping[str, Relation]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the frame without its column of ids, and the ids."""
+    if id is not None:
+        if id not in frame.columns:
+            names = [str(name) for name in frame.columns]
+            raise InputError(argument="id", expected=did_you_mean(names, id))
+        return frame.drop(columns=id), checked_ids(frame[id].tolist(), id)
+    index: Any = frame.index
+    numbers = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+    if not numbers:
+        return frame, checked_ids(index.tolist(), "index")
+    theirs = {name for relation in relations.values() for name in relation.ids or ()}
+    if theirs:
+        for column in frame.columns:
+            if frame[column].dtype.kind not in "OUTiu":
+                continue
+            cells = texts_of(frame[column].tolist())
+            if len(set(cells)) == len(cells) and 2 * len(theirs & set(cells)) > len(theirs):
+                return frame.drop(columns=column), checked_ids(cells, str(column))
+    return frame, tuple(str(k) for k in range(len(frame)))
+
+
+def checked_ids(values: Iterable[Any], name: str) -> tuple[str, ...]:
+    """Return ids as texts; InputError if one is missing, or occurs twice."""
+    ids = texts_of(list(values))
+    if "" in ids:
+        raise InputError(
+            argument="id",
+            expected=f"an id in every row of {name!r}, found none in row {ids.index('')}",
+        )
+    if len(set(ids)) < len(ids):
+        twice = next(item for k, item in enumerate(ids) if item in ids[:k])
+        raise InputError(
+            argument="id", expected=f"every id of {name!r} once", found=f"{twice!r} twice"
+        )
+    return ids
+
+
+def is_numbered(ids: Sequence[str]) -> bool:
+    """Return whether ids are the numbers of the rows, from 0."""
+    return ids[0] == "0" and ids[-1] == str(len(ids) - 1)
+
+
+def texts_of(values: list[Any]) -> tuple[str, ...]:
+    """Return ids or labels as texts: whole numbers without a point, "" where missing."""
+    return tuple(text_of(value) for value in values)
+
+
+def text_of(value: Any) -> str:
+    if is_missing(value):
+        return ""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace").strip()
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def label_texts(given: Any, n: int) -> tuple[str, ...]:
+    """Return labels as texts, "" where unlabelled: missing, or -1."""
+    listed = list(given.tolist() if hasattr(given, "tolist") else given)
+    if len(listed) != n:
+        raise InputError(argument="label", expected=f"{n} labels, one per item", found=len(listed))
+    return tuple("" if text == "-1" or not is_known(text) else text for text in texts_of(listed))
+
+
+# -- columns -------------------------------------------------------------------------------------
+
+
+def values_of(series: pd.Series[Any], name: str) -> tuple[Values, str]:
+    """Return the values of a column, and the kind that its type states ("" for none)."""
+    kind = getattr(series.dtype, "kind", "O")
+    if kind in "iuf":
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isinf(values).any():
+            row = int(np.isinf(values).argmax())
+            raise InputError(
+                argument="data", expected=f"finite numbers, found infinity in row {row} of {name!r}"
+            )
+        return values, ""
+    if kind == "M":
+        return days_of(series.to_numpy(dtype="datetime64[ns]")), "date"
+    if kind == "m":
+        return days_of(series.to_numpy(dtype="timedelta64[ns]")), ""
+    if kind == "c":
+        raise InputError(argument="data", expected=f"real numbers in column {name!r}")
+    cells = series.astype(object).tolist()
+    if str(series.dtype) == "category":
+        return texts_of(cells), "category"
+    return objects_of(cells, name)
+
+
+def objects_of(cells: list[Any], name: str) -> tuple[Values, str]:
+    """Return the values of a column of Python objects."""
+    known = [k for k, cell in enumerate(cells) if not is_missing(cell)]
+    for k in known:
+        if not isinstance(cells[k], (*PLAIN, bytes)):
+            raise InputError(
+                argument="data",
+                expected=f"numbers, texts or dates in column {name!r}",
+                found=f"{type(cells[k]).__name__} in row {k}",
+            )
+    some = [cells[k] for k in known]
+    if some and all(isinstance(cell, date | np.datetime64) for cell in some):
+        return days_of(
+            np.array([c if c is not None else "NaT" for c in cells], "datetime64[ns]")
+        ), "date"
+    numbers = all(isinstance(cell, Real | Decimal) and not isinstance(cell, bool) for cell in some)
+    if some and numbers:
+        values = np.full(len(cells), np.nan)
+        values[known] = [float(cell) for cell in some]
+        return values, ""
+    return tuple(str(c).strip() if isinstance(c, str) else text_of(c) for c in cells), ""
+
+
+def days_of(times: AnyArray) -> Floats:
+    """Return times since 1970, or durations, in days; NaN where they are missing."""
+    days = times.view(np.int64) / 86400e9
+    return np.where(np.isnat(times), np.nan, days)
+
+
+# -- relations and matrices ----------------------------------------------------------------------
+
+
+def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False) -> Relation:
+    """Return a graph, or memberships, as edges between ids.
+
+    Parameters
+    ----------
+    graph : networkx or igraph graph, sparse or dense matrix, edge table, pairs, or Relation
+        Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
+        columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
+        (n, g) are memberships.
+    weight : {None, "length", "similarity", "ignore"}
+        What weights mean; None: what they are called.
+    directed : bool
+        Whether the metric may differ between directions.
+
+    Examples
+    --------
+    >>> as_relation([("a", "b", 2.0), ("b", "c", 1.0)], weight="length").weights
+    array([2., 1.])
+    """
+    if weight is not None:
+        check_choice(weight, ("length", "similarity", "ignore"), name="weight")
+    if isinstance(graph, Relation):
+        return graph
+    ids, ends, weights, name = read_graph(graph)
+    relation = Relation("edges", len(ids or ()), ids, ends, weights, name, directed)
+    if ids is None:
+        relation = replace(relation, n_nodes=graph.shape[0])
+    if weights is not None and not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0):
+        raise InputError(argument="edges", expected="finite weights >= 0")
+    meaning = weight or name
+    if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
+        return replace(relation, weights=None, weight=None)
+    if meaning == "weight":
+        raise InputError(
+            argument="edges",
+            expected="to know what weights mean",
+            found=f"{weights[weights != 1][0]:g} among them",
+            remedy="pass mm.relation(graph, weight='length'), 'similarity' or 'ignore'",
+        )
+    return replace(relation, weight=meaning)
+
+
+Read = tuple[tuple[str, ...] | None, AnyArray, Floats | None, str]
+"""Names of the nodes, ends of the edges, their weights, and what these are called."""
+
+
+def read_graph(graph: Any) -> Read:
+    """Return the edges of a graph of any kind."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        data = list(graph.edges(data=True))
+        name = next((w for w in WEIGHT_NAMES if any(w in about for *_, about in data)), None)
+        weights = None if name is None else [about.get(name, np.nan) for *_, about in data]
+        return of_pairs([(u, v) for u, v, _ in data], weights, name, nodes=graph.nodes)
+    if hasattr(graph, "get_edgelist"):
+        has_names = "name" in graph.vs.attributes()
+        nodes = graph.vs["name"] if has_names else list(range(graph.vcount()))
+        name = next((w for w in WEIGHT_NAMES if w in graph.es.attributes()), None)
+        pairs = [(nodes[u], nodes[v]) for u, v in graph.get_edgelist()]
+        return of_pairs(pairs, None if name is None else graph.es[name], name, nodes=nodes)
+    if hasattr(graph, "tocoo"):
+        return of_matrix(graph.tocoo())
+    if hasattr(graph, "to_pandas"):
+        graph = graph.to_pandas()
+    if hasattr(graph, "columns") and hasattr(graph, "iloc"):
+        return of_table(graph)
+    array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
+    if array.ndim == 2 and array.dtype.kind in "biuf" and array.shape[1] > 3:
+        from scipy.sparse import coo_array
+
+        return of_matrix(coo_array(array))
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InputError(
+            argument="edges",
+            expected="a graph, a matrix, an edge table or pairs of ids",
+            found=f"{type(graph).__name__} of shape {array.shape}",
+        )
+    weights = array[:, 2].tolist() if array.shape[1] == 3 else None
+    return of_pairs(array[:, :2].tolist(), weights, "weight")
+
+
+def of_table(table: Any) -> Read:
+    """Return the edges of a frame."""
+    lowered = {str(name).lower(): name for name in table.columns}
+    ends = next(([lowered[a], lowered[b]] for a, b in ENDS if {a, b} <= set(lowered)), None)
+    name = next((w for w in WEIGHT_NAMES if w in lowered), None)
+    if ends is None:
+        if table.shape[1] not in (2, 3):
+            raise InputError(
+                argument="edges",
+                expected="columns source and target, or two or three columns",
+                found=quoted([str(column) for column in table.columns], 10),
+            )
+        ends = list(table.columns[:2])
+        if table.shape[1] == 3:
+            column = table.columns[2]
+            name = name or "weight"
+            lowered[name] = column
+    weights = None if name is None else table[lowered[name]].tolist()
+    pairs = list(zip(table[ends[0]].tolist(), table[ends[1]].tolist(), strict=True))
+    return of_pairs(pairs, weights, name)
+
+
+def of_pairs(
+    pairs: Sequence[Any], weights: Any, name: str | None, nodes: Iterable[Any] = ()
+) -> Read:
+    """Return edges between named nodes; `nodes` come first, isolated ones among them."""
+    number = {text: k for k, text in enumerate(dict.fromkeys(text_of(node) for node in nodes))}
+    ends = np.empty((len(pairs), 2), dtype=np.int64)
+    for e, pair in enumerate(pairs):
+        for side in (0, 1):
+            text = text_of(pair[side])
+            if not text:
+                raise InputError(
+                    argument="edges", expected=f"two ids in every edge, found {pair!r}"
+                )
+            ends[e, side] = number.setdefault(text, len(number))
+    values = None if weights is None else as_float_array(list(weights), name="weights")
+    return tuple(number), ends, values, name or "weight"
+
+
+def of_matrix(matrix: Any) -> Read:
+    """Return the entries of a sparse matrix as edges: between rows, or of rows with columns."""
+    keep = matrix.data != 0
+    ends = np.column_stack([matrix.row[keep], matrix.col[keep]]).astype(np.int64)
+    weights = np.asarray(matrix.data[keep], dtype=np.float64)
+    n, m = matrix.shape
+    if n == m:
+        return None, ends, weights, "weight"
+    names = (*(str(k) for k in range(n)), *(f"group {g}" for g in range(m)))
+    ends[:, 1] += n
+    return names, ends, weights, "similarity"
+
+
+def numbered(relation: Relation, ids: Sequence[str]) -> Relation:
+    """Return a relation whose nodes are row numbers with the ids of these rows."""
+    names = relation.ids
+    if names is None or set(names) & set(ids):
+        return relation
+    n = len(ids)
+    if not all((name.isdecimal() and int(name) < n) or name.startswith("group ") for name in names):
+        return relation
+    return replace(
+        relation, ids=tuple(ids[int(name)] if name.isdecimal() else name for name in names)
+    )
+
+
+def as_matrix(given: Any) -> Matrix:
+    """Return a precomputed matrix; the index of a frame has the ids of its items."""
+    if isinstance(given, Matrix):
+        return given
+    items = None
+    if hasattr(given, "columns") and hasattr(given, "index"):
+        items = texts_of(list(given.index))
+    else:
+        items = getattr(given, "items", None)
+        items = None if items is None or callable(items) else texts_of(list(items))
+    values = as_float_array(given, name="matrices")
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(
+            argument="matrices", expected="a square matrix", found=f"shape {values.shape}"
+        )
+    return Matrix(np.asarray(values, dtype=np.float64), items)
