@@ -393,7 +393,7 @@ def places_of(
             remedy = hint
         raise MatrixFileError(
             f"{matrix.source}: expected all {len(ids)} items{f' of {table}' if table else ''}, "
-            f"found {len(missing)} missing, such as {quoted(missing)}, and ids such as {quoted(names)}; "
-            f"{remedy}"
+            f"found {len(missing)} missing, such as {quoted(missing)}, and ids such as "
+            f"{quoted(names)}; {remedy}"
         )
     return np.array([row_of[item] for item in ids], dtype=np.int64)

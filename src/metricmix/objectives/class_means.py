@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LABELS_AT_ONCE", "ClassMeans", "class_means_ridge", "stratified_blocks"]
 
 LABELS_AT_ONCE = 1000
-"""Labelled items from which on class means are taken over blocks, not over all of them at once."""
+"""Labelled items from which on class means are taken over blocks of half as many, not over all."""
 
 
 @OBJECTIVES.register(
