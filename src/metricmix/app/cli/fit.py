@@ -32,8 +32,8 @@ from metricmix.registry import declared
 if TYPE_CHECKING:
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.app.pipeline.storage import ValueStorage
-    from metricmix.dissimilarity.plan import Plan
     from metricmix.atomic import Reservation
+    from metricmix.dissimilarity.plan import Plan
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 

@@ -35,8 +35,8 @@ import numpy as np
 from metricmix.app.ingest.new_items import FitInputs, load_inputs
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
-from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.atomic import Reservation, reserved
+from metricmix.dissimilarity.item_sources import known_shares, little_data
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
