@@ -228,7 +228,7 @@ def files(n: int) -> dict[str, Any]:
 
     from metricmix.app.ingest.source_text import parse_edges
     from metricmix.app.pipeline import FitSettings, fit_files, plan_files
-    from metricmix.app.pipeline.progress import storage_of
+    from metricmix.fitting.progress import storage_of
 
     X, edges, y = attributed(n, 50, 3 * n, sparse=False)
     known = some_labels(y, PER_CLASS)

@@ -36,6 +36,7 @@ LAYERS = [
     "learning",
     "estimators",
     "storage",
+    "fitting",
     "dask",
     "plots",
     "app.ingest",

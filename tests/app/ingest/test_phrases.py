@@ -11,8 +11,8 @@ import pytest
 import metricmix as mm
 from metricmix.app.ingest import parse_edges, parse_source, read_items
 from metricmix.app.ingest.given_files import join
-from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.dissimilarity.predictions import ProbabilitySource
+from metricmix.fitting.phrases import EdgePhrases
 from metricmix.mixture.edge_lengths import edge_lengths
 
 PAPERS = """\

@@ -12,8 +12,8 @@ import metricmix as mm
 from metricmix.app.page import Annotations, Precomputed, page_content
 from metricmix.app.page.content import default_n_bootstrap
 from metricmix.app.page.html import encode
-from metricmix.app.page.page_paths import nearest_labelled_item
 from metricmix.exceptions import InputError
+from metricmix.fitting.fit_items import nearest_labelled_item
 from reference.models import classifier
 
 

@@ -17,10 +17,10 @@ from metricmix import InputError, MetricMixtureClassifier, MetricMixtureRegresso
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source, read_new_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
-from metricmix.app.pipeline.fit_run import held_out_answers
-from metricmix.app.pipeline.new_labels import label_rows
 from metricmix.app.pipeline.run_folder import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
+from metricmix.fitting.fit_items import held_out_answers
+from metricmix.fitting.new_labels import label_rows
 
 
 @pytest.fixture(scope="module")

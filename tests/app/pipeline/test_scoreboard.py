@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files
-from metricmix.app.pipeline.fit_run import item_data
 from metricmix.app.pipeline.outcome import run_page
-from metricmix.app.pipeline.progress import expected_fits, expected_seconds
-from metricmix.app.pipeline.storage import Cost, ValueStorage
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_logistic import KernelLogisticRegression
 from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.estimators import MetricFinding
+from metricmix.fitting.fit_items import item_data
+from metricmix.fitting.progress import expected_fits, expected_seconds
+from metricmix.fitting.storage import Cost, ValueStorage
 
 N = 80
 QUICK = ("--bootstrap", "0", "--folds", "4", "--no-report")

@@ -21,9 +21,9 @@ from metricmix.app.page import content as page
 from metricmix.app.page.html import page_items
 from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
 from metricmix.app.pipeline import storage as choices
-from metricmix.app.pipeline.progress import storage_of
 from metricmix.app.server import PageServer
 from metricmix.dissimilarity.known import Known
+from metricmix.fitting.progress import storage_of
 
 GIB = 2**30
 

@@ -31,9 +31,9 @@ from metricmix.registry import declared
 
 if TYPE_CHECKING:
     from metricmix.app.pipeline import FitOutcome, FitSettings
-    from metricmix.app.pipeline.storage import ValueStorage
     from metricmix.atomic import Reservation
     from metricmix.dissimilarity.plan import Plan
+    from metricmix.fitting.storage import ValueStorage
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -275,8 +275,8 @@ def fit(
     began = time.perf_counter()
     with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.pipeline import fit_files, plan_files
-        from metricmix.app.pipeline.progress import storage_of
         from metricmix.app.pipeline.settings import plan_record
+        from metricmix.fitting.progress import storage_of
         from metricmix.items.cells import stem_of
 
         if config is not None:
@@ -394,7 +394,7 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
             str(table),
             stated["label"],
             stated["id_column"],
-            with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
+            sources=with_distinct_names((*specs["edges"], *specs["matrix"], *specs["source"])),
             defaults=not specs["source"],
             kinds=kinds,
             n_bootstrap=stated["bootstrap"],
@@ -429,8 +429,8 @@ def confirmed_folder(out: Path, force: bool) -> Iterator[Reservation]:
 
 def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     """Print what was joined; with `storage`, all columns and the cost too."""
-    from metricmix.app.pipeline.settings import label_remarks
-    from metricmix.app.pipeline.storage import duration
+    from metricmix.fitting.plan import label_remarks
+    from metricmix.fitting.storage import duration
 
     report, items = plan.report, plan.items
     about = f"{items.source}: {report.n_items:,} items by {items.named_by}"

@@ -29,12 +29,12 @@ from metricmix.app.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from metricmix.app.ingest.new_items import NewEdgesReport
-    from metricmix.app.ingest.phrases import Reason
     from metricmix.app.pipeline import NewLabel
     from metricmix.app.pipeline.run_folder import RunFolder
     from metricmix.app.server import PageServer
     from metricmix.estimators import MetricMixtureClassifier, MetricMixtureRegressor
+    from metricmix.fitting.new_items import NewEdgesReport
+    from metricmix.fitting.phrases import Reason
     from metricmix.items.items import Items
     from metricmix.paths.contributions import Contributions
 
@@ -109,10 +109,10 @@ def predict(
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.pipeline import open_run, predict_files
-        from metricmix.app.pipeline.new_labels import label_rows, without_unneeded
         from metricmix.app.pipeline.run_folder import as_csv
         from metricmix.atomic import replacing
         from metricmix.dissimilarity.item_sources import known_shares, little_data
+        from metricmix.fitting.new_labels import label_rows, without_unneeded
         from metricmix.items.columns import unreadable_cells
 
         if out is not None and out.exists() and not force:

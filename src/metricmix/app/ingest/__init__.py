@@ -4,18 +4,13 @@ from metricmix.app.ingest.edge_list import read_edge_file
 from metricmix.app.ingest.given_files import join, plan
 from metricmix.app.ingest.item_table import read_items
 from metricmix.app.ingest.matrices import read_matrix, write_matrix
-from metricmix.app.ingest.new_items import (
-    FitInputs,
-    NewEdgesReport,
-    load_inputs,
-    read_new_items,
-    save_inputs,
-)
+from metricmix.app.ingest.new_items import load_inputs, read_new_items, save_inputs
 from metricmix.app.ingest.source_text import parse_edges, parse_matrix, parse_source
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.matching import SourceReport
 from metricmix.dissimilarity.plan import JoinedData, JoinReport, Plan
 from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.fitting.new_items import FitInputs, NewEdgesReport
 from metricmix.items.columns import Column, Encoding, encode, infer_columns
 from metricmix.items.items import Items
 from metricmix.items.relation import Matrix, Relation

@@ -9,7 +9,7 @@ import re
 import shlex
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,29 +21,21 @@ from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.matrices import read_cross_matrix
 from metricmix.app.ingest.table_files import read_table
 from metricmix.atomic import replacing
-from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.item_sources import ANGLES, ItemSource, NewItemData, make_source
-from metricmix.dissimilarity.matching import EXAMPLES
-from metricmix.dissimilarity.nearest_items import UNLIKE
+from metricmix.dissimilarity.item_sources import NewItemData, make_source
 from metricmix.dissimilarity.plan import JoinedData
 from metricmix.dissimilarity.specs import KINDS, SourceSpec, graph_names
 from metricmix.exceptions import InputError, ModelFileError, TableFileError
+from metricmix.fitting.new_items import FitInputs, NewEdgesReport, attach_relations
 from metricmix.items.cells import did_you_mean, stem_of
 from metricmix.items.columns import Column
-from metricmix.items.items import BY_ROW, Items, Origin, Values, row_start
-from metricmix.items.memberships import Memberships, memberships_of
+from metricmix.items.items import BY_ROW, Items, Origin, Values
+from metricmix.items.memberships import Memberships
 from metricmix.items.number_formats import ORDERS, CellFormat
 from metricmix.items.relation import Relation
-from metricmix.memory import check_room
-from metricmix.typing import Floats
 
 __all__ = [
-    "FitInputs",
-    "NewEdgesReport",
-    "attach_edges",
     "inputs_from_json",
     "load_inputs",
-    "new_item_edges",
     "read_new_edges",
     "read_new_items",
     "save_inputs",
@@ -61,21 +53,6 @@ DAMAGED = (
 
 
 # -- the inputs of a fit, as a file --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FitInputs:
-    """The items of a fit and how their sources are computed; matrices are in the model.
-
-    `edges_per_item` is None unless values are held on sparse edges.
-    """
-
-    items: Items
-    columns: tuple[Column, ...]
-    sources: tuple[ItemSource, ...]
-    id_column: str | None
-    label_column: str | None
-    edges_per_item: int | None = None
 
 
 def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
@@ -248,18 +225,6 @@ def column_from_json(stored: dict[str, Any]) -> Column:
 # -- the files of new items ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NewEdgesReport:
-    """Edges of new items: those used and left out, unknown ids, new items without an edge."""
-
-    name: str
-    n_edges: int
-    n_left_out: int
-    n_foreign: int
-    foreign: tuple[str, ...]
-    n_without: int
-
-
 def read_new_items(
     inputs: FitInputs,
     table: str | os.PathLike[str],
@@ -338,9 +303,7 @@ def read_new_edges(
     """
     sources = [source.links for source in inputs.sources if source.links is not None]
     names = graph_names([source.spec for source in inputs.sources])
-    graphs: dict[str, Relation] = {}
-    memberships: dict[str, Any] = {}
-    reports = []
+    relations: list[tuple[str, str, Relation]] = []
     for spec in specs:
         file = graph_of(spec, names)
         called = f"{Path(spec.file or '').name} ({names[file]})"
@@ -368,26 +331,8 @@ def read_new_edges(
             ends=spec.ends or fitted.spec.ends,
             items=(*inputs.items.ids, *items.ids),
         )
-        if fitted.memberships is not None:
-            more, report = attach_memberships(fitted.memberships, items, found, called)
-            memberships[file] = memberships[file] + more if file in memberships else more
-            graphs[file] = fitted.memberships.projected(memberships[file])
-            reports.append(report)
-            continue
-        edges, report = attach_edges(inputs.items, items, found, called)
-        if file in graphs:  # several files of one graph
-            one, weights = graphs[file], None
-            if one.weights is not None and edges.weights is not None:
-                weights = np.concatenate([one.weights, edges.weights])
-            edges = replace(one, ends=np.concatenate([one.ends, edges.ends]), weights=weights)
-        graphs[file] = edges
-        reports.append(report)
-    reports += [
-        NewEdgesReport(names[file], 0, 0, 0, (), len(items.ids))
-        for file in names
-        if file not in graphs
-    ]
-    return graphs, memberships, tuple(reports)
+        relations.append((file, called, found))
+    return attach_relations(inputs, items, relations)
 
 
 def graph_of(spec: SourceSpec, names: Mapping[str, str]) -> str:
@@ -433,114 +378,3 @@ def graph_of(spec: SourceSpec, names: Mapping[str, str]) -> str:
 def split_words(name: str) -> list[str]:
     """Return the words of a name, such as new and roads of ``new-Roads``."""
     return re.findall(r"[^\W_]+", name.casefold())
-
-
-def attach_memberships(
-    fitted: Memberships, new: Items, edges: Relation, name: str
-) -> tuple[Any, NewEdgesReport]:
-    """Return the memberships of new items in the things of the fit, CSR (m, T)."""
-    if edges.ids is None:
-        raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
-    number = edges.numbers_in(new.ids)
-    found = memberships_of(edges, number, len(new.ids), fitted.things)
-    things = set(fitted.things)
-    known = np.array([item in things for item in edges.ids], dtype=bool)
-    mine, other = number >= 0, edges.ends[:, ::-1]
-    used = (mine[edges.ends] & known[other]).any(axis=1)
-    foreign = [edges.ids[k] for k in np.flatnonzero(~mine & ~known)]
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        int((np.diff(found.table.indptr) == 0).sum()),
-    )
-    return found.table, report
-
-
-def attach_edges(
-    old: Items, new: Items, edges: Relation, name: str
-) -> tuple[Relation, NewEdgesReport]:
-    """Return the edges with a new item at an end; old items are numbered first, then new ones."""
-    if edges.ids is None:
-        raise InputError(argument=edges.source, expected="edges between ids, found numbers only")
-    n, m = len(old.ids), len(new.ids)
-    start = row_start(edges.ids, n + m)
-    if old.id_column is None and start not in (None, int(old.ids[0])):
-        raise InputError(
-            argument=edges.source,
-            expected=f"row numbers as in the fit, {old.ids[0]} to {old.ids[-1]}",
-            found=f"numbers from {start}",
-            remedy=f"the new items are {new.ids[0]} to {new.ids[-1]}",
-        )
-    number = edges.numbers_in((*old.ids, *new.ids))
-    ends = number[edges.ends]
-    used = (ends.min(axis=1) >= 0) & (ends.max(axis=1) >= n)
-    foreign = [edges.ids[k] for k in np.flatnonzero(number < 0)]
-    connected = set(ends[used].ravel().tolist())
-    report = NewEdgesReport(
-        name,
-        int(used.sum()),
-        int((~used).sum()),
-        len(foreign),
-        tuple(foreign[:EXAMPLES]),
-        sum(k not in connected for k in range(n, n + m)),
-    )
-    return edges.select(used, ends, n + m), report
-
-
-def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
-    """Return the edges of new items to items of the fit, with the values of the sources.
-
-    They lead along the given links and to the nearest items by each table and matrix, as many as in
-    the fit; not to items at cosine distance 1, unless a new item would have no edge at all.
-
-    Raises
-    ------
-    TooLargeError
-        If the distances from the new items to all others do not fit into memory.
-    InputError
-        If a new item has no edge, or a source does not support new items.
-    """
-    n, m, k = len(inputs.items.ids), len(new.items.ids), inputs.edges_per_item or 1
-    check_room(
-        m * n * (8.0 * len(inputs.sources) + 1),
-        what=f"comparing {m} new items with {n} others",
-        instead="predict fewer at a time",
-        argument=str(new.items.source),
-    )
-    chosen = np.zeros((m, n), dtype=bool)
-    rows: dict[str, Floats] = {}
-    for source in inputs.sources:
-        if source.links is not None and source.spec.file in new.edges:
-            ends = np.sort(new.edges[source.spec.file].ends, axis=1)
-            across = ends[(ends[:, 0] < n) & (ends[:, 1] >= n)]
-            chosen[across[:, 1] - n, across[:, 0]] = True
-        if source.table is None and source.spec.kind != "matrix":
-            continue
-        values = rows[source.spec.name] = source.cross(new, None)
-        near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
-        unlike = np.inf
-        if source.spec.kind in ("smoothed", "membership") or source.spec.metric == "angular":
-            unlike = 0.5 * UNLIKE
-        elif source.spec.metric in ANGLES:
-            unlike = UNLIKE
-        close = np.take_along_axis(values, near, axis=1) < unlike
-        chosen[np.nonzero(close)[0], near[close]] = True
-    alone = np.flatnonzero(~chosen.any(axis=1))
-    if len(alone) and rows:
-        chosen[alone, next(iter(rows.values()))[alone].argmin(axis=1)] = True
-    elif len(alone):
-        raise InputError(
-            argument="--edges",
-            expected="an edge to an item of the fit for every new item",
-            found=f"none for {new.items.ids[alone[0]]!r}",
-        )
-    x, j = np.nonzero(chosen)
-    values_on_edges = [
-        rows[source.spec.name][x, j] if source.spec.name in rows else source.new_pairs(new, x, j)
-        for source in inputs.sources
-    ]
-    names = [source.spec.name for source in inputs.sources]
-    return CrossEdges.of_sorted(x, j, np.stack(values_on_edges), names, (m, n))

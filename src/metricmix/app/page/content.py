@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from metricmix.app.page.embedding import align, plane_coordinates
 from metricmix.app.page.example import example_path
 from metricmix.app.page.fitted_model import fitted_predictor, label_numbers
-from metricmix.app.page.page_paths import (
-    edges_to_phrase,
-    embed_chains,
-    embed_paths,
-    nearest_labelled_item,
-    pairs_to_embed,
-)
+from metricmix.app.page.page_paths import edges_to_phrase, embed_chains, embed_paths, pairs_to_embed
 from metricmix.app.page.values import (
     MAX_ITEMS,
     Accuracy,
@@ -34,6 +28,8 @@ from metricmix.app.page.values import (
 )
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.predictor import MixturePredictor
+from metricmix.fitting.fit_items import nearest_labelled_item
+from metricmix.fitting.storage import MAX_SAMPLE
 from metricmix.kernels.threads import in_threads
 from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import EdgeLengths
@@ -53,8 +49,8 @@ __all__ = [
     "shown_items",
 ]
 
-MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
-"""Items on the page of a sample; fewer where rows are computed again in every search."""
+MAX_SAMPLE_OF_ROWS = 1000
+"""Items on the page of a sample, where rows are computed again in every search."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
 the items of a sample however many there are."""

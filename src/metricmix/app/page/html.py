@@ -6,10 +6,8 @@ import base64
 import hashlib
 import html
 import json
-import math
 import os
 import zlib
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from metricmix.app.page.values import EmbeddedPaths, ObjectiveCurve, PageContent
 from metricmix.atomic import replacing
 from metricmix.exceptions import InputError
+from metricmix.fitting.outcome import json_values
 from metricmix.plots.style import CLASS_COLOURS, SCALE
 from metricmix.typing import Floats
 
@@ -153,21 +152,6 @@ def thinned(curve: ObjectiveCurve, most: int = 2000) -> dict[str, Any]:
         "objective": [float(curve.objective[k]) for k in chosen],
         "status": curve.status,
     }
-
-
-def json_values(value: Any) -> Any:
-    """Return nested values as JSON has them: NumPy scalars as numbers, null for NaN and infinity.
-
-    >>> json_values({"weight": np.float64(0.5), "interval": (float("nan"), 1)})
-    {'weight': 0.5, 'interval': [None, 1]}
-    """
-    if isinstance(value, Mapping):
-        return {name: json_values(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_values(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # -- arrays as one compressed text ---------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricmix.app.page.values import EmbeddedPaths
+from metricmix.fitting.fit_items import nearest_labelled_item
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.contributions import edge_parts, path_contributions
 from metricmix.paths.learned_metric import Metric
@@ -107,17 +108,6 @@ def pairs_to_embed(
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     i, j = i[i != j], j[i != j]
     return np.unique(i * n + j if directed else np.minimum(i, j) * n + np.maximum(i, j))
-
-
-def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:
-    """Return the nearest labelled item of each item, other than itself; -1 where there is none."""
-    candidates = np.flatnonzero(labelled)
-    if not len(candidates):
-        return np.full(len(distances), -1)
-    to_labelled = distances[:, candidates]
-    to_labelled[candidates, np.arange(len(candidates))] = np.inf
-    nearest = candidates[to_labelled.argmin(axis=1)]
-    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
 
 
 def embed_paths(lengths: EdgeLengths, pairs: Indices, metric: Floats) -> EmbeddedPaths:

@@ -1,10 +1,10 @@
 """From user files to a run folder, and back: what ``metricmix fit`` and ``predict`` do."""
 
 from metricmix.app.pipeline.fit_run import fit_files
-from metricmix.app.pipeline.new_labels import NewLabel, predict_files
-from metricmix.app.pipeline.outcome import FitOutcome
 from metricmix.app.pipeline.run_folder import RunFolder, open_run
 from metricmix.app.pipeline.settings import FitSettings, plan_files
+from metricmix.fitting.new_labels import NewLabel, predict_files
+from metricmix.fitting.outcome import FitOutcome
 
 __all__ = [
     "FitOutcome",

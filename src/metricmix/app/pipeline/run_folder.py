@@ -32,8 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.new_items import FitInputs, load_inputs
-from metricmix.app.ingest.phrases import EdgePhrases
+from metricmix.app.ingest.new_items import load_inputs
 from metricmix.app.page.html import as_live, page_items
 from metricmix.atomic import Reservation, reserved
 from metricmix.dissimilarity.item_sources import known_shares, little_data
@@ -41,6 +40,8 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import InputError, ModelFileError
+from metricmix.fitting.new_items import FitInputs
+from metricmix.fitting.phrases import EdgePhrases
 from metricmix.paths.learned_metric import Metric
 from metricmix.storage.models import load
 from metricmix.typing import Floats, Indices

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.app.ingest.new_items import FitInputs, new_item_edges
 from metricmix.dissimilarity.item_sources import NewItemData, UnusedSource, known_shares, lowered
 from metricmix.estimators.predictor import MixturePredictor
+from metricmix.fitting.new_items import FitInputs, new_item_edges
 from metricmix.mixture.local import LocalMixture
 from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
@@ -38,7 +38,7 @@ def predict_files(model: MixturePredictor, kept: FitInputs, new: NewItemData) ->
 
     New items are attached to the items of the fit, whose metric stays as it is
     (:mod:`metricmix.dissimilarity.item_sources`); no path leads through a new item. Over sparse
-    edges they get edges of their own (:func:`~metricmix.app.ingest.new_items.new_item_edges`).
+    edges they get edges of their own (:func:`~metricmix.fitting.new_items.new_item_edges`).
     """
     kept, _ = without_unneeded(model, kept, new)
     metric, known = model.metric_, model.known_

@@ -90,12 +90,12 @@ class EdgePhrases:
 
     Examples
     --------
-    >>> import pathlib, tempfile, numpy as np
-    >>> from metricmix.app.ingest import join, read_items
+    >>> import numpy as np, pandas as pd
+    >>> from metricmix.dissimilarity.plan import plan_sources
+    >>> from metricmix.items.in_memory import as_items
     >>> from metricmix.mixture.edge_lengths import edge_lengths
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
-    >>> _ = file.write_text("town,people,land\nAa,300,hill\nBo,41,hill\nCu,7,coast\n")
-    >>> joined = join(read_items(file))
+    >>> towns = pd.DataFrame({"people": [300, 41, 7], "land": ["hill", "hill", "coast"]})
+    >>> joined = plan_sources(as_items(towns)).build()
     >>> lengths = edge_lengths(joined.stack, np.ones(joined.stack.n_sources))
     >>> EdgePhrases(lengths, joined.sources).sentence(0, 1)
     'same land (hill); people 259 apart'

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from metricmix import memory
-from metricmix.app.page.content import MAX_SAMPLE
 from metricmix.dissimilarity.edge_building import edge_union
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
@@ -37,6 +36,8 @@ from metricmix.memory import in_words
 
 __all__ = ["Cost", "ValueStorage", "build", "choose_storage", "in_words", "pairs_to_compare"]
 
+MAX_SAMPLE = 3000
+"""Items that a page shows of those along sparse edges."""
 DEFAULT_K = 10
 """Nearest items by each table, where sparse edges are forced."""
 MEASURED_FROM = 2000

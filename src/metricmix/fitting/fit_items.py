@@ -1,0 +1,197 @@
+"""Fit to items: build the sources, learn, evaluate."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.item_data import ItemData
+from metricmix.dissimilarity.item_sources import known_shares, little_data, lowered
+from metricmix.dissimilarity.plan import JoinedData, Plan
+from metricmix.dissimilarity.relation_sources import graph_from_edges
+from metricmix.dissimilarity.specs import graph_names
+from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
+from metricmix.estimators.predictor import MixturePredictor
+from metricmix.estimators.regressor import MetricMixtureRegressor
+from metricmix.exceptions import ConvergenceWarning
+from metricmix.fitting.options import FitOptions
+from metricmix.fitting.outcome import FitOutcome
+from metricmix.fitting.progress import StepProgress
+from metricmix.fitting.storage import SEARCHED_UP_TO, ValueStorage, build, pairs_to_compare
+from metricmix.items.columns import encode
+from metricmix.learning.bootstrap import weight_columns
+from metricmix.learning.findings import diagnose
+from metricmix.learning.learned import Learned
+from metricmix.learning.rules.base import as_rule
+from metricmix.learning.verdict import Comparison
+from metricmix.paths.learned_metric import nearest_others
+from metricmix.paths.stretch import Stretch, stretch
+from metricmix.typing import Floats, Indices
+
+__all__ = ["fit_plan", "learn"]
+
+
+def fit_plan(
+    plan: Plan, settings: FitOptions, progress: StepProgress, storage: ValueStorage
+) -> FitOutcome:
+    """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
+    comparison, metric, apart = None, None, None
+    told = ConvergenceWarning if plan.report.target is None else UserWarning  # far targets too
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", told)
+        with progress.step("sources") as report:
+            gathered = build(plan, storage, report)
+            data = item_data(plan)
+            for source in gathered.stack.between_any.sources:
+                source.made_from = data
+        with progress.step("learning"):
+            model = learn(gathered, settings)
+            learned = model.learned_
+        if settings.n_bootstrap and model.result_.objective_kind != "none":
+            with progress.step("intervals") as report:
+                weights = weight_columns(
+                    learned, settings.n_bootstrap, random_state=settings.seed, on_resample=report
+                )
+        else:
+            weights = weight_columns(learned, 0)
+        known, task = model.known_, learned.task
+        if settings.n_splits != 0 and len(known.items) >= task.fewest:
+            with progress.step("accuracy") as report:
+                comparison = model.compare(
+                    n_splits=settings.n_splits, random_state=settings.seed, on_fold=report
+                )
+        if storage.kind == "matrices":
+            with progress.step("metric"):
+                metric = model.compute_metric()
+                items = nearest_labelled_item(metric, known.mask)
+                nearest = items, metric[np.arange(len(items)), items]
+                probabilities = held_out_answers(learned, comparison)
+        else:
+            with progress.step("nearest"):
+                distances, items = nearest_others(learned.lengths, None, known.items)
+                nearest = items[:, 0], distances[:, 0]
+                probabilities = held_out_answers(learned, comparison)
+        shares = known_shares(gathered.sources)
+        if not task.is_numeric:
+            probabilities = lowered(probabilities, shares)
+        findings = diagnose(learned, answers=probabilities)
+        if isinstance(gathered.stack, EdgeStack):
+            with progress.step("stretch"):
+                apart = measured_stretch(model)
+    return FitOutcome(
+        settings=settings,
+        model=model,
+        gathered=gathered,
+        weights=weights,
+        storage=storage,
+        metric=metric,
+        nearest=nearest,
+        probabilities=probabilities,
+        comparison=comparison,
+        notes=(
+            *little_data(gathered.items.ids, shares, numbers=task.is_numeric),
+            *dict.fromkeys(str(warning.message) for warning in caught),
+        ),
+        seconds=progress.seconds,
+        stretch=apart,
+        findings=findings,
+    )
+
+
+def item_data(plan: Plan) -> ItemData:
+    """Return the columns of the table as numbers, and the links of each graph and of all together.
+
+    Links count by their strength, each graph as much as any other on average.
+    """
+    columns = [column for column in plan.report.columns if column.kind != "ignore"]
+    table = encode(plan.items, columns).features if columns else None
+    graphs = {
+        source.links.spec.file: source.links.edges
+        for source in plan.sources
+        if source.links is not None
+    }
+    names = graph_names([source.spec for source in plan.sources])
+    links, single = None, {}
+    for file, edges in graphs.items():
+        lengths = graph_from_edges(edges, len(plan.items.ids), directed=False).adjacency
+        strengths = lengths.copy()
+        strengths.data = 1.0 / lengths.data if lengths.data.all() else np.ones(lengths.nnz)
+        strengths.data /= max(float(strengths.data.mean()), 1e-300) if lengths.nnz else 1.0
+        links = strengths if links is None else links + strengths
+        single[names[file or ""]] = strengths
+    if table is not None and not isinstance(table, np.ndarray):
+        table = table.tocsr()
+    complete = not any(source.spec.kind == "matrix" for source in plan.sources)
+    return ItemData(table, links, complete, single)
+
+
+def held_out_answers(learned: Learned, comparison: Comparison | None) -> Floats:
+    """Return what the rule says of all items; of labelled ones, by refits without their labels.
+
+    Those of the comparison, where there is one.
+    """
+    if comparison is None:
+        return learned.held_out.among_all(learned)
+    assert learned.known is not None
+    answers = learned.answers.copy()
+    answers[learned.known.items] = comparison.answers[0]
+    return answers
+
+
+def measured_stretch(model: MixturePredictor) -> Stretch:
+    """Return how far distances along the edges lie above those over all pairs, on some pairs.
+
+    For more than 5000 items, a bound of it.
+    """
+    stack = model.stack_
+    assert isinstance(stack, EdgeStack)
+    n = stack.n_items
+    searched = n <= SEARCHED_UP_TO
+    return stretch(stack, model.mixture_, n_pairs=pairs_to_compare(n), exact=searched)
+
+
+def learn(gathered: JoinedData, settings: FitOptions) -> MixturePredictor:
+    """Fit the estimator, its rule and rho chosen by cross-validation if `settings.tune`."""
+    options: dict[str, Any] = {
+        "objective": settings.objective,
+        "constraint": settings.constraint,
+        "random_state": settings.seed,
+        "geodesic": settings.geodesic if gathered.stack.edges is None else None,
+    }
+    if settings.tune:
+        if settings.rule is not None:
+            rule: Any = as_rule(settings.rule)
+            more = (replace(rule, n_neighbors=10),) if hasattr(rule, "n_neighbors") else ()
+            options["rules"] = (rule, *more)
+        options["rhos"] = None if settings.rho is None else (settings.rho,)
+    else:
+        options["rule"], options["rho"] = settings.rule, settings.rho
+    stated = {name: value for name, value in options.items() if value is not None}
+    if settings.constraint == "signed":
+        stated["constraint"] = None
+    X: Any = gathered.stack
+    if gathered.stack.supervised:  # every fold computes these from its own labels
+        stated["sources"], X = gathered.stack, gathered.stack.items
+    if gathered.items.targets is not None:
+        return MetricMixtureRegressor(**stated).fit(X, gathered.items.targets)
+    labels = np.array(gathered.items.labels)
+    if settings.tune:
+        return MetricMixtureClassifierCV(**stated).fit(X, labels).best_estimator_
+    return MetricMixtureClassifier(**stated).fit(X, labels)
+
+
+def nearest_labelled_item(distances: Floats, labelled: NDArray[np.bool_]) -> Indices:
+    """Return the nearest labelled item of each item, other than itself; -1 where there is none."""
+    candidates = np.flatnonzero(labelled)
+    if not len(candidates):
+        return np.full(len(distances), -1)
+    to_labelled = distances[:, candidates]
+    to_labelled[candidates, np.arange(len(candidates))] = np.inf
+    nearest = candidates[to_labelled.argmin(axis=1)]
+    return np.where(np.isfinite(to_labelled.min(axis=1)), nearest, -1)
