@@ -13,6 +13,8 @@ from metricmix import plots as plots
 from metricmix import relaxations as relaxations
 from metricmix import solvers as solvers
 from metricmix import torch as torch
+from metricmix.app.front_door import FitResult as FitResult
+from metricmix.app.front_door import fit as fit
 from metricmix.dissimilarity.default_sources import sources_for as sources_for
 from metricmix.dissimilarity.edge_stack import EdgeStack as EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack as DissimilarityStack
@@ -40,6 +42,7 @@ from metricmix.exceptions import ResultsError as ResultsError
 from metricmix.exceptions import TableFileError as TableFileError
 from metricmix.exceptions import TooLargeError as TooLargeError
 from metricmix.exceptions import UnreachableWarning as UnreachableWarning
+from metricmix.items.items import Items as Items
 from metricmix.metric import check_metric as check_metric
 from metricmix.metric import is_metric as is_metric
 from metricmix.metric import metric_violations as metric_violations

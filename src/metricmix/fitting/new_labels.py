@@ -16,7 +16,7 @@ from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.joined_items import Joined
 from metricmix.typing import Floats
 
-__all__ = ["NewLabel", "label_rows", "predict_files", "without_unneeded"]
+__all__ = ["NewLabel", "label_rows", "predict_new", "without_unneeded"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NewLabel:
     distance: float
 
 
-def predict_files(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> Iterator[NewLabel]:
+def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> Iterator[NewLabel]:
     """Yield a label for every new item, in their order.
 
     New items are attached to the items of the fit, whose metric stays as it is

@@ -78,7 +78,7 @@ def as_items(
     if len(frame) < 2:
         raise InputError(argument="data", expected="at least two items", found=len(frame))
     relations = named("edges", edges, as_relation)
-    frame, ids = with_ids(frame, id, relations)
+    frame, ids, id_column = with_ids(frame, id, relations)
     stated = {"label": label, "target": target}
     argument, wanted = next(((k, v) for k, v in stated.items() if v is not None), ("label", None))
     given: Any = wanted
@@ -108,7 +108,7 @@ def as_items(
         matrices={name: replace(matrix, source=name) for name, matrix in found.items()},
         origin=Origin("data"),
         dtypes=dtypes,
-        id_column=None if id is None and is_numbered(ids) else (id or "id"),
+        id_column=id_column,
         first_row=0,
         label_column=label_column,
     )
@@ -117,6 +117,40 @@ def as_items(
     if argument == "target":
         return replace(items, labels=None, targets=check_targets(given, n=len(ids), name="target"))
     return replace(items, labels=label_texts(given, len(ids)))
+
+
+def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, pd.Index[Any]]:
+    """Return new items with the ids and columns of those of a fit, and the index of a result.
+
+    Where ids are row numbers, those of new items go on from the last one.
+    """
+    import pandas as pd
+
+    frame = as_frame(data)
+    frame = frame.drop(columns=[name for name in [fitted.label_column] if name in frame.columns])
+    column, n = fitted.id_column, len(fitted.ids)
+    if column and column not in frame.columns:
+        raise InputError(argument="new", expected=f"a column {column!r} of ids, found none")
+    if column is None:
+        frame = frame.set_axis(pd.Index([str(n + k) for k in range(len(frame))]), axis=0)
+    index = pd.Index(frame[column]) if column else as_frame(data).index
+    relations = named("edges", edges, as_relation)
+    frame, ids, _ = with_ids(frame, column or None, {})
+    again = sorted(set(ids) & set(fitted.ids))
+    if again:
+        raise InputError(
+            argument="new", expected="new items", found=f"{again[0]!r}, which was in the fit"
+        )
+    columns = {str(name): values_of(frame[name], str(name))[0] for name in frame.columns}
+    items = Items(
+        ids,
+        columns,
+        relations=relations,
+        origin=Origin("new"),
+        id_column=column,
+        label_column=fitted.label_column,
+    )
+    return items, index
 
 
 def as_frame(data: Any) -> pd.DataFrame:
@@ -167,17 +201,20 @@ def named(argument: str, given: Any, read: Any) -> dict[str, Any]:
 
 def with_ids(
     frame: pd.DataFrame, id: str | None, relations: Mapping[str, Relation]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the frame without its column of ids, and the ids."""
+) -> tuple[pd.DataFrame, tuple[str, ...], str | None]:
+    """Return the frame without its column of ids, the ids, and the name of that column.
+
+    It is "" for the index, and None for row numbers.
+    """
     if id is not None:
         if id not in frame.columns:
             names = [str(name) for name in frame.columns]
             raise InputError(argument="id", expected=did_you_mean(names, id))
-        return frame.drop(columns=id), checked_ids(frame[id].tolist(), id)
+        return frame.drop(columns=id), checked_ids(frame[id].tolist(), id), id
     index: Any = frame.index
     numbers = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
     if not numbers:
-        return frame, checked_ids(index.tolist(), "index")
+        return frame, checked_ids(index.tolist(), "index"), ""
     theirs = {name for relation in relations.values() for name in relation.ids or ()}
     if theirs:
         for column in frame.columns:
@@ -185,8 +222,8 @@ def with_ids(
                 continue
             cells = texts_of(frame[column].tolist())
             if len(set(cells)) == len(cells) and 2 * len(theirs & set(cells)) > len(theirs):
-                return frame.drop(columns=column), checked_ids(cells, str(column))
-    return frame, tuple(str(k) for k in range(len(frame)))
+                return frame.drop(columns=column), checked_ids(cells, str(column)), str(column)
+    return frame, tuple(str(k) for k in range(len(frame))), None
 
 
 def checked_ids(values: Iterable[Any], name: str) -> tuple[str, ...]:
@@ -203,11 +240,6 @@ def checked_ids(values: Iterable[Any], name: str) -> tuple[str, ...]:
             argument="id", expected=f"every id of {name!r} once", found=f"{twice!r} twice"
         )
     return ids
-
-
-def is_numbered(ids: Sequence[str]) -> bool:
-    """Return whether ids are the numbers of the rows, from 0."""
-    return ids[0] == "0" and ids[-1] == str(len(ids) - 1)
 
 
 def texts_of(values: list[Any]) -> tuple[str, ...]:
@@ -328,7 +360,7 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
             argument="edges",
             expected="to know what weights mean",
             found=f"{weights[weights != 1][0]:g} among them",
-            remedy="pass mm.relation(graph, weight='length'), 'similarity' or 'ignore'",
+            remedy="pass mm.as_relation(graph, weight='length'), 'similarity' or 'ignore'",
         )
     return replace(relation, weight=meaning)
 

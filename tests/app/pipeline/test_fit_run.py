@@ -13,7 +13,7 @@ import pytest
 import metricmix as mm
 from metricmix import InputError, ModelFileError, TableFileError
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
-from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
+from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
 from metricmix.app.pipeline.run_folder import check_output_folder
 from metricmix.fitting.fit_items import held_out_answers
 from metricmix.fitting.plan import label_remarks
@@ -206,7 +206,7 @@ def test_new_items_get_labels(fitted, shop) -> None:
         edges=[parse_edges(f"together={shop / 'new-together.csv'}")],
         matrices=[parse_matrix(f"taste={shop / 'new-taste.npy'}")],
     )
-    labels = list(predict_files(run.model, kept, new))
+    labels = list(predict_new(run.model, kept, new))
     assert [one.id for one in labels] == [f"i{k}" for k in range(60, 66)]
     right = [one.label == given for one, given in zip(labels, new.items.labels, strict=True)]
     assert sum(right) >= 4
@@ -235,7 +235,7 @@ def test_classifiers_are_fitted_again_for_new_items(shop, tmp_path) -> None:
         p = again.new_values(new)
         assert p.shape == (6, 3)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    labels = [one.label for one in predict_files(run.model, inputs, new)]
+    labels = [one.label for one in predict_new(run.model, inputs, new)]
     assert (
         np.mean([label == given for label, given in zip(labels, new.items.labels, strict=True)])
         > 0.6

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from metricmix import InputError, MetricMixtureClassifier, MetricMixtureRegressor
 from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_source, read_new_items
-from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
+from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
 from metricmix.app.pipeline.run_folder import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.fitting.fit_items import held_out_answers
@@ -81,7 +81,7 @@ def test_new_items(town: Path, fitted: Any) -> None:
     run = open_run(town / "out")
     kept = run.inputs()
     new, _ = read_new_items(kept, town / "new.csv")
-    found = list(predict_files(run.model, kept, new))
+    found = list(predict_new(run.model, kept, new))
     assert [one.id for one in found] == [f"h{k}" for k in range(60, 66)]
     assert all(one.confidence is None and np.isfinite(one.label) for one in found)
     assert as_csv(label_rows(found)).startswith("id,predicted,nearest,distance\nh60,")
@@ -224,7 +224,7 @@ def test_new_items_get_what_regressors_say(town: Path, fitted: Any) -> None:
     near = spread.supervised.values
     assert abs(values[0] - near[59]) < abs(values[0] - near[:30].mean())  # at that end
     assert values[3] == pytest.approx(run.model.known_.y.mean())
-    found = list(predict_files(run.model, kept, new))
+    found = list(predict_new(run.model, kept, new))
     truth = [float(line.rpartition(",")[2]) for line in (town / "new.csv").read_text().split()[1:]]
     assert np.corrcoef([one.label for one in found], truth)[0, 1] > 0.7
 
@@ -256,7 +256,7 @@ def test_regressors_over_sparse_edges(town: Path) -> None:
     run = open_run(town / "sparse")
     kept = run.inputs()
     new, _ = read_new_items(kept, town / "new.csv")
-    assert all(np.isfinite(one.label) for one in predict_files(run.model, kept, new))
+    assert all(np.isfinite(one.label) for one in predict_new(run.model, kept, new))
 
 
 def test_predicted_numbers_are_told(town: Path, fitted: Any) -> None:

@@ -19,7 +19,7 @@ from metricmix.app.cli import main
 from metricmix.app.ingest import parse_edges, parse_matrix, parse_source, read_new_items
 from metricmix.app.page import content as page
 from metricmix.app.page.html import page_items
-from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_files
+from metricmix.app.pipeline import FitSettings, fit_files, open_run, plan_files, predict_new
 from metricmix.app.pipeline import storage as choices
 from metricmix.app.server import PageServer
 from metricmix.dissimilarity.known import Known
@@ -373,13 +373,13 @@ def test_new_items_get_edges_to_their_nearest(shop, sparse) -> None:
     new, _ = read_new_items(
         kept, shop / "new.csv", edges=[parse_edges(str(shop / "new-together.csv"))]
     )
-    labels = list(predict_files(run.model, kept, new))
+    labels = list(predict_new(run.model, kept, new))
     truth = list(new.items.labels or ())
     assert len(labels) == 6
     assert sum(one.label == right for one, right in zip(labels, truth, strict=True)) >= 4
     assert all(np.isfinite(one.distance) and 0 < one.confidence <= 1 for one in labels)
     without, _ = read_new_items(kept, shop / "new.csv")
-    assert len(list(predict_files(run.model, kept, without))) == 6
+    assert len(list(predict_new(run.model, kept, without))) == 6
 
 
 def test_a_new_item_equal_to_an_old_one_is_near_it(shop, sparse, tmp_path) -> None:
@@ -398,7 +398,7 @@ def test_a_new_item_equal_to_an_old_one_is_near_it(shop, sparse, tmp_path) -> No
     new, _ = read_new_items(
         kept, tmp_path / "copy.csv", edges=[parse_edges(f"together={tmp_path / 'links.csv'}")]
     )
-    (found,) = predict_files(run.model, kept, new)
+    (found,) = predict_new(run.model, kept, new)
     assert found.label == run.model.transduction_[run.model.stack_.positions([copy[0]])[0]]
 
 

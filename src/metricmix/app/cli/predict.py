@@ -108,7 +108,7 @@ def predict(
     most_cells = 5  # cells that cannot be read, reported each
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
-        from metricmix.app.pipeline import open_run, predict_files
+        from metricmix.app.pipeline import open_run, predict_new
         from metricmix.app.pipeline.run_folder import as_csv
         from metricmix.atomic import replacing
         from metricmix.dissimilarity.item_sources import known_shares, little_data
@@ -123,7 +123,7 @@ def predict(
         new, joined = read_new_items(kept, items, edges=graphs, matrices=rows)
         kept, unneeded = without_unneeded(run.model, kept, new)
         dirty = list(unreadable_cells(new.items, kept.columns))
-        labels = list(predict_files(run.model, kept, new))
+        labels = list(predict_new(run.model, kept, new))
         shares = known_shares(kept.sources, new)
         numbers = not hasattr(run.model, "classes_")
         remarks = [*dirty[:most_cells], *little_data(new.items.ids, shares, numbers=numbers)]

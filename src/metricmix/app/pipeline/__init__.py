@@ -3,7 +3,7 @@
 from metricmix.app.pipeline.fit_run import fit_files
 from metricmix.app.pipeline.run_folder import RunFolder, open_run
 from metricmix.app.pipeline.settings import FitSettings, plan_files
-from metricmix.fitting.new_labels import NewLabel, predict_files
+from metricmix.fitting.new_labels import NewLabel, predict_new
 from metricmix.fitting.outcome import FitOutcome
 
 __all__ = [
@@ -14,5 +14,5 @@ __all__ = [
     "fit_files",
     "open_run",
     "plan_files",
-    "predict_files",
+    "predict_new",
 ]

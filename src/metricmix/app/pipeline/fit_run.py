@@ -81,23 +81,39 @@ def fit_files(
     storage = storage or storage_of(plan, settings)
     progress = StepProgress(expected_seconds(plan, settings, storage), on_progress)
     outcome = fit_plan(plan, settings, progress, storage)
-    model = outcome.model
+    return write_run(outcome, out, progress, command, plan)
+
+
+def write_run(
+    outcome: FitOutcome,
+    out: Reservation,
+    progress: StepProgress | None = None,
+    command: str | None = None,
+    plan: Plan | None = None,
+) -> FitOutcome:
+    """Write the files of a fit, completely or not at all; return it with their names.
+
+    The `plan` has the sources that could not be used, too.
+    """
+    settings, model, gathered = outcome.settings, outcome.model, outcome.gathered
+    progress = progress or StepProgress({}, None)
     with out.replacing() as folder:
         if settings.report:
             with progress.step("page") as report:
                 write_page(folder / names.REPORT, run_page(outcome, command, report))
         with progress.step("writing"):
             save(model, folder / names.MODEL)
-            save_inputs(folder / names.INPUTS, outcome.gathered)
-            left_out = outcome.gathered.report.labels_left_out
+            save_inputs(folder / names.INPUTS, gathered)
+            left_out = gathered.report.labels_left_out
             rows = prediction_rows(model, outcome.nearest, outcome.probabilities, left_out)
             write_csv(folder / names.PREDICTIONS, rows)
             write_csv(folder / names.WEIGHTS, weight_rows(outcome.weights))
-            if settings.keep_metric:
+            if isinstance(settings, FitSettings) and settings.keep_metric:
                 write_metric(folder / names.METRIC, outcome)
-        asked = resolved(settings, plan)
+        asked = resolved(settings, plan or gathered)
+        files = asked.files if isinstance(asked, FitSettings) else ()
         record = run_record(
-            command, asdict(asked), asked.files, progress.seconds, outcome.to_record(), folder
+            command, asdict(asked), files, progress.seconds, outcome.to_record(), folder
         )
         text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metricmix.app.ingest.given_files import with_files
 from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.table_files import read_table
-from metricmix.dissimilarity.plan import Plan
+from metricmix.dissimilarity.plan import JoinedData, Plan
 from metricmix.fitting.options import FitOptions
 from metricmix.fitting.plan import plan_items
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from metricmix.fitting.storage import ValueStorage
 
 __all__ = ["FitSettings", "plan_files", "plan_record", "resolved"]
+
+
+Options = TypeVar("Options", bound=FitOptions)
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,17 @@ def plan_files(settings: FitSettings) -> Plan:
     return plan_items(with_files(items, settings.sources), settings)
 
 
-def resolved(settings: FitSettings, plan: Plan) -> FitSettings:
+def resolved(settings: Options, plan: Plan | JoinedData) -> Options:
     """Return the settings with all that was chosen filled in: ids, columns, target, sources."""
     kinds = {column.name: column.kind for column in plan.report.columns}
     for pattern, kind in settings.kinds.items():  # how cells are written is part of what was stated
         for name in kinds:
             if (name == pattern or fnmatchcase(name, pattern)) and kinds[name] != "ignore":
                 kinds[name] = kind
+    if isinstance(settings, FitSettings):
+        settings = replace(settings, id=plan.items.id_option)
     return replace(
         settings,
-        id=plan.items.id_option,
         sources=tuple(source.spec for source in plan.sources),
         defaults=False,
         only=(),

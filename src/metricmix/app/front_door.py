@@ -1,0 +1,310 @@
+"""The front door in Python: ``mm.fit``, and what it returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricmix.app.page import write_page
+from metricmix.app.pipeline.fit_run import write_run
+from metricmix.app.pipeline.outcome import run_page
+from metricmix.app.pipeline.run_folder import prediction_rows, reserved_folder
+from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.specs import SourceSpec, graph_names
+from metricmix.exceptions import InputError
+from metricmix.fitting.fit_items import fit_plan
+from metricmix.fitting.new_items import FitInputs, attach_relations
+from metricmix.fitting.new_labels import predict_new
+from metricmix.fitting.options import FitOptions
+from metricmix.fitting.outcome import FitOutcome
+from metricmix.fitting.phrases import EdgePhrases, Reason
+from metricmix.fitting.plan import plan_items
+from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
+from metricmix.items.cells import did_you_mean
+from metricmix.items.in_memory import as_items, new_items_like
+from metricmix.items.items import Items
+from metricmix.learning.explanation import Explanation
+from metricmix.paths.contributions import Contributions
+from metricmix.paths.learned_metric import Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Connection", "FitResult", "fit"]
+
+
+def fit(
+    data: Any,
+    label: Any = None,
+    *,
+    target: Any = None,
+    id: str | None = None,
+    edges: Any = None,
+    matrices: Any = None,
+    evaluate: bool = True,
+    seed: int = 0,
+    **options: Any,
+) -> FitResult:
+    """Learn one metric from a table, relations, matrices and a few labels.
+
+    The same job as ``metricmix fit``: the same items give the same sources, weights and
+    predictions.
+
+    Parameters
+    ----------
+    data, label, target, id, edges, matrices
+        See :func:`~metricmix.items.in_memory.as_items`: a frame or an array with a row per item; a
+        column or an array of labels (or of numbers to predict); graphs, memberships and precomputed
+        matrices, one or several by name.
+    evaluate : bool
+        Whether to compare the metric with simpler methods on held-out labels.
+    seed : int
+    **options
+        The others of :class:`~metricmix.fitting.options.FitOptions`: `kinds`, `rule`, `rho`,
+        `constraint`, `n_bootstrap` (0 unless stated), `n_splits`, `geodesic`, `edges_per_item`, ...
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    InputError, TableFileError, MatrixFileError
+        If something does not fit together; one sentence says what.
+
+    Examples
+    --------
+    >>> import pandas as pd, metricmix as mm
+    >>> towns = pd.DataFrame(
+    ...     {
+    ...         "town": ["Aa", "Bo", "Cu", "Do", "Ek", "Fa", "Go", "Ha"],
+    ...         "height": [3, 12, 5, 610, 700, 660, 8, 720],
+    ...         "land": ["coast", None, "coast", "hill", "hill", None, None, None],
+    ...     }
+    ... )
+    >>> roads = [("Aa", "Bo"), ("Bo", "Cu"), ("Cu", "Go"), ("Do", "Ek"), ("Ek", "Fa"), ("Fa", "Ha")]
+    >>> result = mm.fit(towns, label="land", edges={"roads": roads}, evaluate=False)
+    >>> result.predictions.loc[["Go", "Ha"], "label"].tolist()
+    ['coast', 'hill']
+    >>> result.predict(pd.DataFrame({"town": ["Il"], "height": [680]})).label.tolist()
+    ['hill']
+    """
+    known = {field.name for field in fields(FitOptions)} - {"sources", "defaults", "target", "seed"}
+    for name in options:
+        if name not in known:
+            raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
+    items = as_items(data, label, target=target, id=id, edges=edges, matrices=matrices)
+    given = [
+        *(
+            SourceSpec(name, "paths", name, directed=one.directed or None)
+            for name, one in items.relations.items()
+        ),
+        *(
+            SourceSpec(name, "matrix", name, directed=one.directed or None)
+            for name, one in items.matrices.items()
+        ),
+    ]
+    settings = FitOptions(
+        sources=tuple(given),
+        seed=seed,
+        target=None if items.targets is None else "number",
+        **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
+    )
+    plan = plan_items(items, settings)
+    storage = storage_of(plan, settings)
+    progress = StepProgress(expected_seconds(plan, settings, storage), None)
+    return FitResult(fit_plan(plan, settings, progress, storage))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult:
+    """What a fit to items leaves.
+
+    Attributes
+    ----------
+    outcome : FitOutcome
+        Everything in detail: `model` (the estimator), `comparison`, `findings`, `notes`.
+    """
+
+    outcome: FitOutcome
+
+    @property
+    def model(self) -> Any:
+        """The fitted classifier or regressor."""
+        return self.outcome.model
+
+    @property
+    def metric(self) -> Metric:
+        """The metric: distances, paths and neighbours of the items, by their ids."""
+        return self.outcome.model.metric_
+
+    @property
+    def items(self) -> Items:
+        """What was known of the items."""
+        return self.outcome.gathered.items
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """A row per item, by id: its label, whether that was given, and how certain it is.
+
+        Columns ``label``, ``given``, ``confidence``, ``nearest`` (labelled item), ``distance`` (to
+        it) and ``prefers`` (the class that other labels predict, where it is not the given one);
+        for numbers ``target``, ``given``, ``predicted``, ``nearest`` and ``distance``.
+        """
+        import pandas as pd
+
+        outcome = self.outcome
+        left_out = outcome.gathered.report.labels_left_out
+        rows = prediction_rows(outcome.model, outcome.nearest, outcome.probabilities, left_out)
+        header = list(next(rows))
+        frame = pd.DataFrame(list(rows), columns=header).set_index("id")
+        frame["given"] = frame["given"] == "yes"
+        for name in frame.columns.intersection(["confidence", "distance", "predicted", "target"]):
+            frame[name] = pd.to_numeric(frame[name])
+        return frame
+
+    @property
+    def weights(self) -> pd.Series[float]:
+        """The weight of each source, largest first."""
+        import pandas as pd
+
+        found = self.outcome.weights
+        weights = pd.Series(found["weight"], index=found["name"], name="weight")
+        return weights.sort_values(ascending=False, kind="stable")
+
+    @property
+    def scoreboard(self) -> pd.DataFrame:
+        """Accuracy (or R²) on held-out labels of the learned metric and of simpler methods."""
+        import pandas as pd
+
+        comparison = self.outcome.comparison
+        if comparison is None:
+            raise InputError(self.outcome.headline, argument="scoreboard")
+        measure = comparison.task.measures[1]
+        rows = [(one.name, one.kind, one.mean, one.standard_error) for one in comparison.methods]
+        return pd.DataFrame(rows, columns=["method", "kind", measure, "standard_error"]).set_index(
+            "method"
+        )
+
+    def __repr__(self) -> str:
+        weights = self.weights
+        shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in weights.head(4).items())
+        more = f", {len(weights) - 4} more" if len(weights) > 4 else ""
+        n, known = len(self.items), len(self.model.known_.items)
+        return (
+            f"one metric for {n} items, {known} of them labelled\n{self.outcome.headline}\n"
+            f"weights: {shown}{more}"
+        )
+
+    def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
+        """Return why two items are as far apart as they are; of one item, why it has its label."""
+        if b is None:
+            why: Explanation = self.model.explain(a)
+            return why
+        found = self.metric.contributions(a, b)
+        classes = [str(name) for name in getattr(self.model, "classes_", ())]
+        words = EdgePhrases(self.metric.whole.lengths, self.outcome.gathered.sources, classes)
+        return Connection(found, tuple(tuple(words.reasons(u, v)) for u, v in found.path.edges))
+
+    def predict(self, new: Any, *, edges: Any = None, matrices: Any = None) -> pd.DataFrame:
+        """Return the labels (or numbers) of new items: a row per item, by id.
+
+        Parameters
+        ----------
+        new : as `data` of :func:`fit`
+            With the columns of the fit.
+        edges : as in :func:`fit`
+            Edges of new items, to each other and to those of the fit, under the names of the fit.
+        matrices : mapping of names to (m, n) arrays
+            Dissimilarities from the new items to those of the fit.
+        """
+        import pandas as pd
+
+        gathered = self.outcome.gathered
+        items, index = new_items_like(gathered.items, new, edges)
+        inputs = FitInputs(
+            gathered.items,
+            gathered.columns,
+            gathered.sources,
+            gathered.items.id_column,
+            gathered.items.label_column,
+            gathered.edges_per_item,
+        )
+        names = graph_names([source.spec for source in gathered.sources])
+        unknown = [name for name in items.relations if name not in names]
+        if unknown:
+            raise InputError(argument="edges", expected=did_you_mean(list(names), unknown[0]))
+        relations = [(name, name, relation) for name, relation in items.relations.items()]
+        graphs, memberships, _ = attach_relations(inputs, items, relations)
+        rows = new_rows(matrices, len(items), self.items.ids)
+        found = predict_new(self.model, inputs, NewItemData(items, graphs, rows, memberships))
+        frame = pd.DataFrame(
+            [(one.label, one.confidence, one.nearest, one.distance) for one in found],
+            columns=["label", "confidence", "nearest", "distance"],
+            index=index,
+        )
+        if self.model.is_numeric:
+            frame = frame.rename(columns={"label": "predicted"}).drop(columns="confidence")
+        return frame
+
+    def page(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page of the fit, one HTML file that works offline; return its path."""
+        write_page(Path(path), run_page(self.outcome, None, lambda done, total: None))
+        return Path(path)
+
+    def save(self, folder: str | os.PathLike[str], *, page: bool = True) -> Path:
+        """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``."""
+        settings = replace(self.outcome.settings, report=page)
+        with reserved_folder(folder) as reservation:
+            write_run(replace(self.outcome, settings=settings), reservation)
+        return Path(folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Connection:
+    """Why two items are as far apart as they are.
+
+    Attributes
+    ----------
+    contributions : Contributions
+        The shortest path, and what each source adds to each of its edges.
+    reasons : tuple of tuples of Reason
+        What the two items of each edge have in common, the most important first.
+    """
+
+    contributions: Contributions
+    reasons: tuple[tuple[Reason, ...], ...]
+
+    def __str__(self) -> str:
+        nodes = self.contributions.nodes
+        lines = [str(self.contributions)]
+        for k, told in enumerate(self.reasons):
+            if told:
+                said = "; ".join(reason.phrase for reason in told)
+                lines.append(f"{nodes[k]} -> {nodes[k + 1]}: {said}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def new_rows(matrices: Any, m: int, ids: tuple[str, ...]) -> dict[str, Any]:
+    """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit."""
+    found = {}
+    for name, given in (matrices or {}).items() if isinstance(matrices, Mapping | None) else ():
+        if hasattr(given, "columns"):
+            given = given.rename(columns=str).loc[:, list(ids)]
+        rows = np.asarray(given, dtype=np.float64)
+        if rows.shape != (m, len(ids)):
+            raise InputError(
+                argument=f"matrices[{name!r}]",
+                expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
+                found=rows.shape,
+            )
+        found[str(name)] = rows
+    return found
