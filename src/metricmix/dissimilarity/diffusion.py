@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.features import Metric, feature_facts, features
+from metricmix.dissimilarity.feature_rows import Metric, feature_facts
+from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,

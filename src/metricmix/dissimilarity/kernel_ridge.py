@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.kernel_logistic import KernelClassifier, row_products, row_squares
+from metricmix.dissimilarity.kernel_logistic import KernelClassifier, row_products
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import (
     N_FOLDS,
@@ -17,6 +17,7 @@ from metricmix.dissimilarity.predictors import (
     Training,
 )
 from metricmix.dissimilarity.ridge import RidgeFit, ridge_path
+from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.typing import Floats, Indices
 
 __all__ = ["KernelPredictor", "KernelRegressor"]
@@ -56,7 +57,7 @@ class KernelFeatures:
         own = row_products(anchors, anchors)
         self.means = own.mean(axis=0)
         if width is not None:
-            squares = row_squares(anchors)
+            squares = row_squares(anchors, np.float64)
             D = np.maximum(squares[:, None] + squares - 2.0 * own, 0.0)
             self.spread = 2.0 * (float(np.median(D)) or 1.0) * width**2
         gram = self.kernel(anchors, own)
@@ -76,7 +77,7 @@ class KernelFeatures:
             return np.asarray(
                 products - products.mean(axis=1, keepdims=True) - means + means.mean()
             )
-        squares = row_squares(X)[:, None] + row_squares(self.anchors)
+        squares = row_squares(X, np.float64)[:, None] + row_squares(self.anchors, np.float64)
         return np.exp(-np.maximum(squares - 2.0 * products, 0.0) / self.spread)
 
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import FeatureRows, feature_rows, features
+from metricmix.dissimilarity.feature_rows import FeatureRows, feature_rows
+from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,

@@ -33,14 +33,16 @@ from metricmix.dissimilarity.nearest_blocks import (
     AllRows,
     NearCells,
     NearestCentres,
-    Products,
     TreeRows,
     empty_places,
-    half_squares,
     keep_nearest,
-    sparse_operations,
 )
-from metricmix.dissimilarity.row_pairs import squared_distances
+from metricmix.dissimilarity.squared_distances import (
+    Products,
+    half_squares,
+    sparse_operations,
+    squared_distances,
+)
 from metricmix.exceptions import MissingPackageError
 from metricmix.kernels.blocks import Found, run_blocks
 from metricmix.kernels.threads import blas_threads, effective_threads
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "NearestItems",
-    "half_squares",
     "joined",
     "nearest_items",
 ]

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.breadth_first import breadth_first_all_pairs
-from metricmix.dissimilarity.features import Metric, features
+from metricmix.dissimilarity.feature_rows import Metric
+from metricmix.dissimilarity.features import FeatureRecipe, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
@@ -22,7 +23,7 @@ from metricmix.dissimilarity.matrix import (
     states,
     table_items,
 )
-from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.metric import metric_violations
 from metricmix.state import stored

@@ -38,14 +38,15 @@ import numpy as np
 
 from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
-from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.feature_rows import FeatureRows
+from metricmix.dissimilarity.features import FeatureSource
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.matrix import facts
 from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_items
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
-from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
+from metricmix.dissimilarity.sources import ComputedSource
 from metricmix.exceptions import InputError
 from metricmix.typing import Floats
 

@@ -28,11 +28,11 @@ from metricmix.app.ingest.edge_list import EdgeFile
 from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.memberships import Memberships
 from metricmix.app.ingest.source_specs import SourceSpec
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import FeatureSource, features
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
-from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
+from metricmix.dissimilarity.sources import ComputedSource, DenseSource, Source
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.typing import AnyArray, Floats, Indices
 

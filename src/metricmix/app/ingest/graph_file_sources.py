@@ -32,13 +32,13 @@ from metricmix.dissimilarity.diffusion import (
     smoothing_operator,
     strengths_of,
 )
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import FeatureSource, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
-from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
+from metricmix.dissimilarity.sources import GraphSource, Source
 from metricmix.kernels.threads import blas_threads
 from metricmix.typing import AnyArray, Floats, Indices
 

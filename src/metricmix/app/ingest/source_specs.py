@@ -12,7 +12,7 @@ from typing import Any
 
 from metricmix.app.ingest.column_types import Column
 from metricmix.app.ingest.delimited_text import did_you_mean, stem_of
-from metricmix.dissimilarity.features import check_metric_name
+from metricmix.dissimilarity.feature_rows import check_metric_name
 from metricmix.exceptions import InputError
 
 __all__ = [
