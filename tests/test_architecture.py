@@ -19,6 +19,7 @@ LAYERS = [
     "state",
     "memory",
     "validation",
+    "labels",
     "devices",
     "atomic",
     "kernels",

@@ -10,12 +10,12 @@ import numpy as np
 from metricmix.dissimilarity.feature_rows import Metric, feature_facts
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_ids import graph_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
-    graph_items,
     states,
 )
 from metricmix.exceptions import InputError

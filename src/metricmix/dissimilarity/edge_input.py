@@ -32,10 +32,7 @@ from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.edge_tables import Numbering, chunks_of, first_wrong, read_values
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.matrix import (
-    check_ids,
-    graph_items,
-)
+from metricmix.dissimilarity.item_ids import check_ids, graph_items
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_integer, check_number

@@ -31,10 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.matrix import is_frame
+from metricmix.dissimilarity.item_ids import is_frame
 from metricmix.exceptions import InputError, warn_caller
+from metricmix.labels import is_missing
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_table, is_missing, unmasked
+from metricmix.validation import check_table, unmasked
 
 __all__ = [
     "EncodedTable",

@@ -16,11 +16,8 @@ from metricmix.dissimilarity.feature_rows import (
     feature_rows,
     metric_name,
 )
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    states,
-    table_items,
-)
+from metricmix.dissimilarity.item_ids import table_items
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, states
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.dissimilarity.sources import ComputedSource
 from metricmix.state import stored

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.labels import is_unlabelled
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Indices, Keys
-from metricmix.validation import is_unlabelled
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack

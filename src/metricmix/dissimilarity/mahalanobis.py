@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.feature_rows import FeatureRows, feature_rows
 from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
     states,
-    table_items,
 )
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError

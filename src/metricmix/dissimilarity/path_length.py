@@ -14,14 +14,13 @@ from metricmix.dissimilarity.breadth_first import breadth_first_all_pairs
 from metricmix.dissimilarity.feature_rows import Metric
 from metricmix.dissimilarity.features import FeatureRecipe, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_ids import graph_items, table_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
-    graph_items,
     states,
-    table_items,
 )
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
+from metricmix.dissimilarity.item_ids import ItemIds
+from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack

@@ -26,13 +26,13 @@ from metricmix.app.ingest.item_table import ItemTable
 from metricmix.app.ingest.memberships import Memberships
 from metricmix.app.ingest.source_specs import SourceSpec
 from metricmix.dissimilarity.breadth_first import breadth_first
-from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.diffusion import (
     pagerank_smoothed,
     smoothing_operator,
     strengths_of,
 )
 from metricmix.dissimilarity.features import FeatureSource, features
+from metricmix.dissimilarity.graph_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
