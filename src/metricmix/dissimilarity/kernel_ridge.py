@@ -116,26 +116,16 @@ class KernelRegressor(Predictor):
         """Return the predictor for some rows of the table."""
         return KernelRegressor(self.X[items], self.kernel, min(n_folds, self.n_folds))
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return the numbers of all items."""
-        training = Training.of(known, weights, min(n_folds or self.n_folds, self.n_folds))
         best = self.best(training)
         values = best.predict(self.X) if len(training.items) < self.n else np.empty(self.n)
         values[training.items] = training.judged(best.fit.held_out)
         return Predicted(values)
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> RidgeModel:
+    def fitted_model(self, training: Training, choice: int | None) -> RidgeModel:
         """Return the regression on all targets."""
-        return self.best(Training.of(known, weights, self.n_folds))
+        return self.best(training)
 
     def best(self, training: Training) -> RidgeModel:
         """Return the regression of the width with the smallest held-out error."""
@@ -178,22 +168,13 @@ class KernelPredictor(Predictor):
         """Return the predictor for some rows of the table."""
         return KernelPredictor(self.X[items], self.kernel, min(n_folds, self.n_folds))
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all rows."""
-        return self._of(known).predict(known, weights, n_folds=n_folds, choice=choice)
+        return self._of(training).predicted(training, known, choice)
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> FittedModel:
+    def fitted_model(self, training: Training, choice: int | None) -> FittedModel:
         """Return the regression on all labels or targets."""
-        return self._of(known).model(known, weights, choice=choice)
+        return self._of(training).fitted_model(training, choice)
 
-    def _of(self, known: Known) -> Predictor:
-        return self.numbers if known.is_numeric else self.classes
+    def _of(self, training: Training) -> Predictor:
+        return self.numbers if training.is_numeric else self.classes
