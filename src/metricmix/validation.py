@@ -30,6 +30,8 @@ __all__ = [
 
 LARGE = 1 << 26
 """Bytes up to which nobody asks whether they fit into memory."""
+SYMMETRY_TOLERANCE = 1e-9
+"""Largest asymmetry, relative to the largest entry, that counts as rounding (and is left alone)."""
 
 
 def check_square_fits(
@@ -85,7 +87,6 @@ def check_square(
     def at(i: int, j: int) -> str:
         return f"at ({i}, {j})" if items is None else f"from {items[i]!r} to {items[j]!r}"
 
-    tolerance = 1e-9  # relative to the largest entry: what counts as rounding, and is left alone
     array = as_float_array(matrix, name=name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(
@@ -127,14 +128,14 @@ def check_square(
                 worst_pair = (int(row) + start, int(column))
     if require_zero_diagonal:
         diagonal = np.diagonal(array)
-        if np.any(np.abs(diagonal) > tolerance * largest):
+        if np.any(np.abs(diagonal) > SYMMETRY_TOLERANCE * largest):
             i = int(np.argmax(np.abs(diagonal)))
             raise InputError(
                 argument=name,
                 expected=f"a zero diagonal, found {diagonal[i]:.6g} {at(i, i)}",
                 remedy="set it to 0 (a similarity must first be turned into a dissimilarity)",
             )
-    rounding = max(tolerance, 8 * float(np.finfo(array.dtype).eps))
+    rounding = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(array.dtype).eps))
     if worst > rounding * largest:
         raise InputError(
             argument=name,

@@ -24,8 +24,6 @@ __all__ = ["KernelPredictor", "KernelRegressor"]
 
 WIDTHS = (0.3, 1.0, 3.0)
 """Widths of a Gaussian kernel to choose from, in typical distances of two rows."""
-ANCHORS = 1000
-"""Rows that span the feature space of a kernel, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +144,8 @@ class KernelRegressor(Predictor):
             size = float(np.sqrt(np.square(dense - middle).sum(axis=1).mean()))
             return [CentredColumns(middle, size or 1.0)]
         widths = (None,) if self.kernel == "linear" else WIDTHS
-        return [KernelFeatures(rows[:ANCHORS], width) for width in widths]
+        most = 1000  # rows that span the feature space of a kernel
+        return [KernelFeatures(rows[:most], width) for width in widths]
 
 
 class KernelPredictor(Predictor):

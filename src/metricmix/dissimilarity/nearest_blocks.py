@@ -35,8 +35,6 @@ TILE = 1 << 17
 """Products held at once: what stays in the cache of a core is compared faster."""
 TILE_ROWS = 512
 """Rows that are compared together: with fewer, a product mostly copies its other operand."""
-SCANNED = 64
-"""Products that are compared with the largest kept distance at once."""
 PER_PRODUCT, PER_COMPARISON = 3e-11, 3e-10
 """Seconds that a number in a product of tables takes, and a comparison of two rows."""
 TREE_ROWS = 1 << 12
@@ -334,13 +332,13 @@ def keep_nearest(
     from half the squared distance by ``|x|^2 / 2``, which is the same for all columns. Of equal
     ones the first stays.
     """
-    k = found.shape[1]
+    k, scanned = found.shape[1], 64  # products that are compared with the largest kept one at once
     for a in range(rows.size):
         own, smallest, nearest = rows[a], best[a], found[a]
         last = smallest[k - 1]
         row = values[a]
-        for begin in range(0, columns.size, SCANNED):
-            end = min(begin + SCANNED, columns.size)
+        for begin in range(0, columns.size, scanned):
+            end = min(begin + scanned, columns.size)
             if not any_below(halves[begin:end], row[begin:end], last):
                 continue
             for b in range(begin, end):

@@ -51,8 +51,6 @@ __all__ = [
 
 CHUNK = 16
 """Values of k that are tested, and skipped, together."""
-DEPTH = 512
-"""Values of k per slab of a product: the panels of a slab stay in the cache."""
 
 
 def panel_width(dtype: Any) -> int:
@@ -273,11 +271,11 @@ def min_plus(A: AnyArray, B: AnyArray, *, n_jobs: int | None = None) -> AnyArray
 
 
 def pack_panels(B: AnyArray) -> list[Packed]:
-    """Return the columns of B as panels, one :class:`Packed` per slab of `DEPTH` rows."""
-    columns = B.shape[1]
+    """Return the columns of B as panels, one :class:`Packed` per slab of rows."""
+    columns, depth = B.shape[1], 512  # values of k per slab, whose panels stay in the cache
     panels = []
-    for first in range(0, len(B), DEPTH):
-        part = B[first : first + DEPTH]
+    for first in range(0, len(B), depth):
+        part = B[first : first + depth]
         panels.append(Packed.empty(columns, len(part), panel_width(B.dtype), B.dtype))
         pack_columns(part, 0, columns, panels[-1])
     return panels
