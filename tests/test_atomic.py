@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from metricmix import atomic
-from metricmix.atomic import lock, remove_leftovers, replacing, replacing_in
+from metricmix.atomic import lock, remove_leftovers, replacing, replacing_in, reserved
 
 
 def test_what_was_written_is_there(tmp_path: Path) -> None:
@@ -110,7 +110,11 @@ def test_the_next_writer_removes_what_a_killed_one_left(
     if there:
         write_all(kind, target)
     process = writer(kind, target)
-    write_all(kind, target)
+    if kind == "file":
+        write_all(kind, target)
+    else:
+        with pytest.raises(BlockingIOError, match="another process is writing to this folder"):
+            write_all(kind, target)
     assert hidden(tmp_path)  # the other process is alive, and its files are still there
     process.kill()
     process.wait()
@@ -180,3 +184,101 @@ def test_file_systems_without_locks_write_and_keep_everything(
     (tmp_path / ".target.0123456789ab.tmp").touch()
     write_all("file", tmp_path / "target")
     assert sorted(os.listdir(tmp_path)) == [".target.0123456789ab.tmp", "target"]
+
+
+# -- several writers of a folder ---------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+@pytest.mark.parametrize("there", [False, True])
+def test_the_second_writer_of_a_folder_is_refused(writer: Any, tmp_path: Path, there: bool) -> None:
+    target = tmp_path / "target"
+    if there:
+        write_all("folder", target)
+    process = writer("folder", target)
+    with pytest.raises(BlockingIOError, match="another process is writing to this folder"):
+        write_all("folder", target)
+    process.communicate("go on")
+    assert process.returncode == 0
+    assert (target / "a").read_text() == "half"
+    assert not hidden(tmp_path)
+    write_all("folder", target)
+    assert sorted(os.listdir(target)) == ["a"]
+
+
+def fail_in(target: Path) -> None:
+    with replacing_in(target, ["a", "b"]):
+        raise KeyError
+
+
+def test_a_folder_that_was_there_stays_and_a_new_one_goes(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    for target in (old, new):
+        with pytest.raises(KeyError):
+            fail_in(target)
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def write_around(target: Path) -> None:
+    with replacing_in(target, ["a", "b"]) as inside:
+        (inside / "a").write_text("late")
+        write_all("folder", target)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_without_locks_the_second_to_finish_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(atomic, "lock", lambda _: atomic.NO_LOCK)
+    target = tmp_path / "target"
+    if there:
+        write_all("folder", target)
+    with pytest.raises(FileExistsError, match="another process has written to this folder"):
+        write_around(target)
+    assert {name: (target / name).read_text() for name in os.listdir(target)} == {"a": "whole"}
+    assert not hidden(tmp_path)
+
+
+def write_three(target: Path) -> None:
+    with replacing_in(target, ["a", "b", "c"]) as inside:
+        for name in ("a", "b", "c"):
+            (inside / name).write_text("new")
+
+
+@pytest.mark.parametrize("has_links", [False, True])
+def test_files_are_replaced_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    before = {"a": "old a", "c": "old c", "other": "mine"}
+    for name, text in before.items():
+        (target / name).write_text(text)
+    replace = os.replace
+
+    def refuse(source: Path, to: Path) -> None:
+        if Path(to) == target / "c" and Path(source).parent.name != ".replaced":
+            raise PermissionError(13, "Permission denied", str(to))
+        replace(source, to)
+
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(PermissionError):
+        write_three(target)
+    assert {name: (target / name).read_text() for name in os.listdir(target)} == before
+
+
+def test_a_folder_behind_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.mkdir()
+    link.symlink_to(target)
+    write_all("folder", link)
+    assert (target / "a").read_text() == "whole"
+    assert link.is_symlink()
+    with reserved(link, ["a"]), pytest.raises(BlockingIOError, match="another process"):
+        write_all("folder", target)

@@ -3,6 +3,11 @@
 What is being written has a temporary name, ``.NAME.0123456789ab.tmp``, and is locked. A process
 that is killed cannot remove it, but loses its locks: the next one that writes to the same place
 removes the temporary files and folders that nobody has locked.
+
+A folder whose files are replaced together is locked as well, for as long as they are computed
+(:func:`reserved`): of two processes that would write to it the second is refused, and the lock of a
+killed one is gone with it. Where there are no locks, the files that would be replaced are compared
+with those that were there at first.
 """
 
 from __future__ import annotations
@@ -15,16 +20,19 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 __all__ = [
+    "Reservation",
     "create_file",
     "lock",
     "remove",
     "remove_leftovers",
     "replacing",
     "replacing_in",
+    "reserved",
     "signals_blocked",
     "temporary_entry",
 ]
@@ -62,6 +70,13 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
     If anything fails, `folder` stays as it was, or is not created. Of the files that are in it
     already, those in `names` are replaced, or removed if they were not written; all others stay.
 
+    Raises
+    ------
+    BlockingIOError
+        If another process is writing to the folder.
+    FileExistsError
+        If another process has changed these files in the meantime.
+
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "result"
     >>> with replacing_in(target, ["numbers.txt"]) as inside:
@@ -69,28 +84,148 @@ def replacing_in(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterat
     >>> [file.name for file in target.iterdir()]
     ['numbers.txt']
     """
-    target = Path(os.path.abspath(folder))
-    there = target.is_dir()
-    beside = f".{target.name[:100]}."
-    remove_leftovers(target.parent, beside)
-    if there:
+    with reserved(folder, names) as reservation, reservation.replacing() as inside:
+        yield inside
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """The right to replace some files of a folder.
+
+    Attributes
+    ----------
+    folder : Path
+        There, and locked where the system can.
+    names : sequence of str
+        The files that may be replaced.
+    created : bool
+        Whether the folder was created for them.
+    before : dict of str to tuple
+        What identified those that were there.
+    """
+
+    folder: Path
+    names: Sequence[str]
+    created: bool
+    before: dict[str, tuple[int, ...]]
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    @contextmanager
+    def replacing(self) -> Iterator[Path]:
+        """Yield an empty folder for the files; move them to the folder at the end."""
+        target, beside = self.folder, f".{self.folder.name[:100]}."
+        remove_leftovers(target.parent, beside)
         remove_leftovers(target, ".")
-    # Inside a folder that is there: it may be on another file system than its parent.
-    where, prefix = (target, ".") if there else (target.parent, beside)
-    with temporary_entry(where, prefix, Path.mkdir) as temporary:
-        yield temporary
-        for name in names if there else ():
-            if (target / name).is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
-        with signals_blocked():
-            if not there:
-                os.rename(temporary, target)
-                return
-            for name in names:
-                if (temporary / name).exists():
-                    os.replace(temporary / name, target / name)
+        # Inside a folder that was there: it may be on another file system than its parent.
+        where, prefix = (target.parent, beside) if self.created else (target, ".")
+        with temporary_entry(where, prefix, Path.mkdir) as temporary:
+            yield temporary
+            for name in self.names:
+                if (target / name).is_dir():
+                    number = errno.EISDIR
+                    raise IsADirectoryError(number, os.strerror(number), str(target / name))
+            with signals_blocked():
+                if states(target, self.names) != self.before:
+                    changed = "another process has written to this folder in the meantime"
+                    raise FileExistsError(errno.EEXIST, changed, str(target))
+                if self.created and not os.listdir(target):
+                    if os.name == "nt":  # elsewhere, an empty folder is replaced
+                        target.rmdir()
+                    os.rename(temporary, target)
                 else:
-                    (target / name).unlink(missing_ok=True)
+                    move_files(temporary, target, self.names)
+
+
+@contextmanager
+def reserved(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Reservation]:
+    """Reserve the files `names` of a folder, which is created if it is not there.
+
+    A folder that was created and is still empty at the end is removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has reserved the folder.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "result"
+    >>> with reserved(target, ["numbers.txt"]) as reservation:
+    ...     with reserved(target, ["numbers.txt"]):
+    ...         pass
+    Traceback (most recent call last):
+    BlockingIOError: ... another process is writing to this folder: ...
+    >>> target.exists()
+    False
+    """
+    target = Path(os.path.realpath(folder))
+    while True:
+        created = True
+        try:
+            target.mkdir()
+        except FileExistsError:
+            created = False
+        try:
+            descriptor = lock(target)
+        except BlockingIOError:
+            if target.exists():
+                busy = "another process is writing to this folder"
+                raise BlockingIOError(errno.EAGAIN, busy, str(folder)) from None
+            continue  # removed by one that has failed
+        except PermissionError:  # may be written to, but not read
+            descriptor = NO_LOCK
+        break
+    try:
+        yield Reservation(target, names, created, states(target, names))
+    finally:
+        if created:
+            with suppress(OSError):  # not empty
+                target.rmdir()
+        if descriptor != NO_LOCK:
+            os.close(descriptor)
+
+
+def states(folder: Path, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return what identifies those of some files that are there."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        with suppress(OSError):
+            about = os.lstat(folder / name)
+            found[name] = (about.st_ino, about.st_size, about.st_mtime_ns)
+    return found
+
+
+def move_files(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Replace the files `names` of `target` by those of `source`; all of them, or none."""
+    aside = source / ".replaced"
+    aside.mkdir()
+    done: list[str] = []
+    try:
+        for name in names:
+            set_aside(target / name, aside / name)
+            done.append(name)
+            if (source / name).exists():
+                os.replace(source / name, target / name)
+            else:
+                (target / name).unlink(missing_ok=True)
+    except BaseException:
+        for name in done:
+            if os.path.lexists(aside / name):
+                os.replace(aside / name, target / name)
+            else:
+                (target / name).unlink(missing_ok=True)
+        raise
+
+
+def set_aside(path: Path, aside: Path) -> None:
+    """Keep a file that is about to be replaced, if there is one."""
+    if not os.path.lexists(path):
+        return
+    try:
+        os.link(path, aside, follow_symlinks=False)
+    except OSError:  # a file system without links
+        os.replace(path, aside)
 
 
 def create_file(path: Path) -> None:

@@ -463,6 +463,51 @@ def test_sparse_edges_have_rivals() -> None:
     assert {"1-NN on the best source", "label propagation over the links"} <= set(names)
 
 
+PARTS = [0, -1, -1, 1, 0, 1]
+
+
+def in_two_parts(n: int = 6, gaps: tuple[int, ...] = (3,)) -> mm.EdgeStack:
+    """Return a path of n items without some of its edges."""
+    tails = np.array([i for i in range(n - 1) if i not in gaps])
+    lengths = np.linspace(1.0, 2.0, len(tails))
+    edges = mm.dissimilarity.EdgeSet(n, tails, tails + 1)
+    return mm.EdgeStack(edges, np.stack([lengths, lengths[::-1]]), ["one", "two"])
+
+
+@pytest.mark.parametrize("rule", ["nearest", KNearest(1), KNearest(1, weights="distance")])
+@pytest.mark.parametrize("n_splits", [2, 4])
+def test_items_are_judged_by_those_that_they_reach(rule: Any, n_splits: int) -> None:
+    model = MetricMixtureClassifier(rule=rule, objective=None).fit(in_two_parts(), PARTS)
+    found = model.compare(n_splits=n_splits)
+    assert found.answers.sum(axis=-1) == pytest.approx(1.0)
+    place = {item: k for k, item in enumerate(model.known_.items.tolist())}
+    for known, test in folds_of(model, n_splits):
+        for i in test.tolist():  # at most one other label in its part
+            votes = np.bincount([PARTS[j] for j in known.items if (j < 4) == (i < 4)], minlength=2)
+            expected = votes if votes.any() else [0.5, 0.5]
+            assert found.answers[0, place[i]] == pytest.approx(expected)
+
+
+def test_neighbours_that_are_not_reached_do_not_vote() -> None:
+    y = [0, 0, 1, 1, 0, 0, 1, 1]
+    stack = in_two_parts(8, (3,))
+    model = MetricMixtureClassifier(rule=KNearest(4), objective=None).fit(stack, y)
+    found = model.compare(n_splits=8)
+    for k, p in enumerate(found.answers[0]):  # by the three others of its part
+        assert p[y[k]] == pytest.approx(1 / 3)
+
+
+def test_targets_that_no_known_item_reaches_get_the_median() -> None:
+    y = np.array([1.0, 8.0, 2.0, 16.0, 4.0, 32.0])  # folds hold out the two of a part
+    rule = mm.estimators.NearestMean(1)
+    model = mm.MetricMixtureRegressor(rule=rule, objective=None)
+    model.fit(in_two_parts(6, (1, 3)), y)
+    found = model.compare(n_splits=3)
+    for known, test in folds_of(model, 3):
+        assert len({i // 2 for i in test.tolist()}) == 1
+        assert found.answers[0, test] == pytest.approx(np.median(known.y))
+
+
 def test_a_table_is_aligned_by_ids() -> None:
     pandas = pytest.importorskip("pandas")
     ids = [f"item {k}" for k in range(N)]

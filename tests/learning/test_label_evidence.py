@@ -183,3 +183,18 @@ def test_factors_beyond_reason_are_left_out() -> None:
     assert sentence(far=21.0, off=0.04) == (
         "no single weight, multiplied by 0.05 to 20, would change the label"
     )
+
+
+def test_typical_items_and_misfits_of_edges_in_several_parts() -> None:
+    tails = np.array([0, 1, 2, 3, 5, 6, 7])  # two paths, of five and of four items
+    edges = mm.dissimilarity.EdgeSet(9, tails, tails + 1)
+    stack = mm.EdgeStack(edges, np.ones((1, 7)), ["line"])
+    y = [0, 0, 0, 1, 1, 0, 0, 1, 1]
+    model = mm.MetricMixtureClassifier(rule="nearest", objective=None).fit(stack, y)
+    step = model.compute_metric()[0, 1]
+    typical = model.typical_items()
+    assert [one.item for one in typical] == [1, 3]  # the first of the larger part, its medoid
+    assert [one.distance for one in typical] == pytest.approx([step, step])
+    for misfit in model.misfits():
+        assert misfit.nearest
+        assert all(np.isfinite(distance) for _, _, distance in misfit.nearest)

@@ -125,3 +125,18 @@ def test_the_last_item_gets_the_label_of_its_neighbours() -> None:
     model = fitted(mm.DissimilarityStack([mm.dissimilarity.features(X[:6])]), labels)
     stack = mm.DissimilarityStack([mm.dissimilarity.features(X)])
     assert label_of_last(model, stack) == "b"
+
+
+@pytest.mark.parametrize("settings", [{"local": "classes"}, {"geodesic": 6}], ids=str)
+def test_what_the_classifier_may_choose_predicts_one_more_image(settings: dict[str, Any]) -> None:
+    D, n_test = 60, 12
+    pixels, digits = Data().images.sample(np.random.default_rng(0), D + n_test)
+    metric = image_metric(pixels)
+    model = fitted(graphs_of(metric[:D, :D]), digits[:D], **settings)
+    assert isinstance(model.mixture_, mm.mixture.LocalMixture) == ("local" in settings)
+    right = []
+    for t in range(D, D + n_test):
+        chosen = [*range(D), t]
+        stack = graphs_of(metric[np.ix_(chosen, chosen)])
+        right.append(label_of_last(model, stack) == digits[t])
+    assert np.mean(right) > 0.3  # of ten digits

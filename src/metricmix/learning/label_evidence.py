@@ -267,7 +267,8 @@ def typical_items(learned: Learned) -> list[TypicalItem]:
     .. math:: \arg\min_{i \in c} \; \frac{1}{|c| - 1} \sum_{j \in c} d_{-i}(i, j)
 
     over the labelled items of class c, with the metric :math:`d_{-i}` of a refit without the label
-    of item i. Of equal ones, the first.
+    of item i. Of equal ones, the first. Over sparse edges in several parts, those come first that
+    reach most of their class, and the mean is over the items that they reach.
 
     Examples
     --------
@@ -284,9 +285,11 @@ def typical_items(learned: Learned) -> list[TypicalItem]:
     found = []
     for c, label in enumerate(learned.task.classes.tolist()):
         own = np.flatnonzero(learned.known.y == c)
-        sums = d[np.ix_(own, own)].sum(axis=1)
-        best = int(sums.argmin())
-        mean = float(sums[best] / max(1, len(own) - 1))
+        between = d[np.ix_(own, own)]
+        reached = np.isfinite(between).sum(axis=1)
+        sums = np.where(np.isfinite(between), between, 0.0).sum(axis=1)
+        best = int(np.where(reached == reached.max(), sums, np.inf).argmin())
+        mean = float(sums[best] / max(1, reached[best] - 1))
         item = id_of(learned.stack, int(items[own[best]]))
         found.append(TypicalItem(label, item, mean, len(own)))
     return found
@@ -312,7 +315,7 @@ def misfits(learned: Learned) -> list[Misfit]:
     for t in np.argsort(-odds, kind="stable").tolist():
         if best[t] == codes[t] or single[t]:
             continue
-        near = np.argsort(d[t], kind="stable")[: min(NEAREST, len(items) - 1)]
+        near = np.argsort(d[t], kind="stable")[: min(NEAREST, int(np.isfinite(d[t]).sum()))]
         nearest = tuple(
             (id_of(learned.stack, int(items[j])), classes[codes[j]], float(d[t, j])) for j in near
         )

@@ -172,6 +172,11 @@ class FoldMetric:
             Positions of the held-out items in `items`.
         known : Known
             What is known of `items`; nothing of those held out.
+
+        Notes
+        -----
+        Over sparse edges in several parts, an item is judged by the known items that it reaches.
+        Where it reaches none, the answer says nothing: equal probabilities, or the median target.
         """
         if isinstance(rule, Spreading):
             values: AnyArray = np.full(self.lengths.n, -1)
@@ -182,5 +187,18 @@ class FoldMetric:
             return np.asarray(fit.of_items[self.items[test]])
         train = known.items
         d, within = (self.distances[np.ix_(rows, train)] for rows in (test, train))
-        reach = self.searched[1][train]
-        return rule.from_distances(d, known.y, within, n_classes=known.n_classes, reach=reach)
+        reached = np.isfinite(d).any(axis=1)
+        answers = no_answers(known, len(test))
+        if reached.any():
+            reach = self.searched[1][train]
+            answers[reached] = rule.from_distances(
+                d[reached], known.y, within, n_classes=known.n_classes, reach=reach
+            )
+        return answers
+
+
+def no_answers(known: Known, m: int) -> Floats:
+    """Return answers for m items that say nothing: equal probabilities, or the median target."""
+    if known.is_numeric:
+        return np.full(m, float(np.median(known.y)))
+    return np.full((m, known.n_classes), 1.0 / known.n_classes)

@@ -19,8 +19,10 @@ from metricmix.dissimilarity import DissimilarityStack, features, path_length
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.classifier import MetricMixtureClassifier
+from metricmix.learning.learn import along
 from metricmix.learning.rules import FittedRule
 from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.local import LocalMixture
 from metricmix.objectives import ClassMeans
 from metricmix.paper.data import (
     N_GRAPHS,
@@ -213,8 +215,17 @@ def best_source(stack: DissimilarityStack, y: Indices) -> int:
 
 
 def label_of_last(model: MetricMixtureClassifier, stack: DissimilarityStack) -> Any:
-    """Return the label of the last item of a stack, whose other items are those of the fit."""
-    lengths = EdgeLengths(stack, model.mixture_)
+    """Return the label of the last item of a stack, whose other items are those of the fit.
+
+    Where weights are local, it gets the mean membership of the items nearest to it; where paths are
+    geodesic, edges to its nearest items.
+    """
+    learned = model.learned_
+    mixture, near = (
+        one.extended(stack) if isinstance(one, LocalMixture) else one
+        for one in (learned.mixture, learned.near or learned.mixture)
+    )
+    lengths = EdgeLengths(along(stack, near, learned.options), mixture)
     codes = np.append(np.searchsorted(model.classes_, model.transduction_), -1)
     rule = FittedRule(model.rule_, lengths, Known(codes, len(model.classes_)), 1)
     probabilities: Floats = rule.of_items[-1]

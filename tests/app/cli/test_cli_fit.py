@@ -20,6 +20,8 @@ from click.testing import CliRunner, Result
 
 import metricmix as mm
 from metricmix.app.cli import main
+from metricmix.app.pipeline.run_folder import FILES
+from metricmix.atomic import reserved
 
 QUICK = ("--bootstrap", "0", "--folds", "0", "--no-report")
 TABLE = """id,kind,size,colour,note
@@ -207,6 +209,81 @@ def test_a_folder_in_the_way_of_a_file(folder) -> None:
     assert "weights.csv: Is a directory" in result.stderr
     assert before == {name: Path("out", name).read_bytes() for name in before}
     assert not [name for name in os.listdir("out") if name.startswith(".")]
+
+
+def test_a_second_fit_into_the_same_folder_is_refused(folder) -> None:
+    arguments = ("fit", "things.csv", "--label", "kind", *QUICK, "--force", "-o", "out")
+    for there in (False, True):
+        before = Path("out/run.json").read_bytes() if there else None
+        with reserved("out", FILES):
+            result = run(*arguments)
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "Error: out: another fit is writing to this folder; wait until it ends, or name "
+            "another folder with -o\n"
+        )
+        assert before == (Path("out/run.json").read_bytes() if there else None)
+        assert run(*arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_of_two_fits_at_a_time_one_is_refused(folder, there) -> None:
+    arguments = ("fit", "things.csv", "--label", "kind", *QUICK, "--force", "-o", "out")
+    if there:
+        assert run(*arguments).exit_code == 0
+    command = [sys.executable, "-m", "metricmix", *arguments]
+    fits = {
+        seed: subprocess.Popen(
+            [*command, "--seed", seed], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+        for seed in ("1", "2", "3")
+    }
+    errors = {seed: fit.communicate(timeout=300)[1].decode() for seed, fit in fits.items()}
+    codes = {seed: fit.returncode for seed, fit in fits.items()}
+    winners = [seed for seed, code in codes.items() if code == 0]
+    assert winners, errors
+    for seed, code in codes.items():
+        if code:
+            assert code == 2
+            assert errors[seed].startswith("Error: out: another fit is writing to this folder")
+            assert errors[seed].count("\n") == 1
+    assert str(json.loads(Path("out/run.json").read_text())["arguments"]["seed"]) in winners
+    assert run("explain", "out", "a1").exit_code == 0
+    assert not [name for name in os.listdir("out") if name.startswith(".")]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_files_of_two_runs_are_refused(folder, recorded) -> None:
+    fit = ("fit", "things.csv", "--label", "kind", *QUICK)
+    assert run(*fit, "-o", "one").exit_code == 0
+    assert run(*fit, "--edges", "links.csv", "-o", "two").exit_code == 0
+    shutil.copy("two/inputs.json.gz", "one/inputs.json.gz")
+    if not recorded:  # as older versions wrote it
+        record = json.loads(Path("one/run.json").read_text())
+        del record["files"]
+        Path("one/run.json").write_text(json.dumps(record))
+    for command in (
+        ("predict", "one", "things.csv"),
+        ("explain", "one", "a1"),
+        ("explain", "one", "a1", "b4"),
+        ("explain", "one", "--typical"),
+        ("explore", "one"),
+    ):
+        result = run(*command)
+        assert result.exit_code == 2, command
+        assert result.stderr.startswith("Error: one/inputs.json.gz: expected the ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_the_model_of_another_run_is_refused(folder) -> None:
+    fit = ("fit", "things.csv", "--label", "kind", *QUICK)
+    assert run(*fit, "-o", "one").exit_code == 0
+    assert run(*fit, "--rule", "nearest", "-o", "two").exit_code == 0
+    shutil.copy("two/model.mm", "one/model.mm")  # the same items and sources
+    for command in (("predict", "one", "things.csv"), ("explain", "one", "a1"), ("explore", "one")):
+        result = run(*command)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: one/model.mm: expected the file of the run that")
 
 
 def test_names_that_begin_like_options(folder) -> None:

@@ -6,7 +6,8 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from metricmix.app.ingest import Plan
     from metricmix.app.pipeline import FitOutcome, FitSettings
     from metricmix.app.pipeline.storage import ValueStorage
+    from metricmix.atomic import Reservation
 
 __all__ = ["fit", "print_outcome", "print_plan"]
 
@@ -277,7 +279,7 @@ def fit(
     Exit code 0: written; 2: error, nothing was written; 130: interrupted.
     """
     began = time.perf_counter()
-    with interruptible("nothing was written"):
+    with interruptible("nothing was written"), ExitStack() as held:
         from metricmix.app.ingest.delimited_text import stem_of
         from metricmix.app.pipeline import fit_files, plan_files
         from metricmix.app.pipeline.progress import storage_of
@@ -294,8 +296,7 @@ def fit(
         out = out or Path(f"{stem_of(settings.table)}-metric")
         if write_config is not None and write_config.exists() and not force:
             raise CommandError(f"{write_config}: exists; pass --force to overwrite it")
-        if not dry_run:
-            confirm_folder(out, force)
+        folder = None if dry_run else held.enter_context(confirmed_folder(out, force))
         with report_errors():
             plan = plan_files(settings)
             storage = storage_of(plan, settings, measure=dry_run)
@@ -304,7 +305,7 @@ def fit(
 
             with report_errors(write_config):
                 files.write_config(write_config, plan, settings)
-        if dry_run:
+        if folder is None:
             if as_json:
                 print_json(plan_record(plan, storage))
             elif not quiet:
@@ -325,7 +326,7 @@ def fit(
             own = ("quiet", "as_json", "force", "write_config", "cluster", "blocks")
             command = command_line(context, leave_out=own)
             outcome = fit_files(
-                plan, settings, out, storage=storage, command=command, on_progress=on_progress
+                plan, settings, folder, storage=storage, command=command, on_progress=on_progress
             )
     if as_json:
         more = {"notes": list(outcome.notes), "seconds": outcome.seconds, "out": str(out)}
@@ -410,18 +411,23 @@ def fit_settings(table: Path, stated: dict[str, Any]) -> FitSettings:
         )
 
 
-def confirm_folder(out: Path, force: bool) -> None:
-    """Check that a run can be written to a folder; ask before an earlier one is replaced."""
-    from metricmix.app.pipeline.run_folder import check_output_folder
+@contextmanager
+def confirmed_folder(out: Path, force: bool) -> Iterator[Reservation]:
+    """Reserve a folder that a run can be written to; ask before an earlier one is replaced."""
+    from metricmix.app.pipeline.run_folder import check_output_folder, reserved_folder
 
-    with report_errors():
-        check_output_folder(out)
-    if force or not out.is_dir() or not any(out.iterdir()):
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CommandError(f"{out}: not empty; pass --force to replace an earlier result in it")
-    if not click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):
-        raise SystemExit(2)
+    with ExitStack() as held:
+        with report_errors():
+            check_output_folder(out)
+            folder = held.enter_context(reserved_folder(out))
+        if any(out.iterdir()) and not force:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise CommandError(
+                    f"{out}: not empty; pass --force to replace an earlier result in it"
+                )
+            if not click.confirm(f"{out} is not empty; replace an earlier result in it?", err=True):
+                raise SystemExit(2)
+        yield folder
 
 
 # -- output --------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from metricmix.app.pipeline.outcome import FitOutcome, run_page
 from metricmix.app.pipeline.progress import OnProgress, StepProgress, expected_seconds, storage_of
 from metricmix.app.pipeline.run_folder import (
     prediction_rows,
+    reserved_folder,
     run_record,
     weight_rows,
     write_csv,
@@ -38,7 +39,7 @@ from metricmix.app.pipeline.storage import (
     in_words,
     pairs_to_compare,
 )
-from metricmix.atomic import replacing_in
+from metricmix.atomic import Reservation
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_data import ItemData
 from metricmix.estimators.classifier import MetricMixtureClassifier
@@ -66,7 +67,7 @@ ROWS_WRITTEN = 1024
 def fit_files(
     plan: Plan,
     settings: FitSettings,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | Reservation,
     *,
     storage: ValueStorage | None = None,
     command: str | None = None,
@@ -74,15 +75,29 @@ def fit_files(
 ) -> FitOutcome:
     """Fit to files that have been joined, and write the folder `out`, completely or not at all.
 
-    Of the files that are in the folder already, only those of an earlier run are replaced.
+    Of the files that are in the folder already, only those of an earlier run are replaced. The
+    folder is reserved from the beginning, unless `out` is a reservation of it already.
     :mod:`metricmix.app.pipeline.run_folder` lists its files. `command`, the command line that
     repeats the run, is stored. `storage` is what :func:`storage_of` returns, by default.
 
     Raises
     ------
     InputError
-        If an input file would be replaced, or the sources do not fit into memory.
+        If an input file would be replaced, another fit is writing to the folder, or the sources do
+        not fit into memory.
+    FileExistsError
+        If the files of the folder were changed in the meantime.
     """
+    if not isinstance(out, Reservation):
+        with reserved_folder(out) as reservation:
+            return fit_files(
+                plan,
+                settings,
+                reservation,
+                storage=storage,
+                command=command,
+                on_progress=on_progress,
+            )
     for file in settings.files:
         path = Path(file).resolve()
         if path.name in names.FILES and path.parent == Path(out).resolve():
@@ -95,7 +110,7 @@ def fit_files(
     progress = StepProgress(expected_seconds(plan, settings, storage), on_progress)
     outcome = fit_plan(plan, settings, progress, storage)
     model = outcome.model
-    with replacing_in(out, names.FILES) as folder:
+    with out.replacing() as folder:
         if settings.report:
             with progress.step("page") as report:
                 write_page(folder / names.REPORT, run_page(outcome, command, report))
@@ -110,7 +125,7 @@ def fit_files(
                 write_metric(folder / names.METRIC, outcome)
         asked = resolved(settings, plan)
         record = run_record(
-            command, asdict(asked), asked.files, progress.seconds, outcome.to_record()
+            command, asdict(asked), asked.files, progress.seconds, outcome.to_record(), folder
         )
         text = json.dumps(json_values(record), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / names.RUN).write_text(text + "\n", encoding="utf-8", errors="replace")

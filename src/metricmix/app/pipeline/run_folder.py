@@ -9,7 +9,7 @@
     weights.csv       source, weight, its interval, share of resamples with its sign, its scale
     metric.npy        all distances, in the order of predictions.csv (on request)
     report.html       the page to look at
-    run.json          arguments, versions, seed, timings, checksums of the inputs
+    run.json          arguments, versions, seed, timings, checksums of the inputs and of the files
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,6 +36,7 @@ from metricmix.app.ingest.file_sources import known_shares, little_data
 from metricmix.app.ingest.new_items import FitInputs, load_inputs
 from metricmix.app.ingest.phrases import EdgePhrases
 from metricmix.app.page.html import as_live, page_items
+from metricmix.atomic import Reservation, reserved
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
@@ -53,6 +54,7 @@ __all__ = [
     "is_run",
     "open_run",
     "prediction_rows",
+    "reserved_folder",
     "run_record",
     "weight_rows",
     "write_csv",
@@ -63,9 +65,16 @@ MODEL, INPUTS, REPORT = "model.mm", "inputs.json.gz", "report.html"
 PREDICTIONS, WEIGHTS, METRIC, RUN = "predictions.csv", "weights.csv", "metric.npy", "run.json"
 RUN_FORMAT = "metricmix-run"
 FILES = (MODEL, INPUTS, PREDICTIONS, WEIGHTS, METRIC, REPORT, RUN)
+END = 1 << 16
+"""Bytes at the end of a file that are compared with run.json: zip and gzip files have the checksums
+of their contents there."""
 
 
 # -- opening -------------------------------------------------------------------------------------
+
+
+class MixedFilesError(ModelFileError):
+    """The files of a folder were written by different runs."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +95,41 @@ class RunFolder:
         kept = load_inputs(self.folder / INPUTS)
         names = tuple(source.spec.name for source in kept.sources)
         if names != self.model.stack_.names or list(kept.items.ids) != self.item_ids:
-            raise ModelFileError(
+            raise MixedFilesError(
                 f"{self.folder / INPUTS}: expected the inputs of {MODEL} beside it, found those of "
                 "another fit; fit again"
             )
         return kept
+
+    def readable_inputs(self) -> FitInputs | None:
+        """Return the same; None if it was not stored or is damaged."""
+        try:
+            return self.inputs()
+        except MixedFilesError:
+            raise
+        except ModelFileError:
+            return None
+
+    def check_one_run(self) -> None:
+        """Raise ModelFileError if the model and its inputs are files of different runs.
+
+        By the checksums in run.json; for a run without these, by sources and items.
+        """
+        if self.folder is None:
+            return
+        try:
+            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+            written = {name: record["files"][name] for name in (MODEL, INPUTS)}
+        except (OSError, ValueError, RecursionError, LookupError, TypeError):
+            self.readable_inputs()
+            return
+        for name, checksum in written.items():
+            file = self.folder / name
+            if file.is_file() and end_checksum(file) != checksum:
+                raise MixedFilesError(
+                    f"{file}: expected the file of the run that {RUN} describes, found that of "
+                    "another run; fit again"
+                )
 
     @property
     def item_ids(self) -> list[str]:
@@ -140,9 +179,10 @@ class RunFolder:
 
     def little_data(self, item: Any) -> Iterator[str]:
         """Yield a remark if little is known about an item; nothing for a model file alone."""
-        with suppress(ModelFileError):
+        kept = self.readable_inputs()
+        if kept is not None:
             k = self.item_ids.index(str(item))
-            share = known_shares(self.inputs().sources)[k : k + 1]
+            share = known_shares(kept.sources)[k : k + 1]
             numbers = isinstance(self.model, MetricMixtureRegressor)
             yield from little_data([str(item)], share, numbers=numbers)
 
@@ -161,10 +201,8 @@ class RunFolder:
 
     def phrases(self, metric: Metric) -> EdgePhrases:
         """Return the describer of edges; without the inputs of the fit, dissimilarities only."""
-        sources: tuple[Any, ...] = ()
-        if self.folder is not None:
-            with suppress(ModelFileError):
-                sources = self.inputs().sources
+        kept = self.readable_inputs()
+        sources = () if kept is None else kept.sources
         classes = getattr(self.model, "classes_", np.empty(0))
         return EdgePhrases(metric.lengths, sources, classes.tolist())
 
@@ -206,7 +244,8 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     Raises
     ------
     ModelFileError
-        If there is no model, it is damaged, or it predicts nothing.
+        If there is no model, it is damaged, it predicts nothing, or the folder has files of
+        different runs.
     """
     source = Path(path)
     folder = source if source.is_dir() else None
@@ -224,7 +263,16 @@ def open_run(path: str | os.PathLike[str], *, verify: bool = True) -> RunFolder:
     if not isinstance(model, (MetricMixtureClassifier, MetricMixtureRegressor)):
         found = type(model).__name__
         raise ModelFileError(f"{file}: expected a classifier or regressor, found a {found}")
-    return RunFolder(model, folder, source)
+    run = RunFolder(model, folder, source)
+    run.check_one_run()
+    return run
+
+
+def end_checksum(file: Path) -> str:
+    """Return the SHA-256 of the last 64 KiB of a file."""
+    with open(file, "rb") as opened:
+        opened.seek(max(0, os.fstat(opened.fileno()).st_size - END))
+        return hashlib.sha256(opened.read()).hexdigest()
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -253,6 +301,21 @@ def check_output_folder(folder: Path) -> None:
             argument=folder,
             remedy=other,
         )
+
+
+@contextmanager
+def reserved_folder(out: str | os.PathLike[str]) -> Iterator[Reservation]:
+    """Reserve a folder for a run, until its files are written; InputError if another run has."""
+    with ExitStack() as held:
+        try:
+            reservation = held.enter_context(reserved(out, FILES))
+        except BlockingIOError:
+            raise InputError(
+                "another fit is writing to this folder",
+                argument=out,
+                remedy="wait until it ends, or name another folder with -o",
+            ) from None
+        yield reservation
 
 
 def prediction_rows(
@@ -346,8 +409,9 @@ def run_record(
     files: Iterable[str],
     seconds: Mapping[str, float],
     found: Mapping[str, Any],
+    written: Path,
 ) -> dict[str, Any]:
-    """Return the content of run.json: settings, input files and results."""
+    """Return the content of run.json: settings, input files, results and the files `written`."""
     inputs = []
     for file in dict.fromkeys(files):
         with open(file, "rb") as opened:
@@ -369,4 +433,7 @@ def run_record(
         "inputs": inputs,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "found": dict(found),
+        "files": {
+            name: end_checksum(written / name) for name in FILES if (written / name).is_file()
+        },
     }

@@ -203,10 +203,10 @@ def check_reached(d: AnyArray) -> None:
 def neighbour_weights(distances: Floats, weights: str) -> Floats:
     """Return how much neighbours at these distances (M, k) count: all alike, or by 1 / distance.
 
-    Only items at distance 0 count where there are any.
+    Only items at distance 0 count where there are any; items that are not reached do not count.
     """
     if weights == "uniform":
-        return np.ones_like(distances)
+        return np.isfinite(distances).astype(distances.dtype)
     zero = distances <= 0.0
     by_distance = np.where(zero, 1.0, 1.0 / np.where(zero, 1.0, distances))
     return np.where(zero.any(axis=1, keepdims=True), zero, by_distance)
