@@ -156,7 +156,7 @@ def test_the_end_of_a_run_that_goes_on_has_its_metric(where, tmp_path):
 
 
 def test_correlation_clustering(where, monkeypatch):
-    monkeypatch.setattr(primal_dual, "DEVICE_ENTRIES", 0)
+    monkeypatch.setattr(primal_dual, "MIN_ENTRIES", 0)
     rng = np.random.default_rng(0)
     signs = np.triu(np.where(rng.random((40, 40)) < 0.5, 1.0, -1.0), 1)
     signs += signs.T

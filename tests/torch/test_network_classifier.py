@@ -147,8 +147,7 @@ def test_learning_through_paths():
 def test_many_labels_are_trained_in_blocks(monkeypatch):
     from metricmix.torch import train_network
 
-    monkeypatch.setattr(train_network, "AT_ONCE", 30)
-    monkeypatch.setattr(train_network, "BLOCK", 20)
+    monkeypatch.setattr(train_network, "LABELS_AT_ONCE", 40)
     X, y = load_iris(return_X_y=True)
     model = mm.MetricMixtureClassifier(["euclidean", "cosine"], mixture=SMALL, random_state=0)
     assert model.fit(X, y).score(X, y) > 0.9

@@ -28,8 +28,6 @@ from typing import Any, Protocol
 __all__ = ["Answer", "Connections", "connection_limit", "error_answer"]
 
 HEADERS_END = re.compile(rb"\r?\n\r?\n")
-BACKLOG = 1024
-"""Connections that the system keeps until they are accepted; it may allow fewer."""
 MAX_CONNECTIONS = 1000
 """Connections at once, if the limit on open files (RLIMIT_NOFILE) is at least twice as large."""
 MAX_REQUEST = 65536
@@ -38,8 +36,6 @@ REQUEST_TIMEOUT = 10.0
 """Seconds within which a request has to arrive."""
 SEND_TIMEOUT: float | None = 30.0
 """Seconds within which a client has to read the next part of an answer."""
-LINGER = 2.0
-"""Seconds to wait for a client to close the connection after its answer."""
 SILENT_PATIENCE, PARTIAL_PATIENCE, SEND_PATIENCE = 6.0, 0.5, 10.0
 """Seconds for clients that have sent nothing, have sent a part of a request, or do not read the
 next part of an answer, when there is no room for others."""
@@ -78,7 +74,7 @@ class Connections:
         try:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._listener.bind((host, port))
-            self._listener.listen(BACKLOG)
+            self._listener.listen(1024)  # kept until they are accepted; the system may keep fewer
         except BaseException:
             self._listener.close()
             raise
@@ -173,7 +169,7 @@ class Connections:
             client.connection.shutdown(socket.SHUT_WR)
             # Closing with unread bytes would reset the connection, and the answer might be lost.
             client.spared_until = float("-inf")
-            async with asyncio.timeout(LINGER):
+            async with asyncio.timeout(2.0):
                 while await self._loop.sock_recv(client.connection, CHUNK):
                     pass
         except (OSError, TimeoutError):  # the client has left, or is too slow

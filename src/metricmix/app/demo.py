@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 LEARNED, EQUAL, CHOSEN = "learned weights", "equal weights", "best view by the labels"
-PER_CLASS = 10
-"""Labelled images of each digit."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,14 @@ def run_demo(
     accuracy: dict[str, list[float]] = {}
     weights: list[Floats] = []
     first: MetricMixtureClassifier | None = None
+    per_class = 10  # labelled images of each digit
     for draw in range(n_draws):
         drawn = np.random.default_rng([seed, draw]).permutation(len(images))[:n_items]
         views, y = views_of(images[drawn].reshape(-1, 8, 8)), digits[drawn]
         stack = DissimilarityStack({view: features(table) for view, table in views.items()})
         known = np.full(n_items, -1)
         for digit in range(10):
-            known[np.flatnonzero(y == digit)[:PER_CLASS]] = digit
+            known[np.flatnonzero(y == digit)[:per_class]] = digit
         models = {LEARNED: MetricMixtureClassifier(stack)}
         models[EQUAL] = MetricMixtureClassifier(stack, objective=None)
         for view in views:

@@ -24,12 +24,6 @@ from metricmix.validation import symmetrized
 __all__ = ["MatrixCheck", "check_matrix", "fill_one_sided", "symmetrise"]
 
 
-FEWEST_ENTRIES = 5
-"""Entries of two rows that are compared at least."""
-SAMPLED = 64
-"""Rows from which the typical violation is estimated."""
-
-
 def fill_one_sided(matrix: MatrixFile) -> MatrixFile:
     """Return the matrix where an entry that is known in one direction only counts for both."""
     values = matrix.values
@@ -109,11 +103,12 @@ class MatrixCheck:
         i, suspects = one.item, [other.item for other in self.responsible]
         rest = np.setdiff1d(np.arange(len(values)), suspects)
         known = rest[values[i, rest] > 0]
-        if len(known) < FEWEST_ENTRIES:
+        fewest = 5  # entries of two rows that are compared at least
+        if len(known) < fewest:
             return None
         near = int(known[values[i, known].argmin()])
         both = known[(known != near) & (values[near, known] > 0)]
-        if len(both) < FEWEST_ENTRIES:
+        if len(both) < fewest:
             return None
         with np.errstate(over="ignore"):  # of absurd numbers, inf
             return near, float(np.median(values[i, both] / values[near, both]))
@@ -220,7 +215,8 @@ def typical_violation(D: Floats, tolerance: float) -> float:
     known = np.where(np.isnan(D), np.inf, D)
     np.fill_diagonal(known, 0.0)
     found = []
-    for i in np.unique(np.linspace(0, len(D) - 1, SAMPLED).astype(np.int64)).tolist():
+    n_rows = 64  # rows from which the typical violation is estimated
+    for i in np.unique(np.linspace(0, len(D) - 1, n_rows).astype(np.int64)).tolist():
         excess = D[i] - (known[i][:, None] + known).min(axis=0)
         found.append(excess[excess > tolerance])
     violated = np.concatenate(found)

@@ -37,8 +37,6 @@ __all__ = ["PageServer", "connection_limit", "is_loopback"]
 
 PATH = re.compile(r"/(path|chain)/([0-9]{1,9})/([0-9]{1,9})")
 HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
-DEFAULT_PORT = 80
-"""Browsers leave it out of the Host header."""
 
 
 def is_loopback(host: str) -> bool:
@@ -128,7 +126,8 @@ class PageServer:
     def is_addressed(self, host: str | None) -> bool:
         """Return whether a request that names `host` is meant for this server."""
         found = HOST.fullmatch(host or "")
-        if found is None or int(found[2] or DEFAULT_PORT) != self.port:
+        default_port = 80  # browsers leave it out of the Host header
+        if found is None or int(found[2] or default_port) != self.port:
             return False
         name = found[1].strip("[]").lower()
         if is_loopback(self.host):

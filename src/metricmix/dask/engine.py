@@ -38,14 +38,8 @@ from metricmix.memory import in_words
 
 __all__ = ["Cluster", "active_engine", "use_cluster"]
 
-SMALLEST = 1.0
-"""Seconds of work from which on a job goes to the cluster."""
-RECONNECTIONS = 5
-"""Times that refits are started again after the connection was lost."""
 PATIENCE = 60.0
 """Seconds without workers or a connection, after which a job fails."""
-WORKER_BYTES = 300 << 20
-"""Memory of a worker before its first block: Python, its packages, compiled code."""
 PREFIX = ".metricmix-blocks."
 NO_ANSWER = (OSError, TimeoutError, RuntimeError, AttributeError)
 """What a client raises that has lost its scheduler, or is closing."""
@@ -91,7 +85,7 @@ class Cluster(Engine):
         folder: str | os.PathLike[str] | None = None,
         *,
         patience: float = PATIENCE,
-        smallest: float = SMALLEST,
+        smallest: float = 1.0,
         block_seconds: float = BLOCK_SECONDS,
         on_message: Callable[[str], None] | None = None,
         on_progress: Callable[[str, int, int, float], None] | None = None,
@@ -152,6 +146,7 @@ class Cluster(Engine):
             if sees:
                 named = str(folder.store(shared)[0])
             done = attempts = 0
+            reconnections = 5  # times that refits are started again after the connection was lost
             while done < len(work):
                 comm = self.client.scheduler_comm
                 try:
@@ -165,7 +160,7 @@ class Cluster(Engine):
                     # joblib takes a cancelled future for a result, and fails on it in several ways.
                     lost = self.client.scheduler_comm is not comm or self.client.status != "running"
                     attempts += 1
-                    if not lost or attempts > RECONNECTIONS:
+                    if not lost or attempts > reconnections:
                         raise
                     self.on_message(f"connection lost after {done} of {len(work)} refits: {error}")
                     self.await_workers()
@@ -294,7 +289,9 @@ class Cluster(Engine):
         result, own = units * job.unit_bytes, job.work_bytes
         held = min(inputs, own) if job.streams and sees else inputs
         most = max((int(worker["nthreads"]) for worker in workers.values()), default=1)
-        needed = WORKER_BYTES + held + most * (own + 2 * result)
+        # Memory of a worker before its first block: Python, its packages, compiled code.
+        worker_bytes = 300 << 20
+        needed = worker_bytes + held + most * (own + 2 * result)
         limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
         least = min(limits, default=math.inf)
         allowed = "no limit" if math.isinf(least) else f"{in_words(least)} allowed"

@@ -34,15 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["POLL", "Submission", "lacks_room"]
 
-AHEAD = 2
-"""Tasks for every thread of the workers that are submitted at a time."""
-DEATHS = 3
-"""Times that Dask gives a block up, after four workers each, before we do."""
 POLL = 0.5
 """Seconds between looks at the cluster."""
 LOST = ("cancelled", "lost")
-STOPPING = 10.0
-"""Seconds to wait for blocks in progress when a job fails: they may be writing."""
 
 
 class Submission:
@@ -103,8 +97,8 @@ class Submission:
                 self.await_idle()
 
     def await_idle(self) -> None:
-        """Wait until no worker is in a block, which cannot be interrupted, and may write."""
-        end = time.monotonic() + STOPPING
+        """Wait, 10 seconds at most, until no worker is in a block: it cannot be interrupted."""
+        end = time.monotonic() + 10.0
         with suppress(Exception):  # a cluster that is lost writes nothing any more
             while any(self.cluster.client.run(blocks_in_progress, on_error="ignore").values()):
                 if time.monotonic() > end:
@@ -122,9 +116,9 @@ class Submission:
                 ) from error
 
     def submit(self) -> None:
-        """Submit blocks while workers have less than `AHEAD` tasks for each thread."""
+        """Submit blocks while workers have less than two tasks for each thread."""
         cluster = self.cluster
-        most = AHEAD * max(1, cluster.threads())
+        most = 2 * max(1, cluster.threads())
         folder = str(self.kept.folder) if self.sees else None
         while self.waiting and len(self.running) < most:
             start, stop = bounds = self.waiting.popleft()
@@ -209,9 +203,11 @@ class Submission:
         where = f"block {bounds[0]}-{bounds[1]} of {self.job.what}"
         if isinstance(error, KilledWorker):
             self.deaths[bounds] += 1
-            if self.deaths[bounds] >= DEATHS:
+            # Times that Dask gives a block up, after four workers each, before we do.
+            times = 3
+            if self.deaths[bounds] >= times:
                 raise ClusterError(
-                    f"{where} was given up after {4 * DEATHS} workers ended while they computed "
+                    f"{where} was given up after {4 * times} workers ended while they computed "
                     "it; if they ran out of memory, start workers with more memory or fewer "
                     "threads each"
                 )

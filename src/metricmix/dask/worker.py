@@ -20,11 +20,7 @@ from metricmix.kernels.threads import one_thread
 
 __all__ = ["blocks_in_progress", "code_version", "forget", "probe_of", "run_block", "run_task"]
 
-RELEASE_SHARE = 0.5
-"""Share of a worker's memory from which on mapped inputs are given back to the system."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-REUSED_BYTES = 1 << 27
-"""Freed memory that a worker keeps between blocks."""
 
 
 @lru_cache
@@ -94,14 +90,14 @@ def blocks_in_progress() -> int:
 
 
 def memory_limit() -> float:
-    """Return the memory from which on this worker gives mapped inputs back."""
+    """Return the memory from which on this worker gives mapped inputs back: half of its own."""
     from distributed import get_worker
 
     try:
         limit = get_worker().memory_manager.memory_limit
     except (ValueError, AttributeError):
         limit = None
-    return RELEASE_SHARE * limit if limit else float("inf")
+    return 0.5 * limit if limit else float("inf")
 
 
 @cache
@@ -113,8 +109,9 @@ def reuse_memory() -> None:
     """
     with suppress(AttributeError, OSError, TypeError):  # another malloc than that of glibc
         glibc = ctypes.CDLL(None)
-        glibc.mallopt(M_MMAP_THRESHOLD, REUSED_BYTES // 4)
-        glibc.mallopt(M_TRIM_THRESHOLD, REUSED_BYTES)
+        reused_bytes = 1 << 27  # freed memory that a worker keeps between blocks
+        glibc.mallopt(M_MMAP_THRESHOLD, reused_bytes // 4)
+        glibc.mallopt(M_TRIM_THRESHOLD, reused_bytes)
 
 
 def forget() -> None:

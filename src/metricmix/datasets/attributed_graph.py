@@ -35,9 +35,6 @@ from metricmix.validation import check_integer, check_number, check_random_state
 
 __all__ = ["adjacency", "make_attributed_graph"]
 
-MAX_DENSITY = 0.5
-"""Largest share of the possible links: drawing different links is slow beyond."""
-
 
 def adjacency(edges: Indices, n: int, weights: Floats | None = None) -> csr_array[np.float64]:
     """Return the symmetric n × n matrix of the links (i, j): of their weights, else of ones."""
@@ -186,11 +183,12 @@ def _draw_links(
     count = np.bincount(target, theta > 0)
     inside = float(np.sum(count * (count - 1)) / 2)
     possible = inside if within else float(count.sum() * (count.sum() - 1) / 2) - inside
-    if m > MAX_DENSITY * possible:
+    max_density = 0.5  # largest share of the possible links: drawing different links is slow beyond
+    if m > max_density * possible:
         raise InputError(
             argument="degree",
             expected=(
-                f"at most {MAX_DENSITY:.0%} of the {possible:.0f} pairs "
+                f"at most {max_density:.0%} of the {possible:.0f} pairs "
                 f"{'within classes' if within else 'across classes'} to be linked"
             ),
             found=f"{m} links",

@@ -32,8 +32,6 @@ __all__ = [
 ]
 
 REMEDY = "remove it, and fetch again or put the original there"
-MAX_SIZE = 1 << 26
-"""Bytes of text that are unpacked at most; the largest file here has less than 2^19."""
 
 
 @dataclass(frozen=True)
@@ -319,8 +317,10 @@ def _unpack(content: bytes, name: str) -> bytes:
     if content[:2] != b"\x1f\x8b":
         return content
     unpacker = zlib.decompressobj(wbits=31)
+    # Bytes of text that are unpacked at most; the largest file here has less than 2^19.
+    max_bytes = 1 << 26
     try:
-        plain = unpacker.decompress(content, MAX_SIZE)
+        plain = unpacker.decompress(content, max_bytes)
     except zlib.error as error:
         raise DatasetError(
             f"{name}: expected a gzip file, found a damaged one; {REMEDY}"

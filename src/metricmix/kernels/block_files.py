@@ -36,8 +36,6 @@ from metricmix.typing import AnyArray
 
 __all__ = ["BlockFolder", "KeptBlocks", "read_job"]
 
-LARGE = 1 << 16
-"""Bytes from which on an array gets a file of its own."""
 ALIGNED = 64
 """Arrays of a block begin at multiples of this many bytes."""
 
@@ -237,7 +235,8 @@ class ArrayPickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how an array is restored; leave all else to pickle."""
-        if not isinstance(obj, np.ndarray) or obj.nbytes < LARGE or obj.dtype.hasobject:
+        large = 1 << 16  # bytes from which on an array gets a file of its own
+        if not isinstance(obj, np.ndarray) or obj.nbytes < large or obj.dtype.hasobject:
             return NotImplemented
         self.nbytes += obj.nbytes
         known = place_in_file(obj)

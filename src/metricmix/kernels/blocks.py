@@ -48,10 +48,6 @@ __all__ = [
 
 BLOCK_SECONDS = 2.0
 """Time that a block should take: the messages about it take some milliseconds."""
-FEWEST_BLOCKS = 32
-"""Blocks that a job is split into at least, where it has as many units: else workers wait."""
-BLOCK_BYTES = 1 << 27
-"""Size of a block's result, at most, unless a single unit has more."""
 
 Found = tuple[AnyArray, ...]
 Consume = Callable[[int, int, Found], None]
@@ -108,9 +104,11 @@ class BlockJob(ABC):
 
 
 def block_ranges(
-    job: BlockJob, seconds: float = BLOCK_SECONDS, fewest: int = FEWEST_BLOCKS
+    job: BlockJob, seconds: float = BLOCK_SECONDS, fewest: int = 32
 ) -> list[tuple[int, int]]:
     """Split the units of a job into blocks; the same ones whatever the number of workers.
+
+    At least `fewest` blocks, where there are as many units: else workers wait.
 
     >>> class Job(BlockJob):
     ...     what, n_units, unit_seconds, unit_bytes = "example", 100, 0.5, 8.0
@@ -120,7 +118,8 @@ def block_ranges(
     [(0, 3), (3, 6), (6, 9)]
     """
     n = job.n_units
-    most = min(seconds / max(job.unit_seconds, 1e-9), BLOCK_BYTES / max(job.unit_bytes, 1.0))
+    block_bytes = 1 << 27  # size of a block's result, at most, unless a single unit has more
+    most = min(seconds / max(job.unit_seconds, 1e-9), block_bytes / max(job.unit_bytes, 1.0))
     step = max(1, min(int(most), n // max(1, fewest)))
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 

@@ -25,10 +25,6 @@ __all__ = [
     "tour_order",
 ]
 
-BLOCK = 4096
-"""Items of a block that is grown from one item."""
-MOST = 31
-"""Edges into a block that are counted; more count as this many."""
 TOUR_COST = 250
 """Sorting costs O(n²), the closure O(n³): it pays if n times the fraction saved exceeds this."""
 
@@ -45,25 +41,27 @@ def locality_order(indptr: Indices, ends: Ints) -> Ints:
     placed = np.zeros(n, np.bool_)
     count = np.zeros(n, np.int32)
     counted = np.empty(n, np.int32)
+    most_counted = 31  # edges into a block that are counted; more count as this many
     # A stack for every count, in linked lists; an entry is outdated if the count has grown since.
-    first = np.empty(MOST + 1, np.int64)
+    first = np.empty(most_counted + 1, np.int64)
     who = np.empty(1024, np.int32)
     following = np.empty(1024, np.int64)
     done = 0
     lowest = 0
     seed = -1
+    block = 4096  # items of a block that is grown from one item
     while done < n:
         if seed < 0:
             while placed[lowest]:
                 lowest += 1
             seed = lowest
-        for c in range(MOST + 1):
+        for c in range(most_counted + 1):
             first[c] = -1
         entries, n_counted, size, most = 0, 0, 0, 0
         u = seed
         seed = -1
         while u >= 0:
-            if size == BLOCK:  # the next block begins where this one would go on
+            if size == block:  # the next block begins where this one would go on
                 seed = u
                 break
             placed[u] = True
@@ -78,7 +76,7 @@ def locality_order(indptr: Indices, ends: Ints) -> Ints:
                     counted[n_counted] = v
                     n_counted += 1
                 count[v] += 1
-                c = min(count[v], MOST)
+                c = min(count[v], most_counted)
                 if entries == who.shape[0]:
                     more_who = np.empty(2 * entries, np.int32)
                     more_following = np.empty(2 * entries, np.int64)
@@ -98,7 +96,7 @@ def locality_order(indptr: Indices, ends: Ints) -> Ints:
                     most -= 1
                     continue
                 first[most] = following[e]
-                if not placed[who[e]] and min(count[who[e]], MOST) == most:
+                if not placed[who[e]] and min(count[who[e]], most_counted) == most:
                     u = who[e]
         for k in range(n_counted):
             count[counted[k]] = 0

@@ -27,10 +27,6 @@ __all__ = [
 
 TINY = float(np.finfo(np.float64).tiny)
 LOG_2 = float(np.log(2.0))
-SATURATED = 38.0
-"""From here on, softplus(m) - m is less than half of the last digit of m."""
-ROUNDED_DOWN = 1.0 - 1e-14
-"""Keeps bounds below what they bound in spite of rounding."""
 
 
 class DenseLengths(NamedTuple):
@@ -83,7 +79,8 @@ def length_of(m: float, beta: float, link: int) -> float:
     """Return the edge length of one mixture value (link 0: identity, 1: softplus)."""
     if link == 0:
         return max(m, 0.0)
-    if beta * m > SATURATED:
+    saturated = 38.0  # from here on, softplus(m) - m is less than half of the last digit of m
+    if beta * m > saturated:
         return m
     w: float = max(m, 0.0) + np.log1p(np.exp(-beta * abs(m))) / beta
     return max(w, TINY)
@@ -94,7 +91,8 @@ def tangent_of(beta: float, link: int) -> tuple[float, float]:
     """Return (shift, slope) of a line below the link: the tangent at 0 of the convex softplus."""
     if link == 0:
         return 0.0, 0.0
-    return ROUNDED_DOWN * LOG_2 / beta, 0.5
+    rounded_down = 1.0 - 1e-14  # keeps bounds below what they bound in spite of rounding
+    return rounded_down * LOG_2 / beta, 0.5
 
 
 @kernel

@@ -51,8 +51,6 @@ MANY = 64
 """Threads that may be asked for on any machine."""
 WORTHWHILE = 256
 """Smallest n for which a pass over n × n entries is split over threads."""
-SMALL = 1000
-"""Largest n for which products of n × n matrices are left to one thread."""
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -234,7 +232,7 @@ def small_products(size: int) -> Iterator[None]:
     Threads that wait for the next small product take up a core each. In iterations that alternate
     with Python, such as those of a small logistic regression, this multiplies the processor time.
     """
-    if size > SMALL:
+    if size > 1000:
         yield
     else:
         with blas_threads(1):

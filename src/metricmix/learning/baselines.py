@@ -57,9 +57,6 @@ INNER, SPLIT_ONCE_FROM = 3, 300
 """Folds to choose C on, and training labels from which on one of them has to do."""
 NEIGHBOURS, SEARCHED_UP_TO = 10, 20_000
 """Nearest rows that an item is linked to where there are no links, and up to how many items."""
-LARGEST_TABLE = 1 << 24
-"""Numbers of a table up to which ridge regression is compared."""
-RESTART = 0.1
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,8 @@ def baselines_of_numbers(
     """Return ridge regression and nearest rows, if there is a table without missing values."""
     floor = Baseline("mean", task.floor, lambda train, y, test: np.full(len(test), y.mean()))
     table = data.table
-    if table is None or table.shape[0] * table.shape[1] > LARGEST_TABLE:
+    largest = 1 << 24  # numbers of a table up to which ridge regression is compared
+    if table is None or table.shape[0] * table.shape[1] > largest:
         return [floor], ["no table to compare with ridge regression on"]
     part = table[items]
     rows = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
@@ -317,7 +315,7 @@ class LinkPropagation:
         sizes = np.bincount(y, minlength=self.n_classes)
         start = np.zeros((self.operator.shape[0], self.n_classes))
         start[self.labelled[train], y] = 1.0
-        reached = pagerank_smoothed(self.operator, start, RESTART, 1e-6)[self.labelled[test]]
+        reached = pagerank_smoothed(self.operator, start, 0.1, 1e-6)[self.labelled[test]]
         share = np.where(reached > 1e-9, reached, 0.0) / np.maximum(sizes, 1)
         return np.where(share.any(axis=1), share.argmax(axis=1), sizes.argmax())
 

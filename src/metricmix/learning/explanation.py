@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "Neighbour", "explain", "explain_new"]
 
-SHOWN = 5
-"""Sources that a line of text names; the others are summed."""
-
 
 @dataclass(frozen=True)
 class Neighbour:
@@ -171,8 +168,8 @@ class Explanation:
         return f"is predicted {self.predicted:.4g}, by the rule {self.rule!r}; {beside}"
 
 
-def listed(parts: dict[str, float], most: int = SHOWN) -> str:
-    """Return parts in a line, the largest first.
+def listed(parts: dict[str, float], most: int = 5) -> str:
+    """Return parts in a line, the `most` largest first; the others are summed.
 
     >>> listed({"a": 1.0, "b": -2.0, "c": 0.5}, most=2)
     'b -2, a +1, others +0.5'

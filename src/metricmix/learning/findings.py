@@ -40,8 +40,6 @@ HUB, COLLAPSED, TWINS = 0.2, 0.2, 0.2
 """Shares of paths, of distances and of items from which on there is a finding."""
 MOST, NEARLY_ALL, ODDS, MORE_ODDS, FEWEST = 0.5, 0.8, 5.0, 10.0, 10
 """Shares of held-out and of unlabelled items, how far above the labels, and how many items."""
-SAME = 1e-6
-"""Dissimilarity, relative to the mean, up to which two items are not told apart."""
 HUBS_NAMED, FAR = 3, 1.2
 """Hubs that are named, and how many times the mean is far."""
 BRIDGE = "few edges join the parts that it lies between"
@@ -237,6 +235,8 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
     items = np.sort(rng.permutation(n)[:N_ITEMS])
     weights = np.abs(lengths.raw_weights)
     twin = np.full(len(items), -1)
+    # Dissimilarity, relative to the mean, up to which two items are not told apart.
+    negligible = 1e-6
     for k, a in enumerate(items.tolist()):
         others = neighbours_of(lengths, a)
         values = (
@@ -245,7 +245,7 @@ def twins(lengths: EdgeLengths, rng: np.random.Generator) -> list[MetricFinding]
             else stack.raw_pairs(np.full(len(others), a), others)
         )
         apart = weights @ values.astype(np.float64)
-        same = np.flatnonzero(apart <= SAME * apart.mean()) if len(apart) else others
+        same = np.flatnonzero(apart <= negligible * apart.mean()) if len(apart) else others
         if len(same):
             twin[k] = others[same[0]]
     share = float((twin >= 0).mean())

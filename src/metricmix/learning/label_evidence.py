@@ -32,8 +32,6 @@ from metricmix.learning.rules import ClassMean
 
 __all__ = ["LabelEvidence", "Misfit", "TypicalItem", "explain_label", "misfits", "typical_items"]
 
-NEAREST = 3
-"""Labelled items that are evidence against a label."""
 FACTORS = 0.05, 20.0
 """Factors on a weight that are considered: beyond them, the source hardly matters."""
 
@@ -312,10 +310,11 @@ def misfits(learned: Learned) -> list[Misfit]:
     np.fill_diagonal(d, np.inf)
     single = np.bincount(codes)[codes] == 1
     found = []
+    n_nearest = 3  # labelled items that are evidence against a label
     for t in np.argsort(-odds, kind="stable").tolist():
         if best[t] == codes[t] or single[t]:
             continue
-        near = np.argsort(d[t], kind="stable")[: min(NEAREST, int(np.isfinite(d[t]).sum()))]
+        near = np.argsort(d[t], kind="stable")[: min(n_nearest, int(np.isfinite(d[t]).sum()))]
         nearest = tuple(
             (id_of(learned.stack, int(items[j])), classes[codes[j]], float(d[t, j])) for j in near
         )

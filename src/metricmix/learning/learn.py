@@ -59,8 +59,6 @@ __all__ = [
 
 MOVED_AT_MOST = 0.1
 """Share of distances that the projection may move before weights are learned through paths."""
-STEPS_ON_LENGTHS = 1000
-"""Default `max_iter` of the full method on edge lengths, where a step takes a millisecond."""
 
 
 def learn(
@@ -358,7 +356,7 @@ def minimised(
     projected = options.projection is True
     max_iter = options.max_iter
     if max_iter is None and isinstance(method, METHODS["full"]) and not projected:
-        max_iter = STEPS_ON_LENGTHS
+        max_iter = 1000  # a step on edge lengths takes a millisecond
     # Products of some ten thousand numbers: waking threads for them takes longer than they do,
     # and the last digits would depend on how many there are.
     with nullcontext() if projected else blas_threads(1):

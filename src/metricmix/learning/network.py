@@ -16,9 +16,6 @@ from metricmix.solvers.result import SolveResult
 
 __all__ = ["fit_network"]
 
-STEPS_THROUGH_PATHS = 40
-"""Most steps where every step searches shortest paths through all items."""
-
 
 def fit_network(
     settings: Network,
@@ -39,7 +36,8 @@ def fit_network(
             expected="an objective over labels for a network",
             found=type(objective).__name__,
         )
-    most = min(settings.max_iter, STEPS_THROUGH_PATHS) if projection else settings.max_iter
+    # With the projection, every step searches shortest paths through all items.
+    most = min(settings.max_iter, 40) if projection else settings.max_iter
     result: SolveResult = torch_module("train_network").train_network(
         stack,
         objective,

@@ -39,13 +39,6 @@ from metricmix.objectives.base import Objective
 
 __all__ = ["chosen_centre", "fit", "select", "select_sources"]
 
-LABELS_AT_MOST = 1000
-"""Items of known value that candidates are compared on."""
-WITHIN = 2.0
-"""Standard errors within which fewer sources are as good as the best choice: where a single item
-makes the difference, that is one standard error."""
-SAME = 1e-3
-"""Difference of log losses below which fewer sources are taken for as good."""
 CLEAR, CLEAR_IF_ASKED = 3.0, 2.0
 """Standard errors by which another candidate must be better than the default one; and the geodesic
 metric with ``geodesic="auto"``, a single candidate that was asked for."""
@@ -88,8 +81,9 @@ def select(stack: DissimilarityStack, task: Task, known: Known, options: Options
     reason = why_not_compared(candidates, stack, task, known, options)
     if reason:
         return unselected(first, task, reason)
-    if len(known.items) > LABELS_AT_MOST:
-        known = known.some(LABELS_AT_MOST)
+    max_labels = 1000  # items of known value that candidates are compared on
+    if len(known.items) > max_labels:
+        known = known.some(max_labels)
     trials = Trials(stack, task, known, options)
     compared = trials.affordable(candidates)
     answers = trials.run(compared)
@@ -214,13 +208,17 @@ def select_sources(
     accuracy = np.array([right for _, right in found])
     gains, root = losses[0] - losses, np.sqrt(len(judged))
     gain, error = gains.mean(axis=1), gains.std(axis=1, ddof=1) / root
-    clear = (gain > np.maximum(error, SAME)) & (accuracy >= accuracy[0])
+    same = 1e-3  # difference of log losses below which fewer sources are taken for as good
+    clear = (gain > np.maximum(error, same)) & (accuracy >= accuracy[0])
     chosen, n = 0, f"{len(judged)} held-out labels"
     reason = f"fewer sources are not clearly better on {n}; {so_few} more"
     if clear.any():
         best = np.where(clear, gain, -np.inf).argmax()
         behind = losses - losses[best]
-        within = np.maximum(WITHIN * behind.std(axis=1, ddof=1) / root, SAME)
+        # Standard errors within which fewer sources are as good as the best choice: where a single
+        # item makes the difference, that is one standard error.
+        errors_within = 2.0
+        within = np.maximum(errors_within * behind.std(axis=1, ddof=1) / root, same)
         chosen = int(np.flatnonzero(clear & (behind.mean(axis=1) <= within))[0])
         reason = (
             f"the log loss of these sources on {n} is smaller by {gain[chosen]:.3f} ± "

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalMixture", "RegionWeights", "check_memberships"]
 
-NEIGHBOURS = 10
-"""Nearest items whose mean membership a new item gets."""
-
 
 @stored("LocalMixture")
 @dataclass(frozen=True, eq=False, init=False)
@@ -131,12 +128,12 @@ class LocalMixture(Mixture):
         return self.on_raw_sources(self.local_weights, stack)
 
     def new_memberships(self, m: Floats, ends: Indices | None = None) -> Floats:
-        """Return memberships of new items: the mean over the nearest items of the stack.
+        """Return memberships of new items: the mean over the 10 nearest items of the stack.
 
         `m` (M, n) are the mixture values from the new items under the mean weights; where new items
         have few edges, (M, D) those of their edges to the items `ends` (M, D), inf for no edge.
         """
-        k = min(NEIGHBOURS, m.shape[1])
+        k = min(10, m.shape[1])
         nearest = np.argpartition(m, k - 1, axis=1)[:, :k]
         if ends is None:
             return np.asarray(self.memberships[nearest].mean(axis=1))

@@ -39,9 +39,6 @@ from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["NetworkMixture", "network_values"]
 
-PAIRS_AT_ONCE = 1 << 14
-"""Pairs per task of a thread."""
-
 
 @stored("NetworkMixture")
 @dataclass(frozen=True, eq=False, init=False)
@@ -125,12 +122,13 @@ class NetworkMixture(Mixture):
         m = np.empty(flat.shape[1])
         linear = self.on_raw_sources(self.linear, stack)
         hidden = np.ascontiguousarray(self.on_raw_sources(self.hidden, stack))
+        pairs_at_once = 1 << 14  # pairs per task of a thread
 
         def fill(start: int) -> None:
-            stop = min(start + PAIRS_AT_ONCE, len(m))
+            stop = min(start + pairs_at_once, len(m))
             network_values(flat, start, stop, linear, hidden, self.bias, self.out, m)
 
-        in_threads(fill, range(0, len(m), PAIRS_AT_ONCE))
+        in_threads(fill, range(0, len(m), pairs_at_once))
         return m.reshape(raw.shape[1:])
 
     def pair_weights(self, raw: AnyArray, stack: DissimilarityStack) -> Floats:

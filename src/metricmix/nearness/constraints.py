@@ -48,14 +48,6 @@ SMALL = 512
 """Items below which there are too few constraints to share out over threads."""
 
 
-PART = 1 << 16
-"""Constraints per task of a sum; fixed, so that sums do not depend on the number of threads."""
-
-
-AT_ONCE = 1 << 21
-"""Constraints per kernel call of a sweep on one thread."""
-
-
 class ConstraintArrays(NamedTuple):
     """Constraints x[ij] <= x[ik] + x[kj] as arrays of pair numbers, with duals.
 
@@ -310,10 +302,11 @@ class TriangleConstraints:
         In a `backward` sweep the kernel takes the constraints of a call from the last to the first.
         """
         if self.pool.threads == 1 or self.blocks == 1:
-            starts = range(0, len(self), AT_ONCE)
+            at_once = 1 << 21  # constraints per kernel call of a sweep on one thread
+            starts = range(0, len(self), at_once)
             for start in starts[::-1] if backward else starts:
                 check_time()
-                function(start, min(start + AT_ONCE, len(self)))
+                function(start, min(start + at_once, len(self)))
             return
         for tasks in self._tasks[::-1] if backward else self._tasks:
             self.pool.run(lambda task: function(*task), tasks)
@@ -339,7 +332,9 @@ class TriangleConstraints:
 
     def _parts(self) -> list[tuple[int, int]]:
         count = len(self)
-        return [(start, min(start + PART, count)) for start in range(0, count, PART)] or [(0, 0)]
+        # Constraints per task of a sum; fixed, so that sums do not depend on the number of threads.
+        part = 1 << 16
+        return [(start, min(start + part, count)) for start in range(0, count, part)] or [(0, 0)]
 
     @cached_property
     def _tasks(self) -> list[list[tuple[int, int]]]:

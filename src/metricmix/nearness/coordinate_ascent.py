@@ -47,9 +47,6 @@ __all__ = [
 SHORT, RESTARTS = 10, 4
 """After `RESTARTS` restarts in a row, each within `SHORT` sweeps, sweeps go both ways."""
 
-PART = 1 << 15
-"""Pairs per task; fixed, so that sums do not depend on the number of threads."""
-
 
 @dataclass(kw_only=True)
 class AscentState:
@@ -107,7 +104,8 @@ class AcceleratedAscent(ABC):
     """
 
     def __init__(self, pairs: int) -> None:
-        self.parts = [(low, min(low + PART, pairs)) for low in range(0, pairs, PART)]
+        part = 1 << 15  # pairs per task; fixed, so that sums do not depend on the number of threads
+        self.parts = [(low, min(low + part, pairs)) for low in range(0, pairs, part)]
 
     @abstractmethod
     def start(self, state: AscentState, constraints: TriangleConstraints, centre: Floats) -> None:

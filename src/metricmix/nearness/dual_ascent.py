@@ -31,25 +31,13 @@ SHARE, SHARE_BOUNDED, MOST = 0.8, 0.5, 5
 save rounds, each a product of n^3 / 2, and make sweeps longer. Entries with a lower bound need many
 constraints each."""
 
-SMALL = 0.02
-"""Pairs count if their violation is at least this share of the largest one a round ago."""
-
-VIOLATION_ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Violations up to this share of the pair's own length count as rounding."""
-
 ORACLE_COST, PAIR_COST, MOST_SWEEPS = 0.02, 0.2, 60
 """Cost of the oracle per triangle, and of a sweep per pair, relative to that of a sweep per
 constraint; most sweeps of a round."""
 
-FIRST_SWEEPS = 4
-"""Sweeps after which constraints whose dual is still 0 are dropped."""
-
 PROGRAM_GAP, PROGRAM_WAIT, PROGRAM_ROUNDS = 1e-2, 40, 10
 """Gap and rounds from which the problem restricted to the known constraints is solved exactly, and
 most rounds of that. The wait grows with the number of constraints, and doubles after every try."""
-
-ROUNDING = 1e-14
-"""Relative change of a bound up to which it counts as unchanged."""
 
 
 @dataclass(kw_only=True)
@@ -191,13 +179,14 @@ class DualAscent(NearnessSolver[DualAscentState]):
         state.effort = more if state.lagging else less
         ascent, n = self.loss.ascent, self.problem.n
         constraints = TriangleConstraints(n, self.pool, state.duals).merged(state.violated)
-        ascent.climb(state, constraints, FIRST_SWEEPS)
+        first_sweeps = 4  # sweeps after which constraints whose dual is still 0 are dropped
+        ascent.climb(state, constraints, first_sweeps)
         if np.count_nonzero(constraints.duals.dual) < 0.7 * len(constraints):
             constraints = constraints.merged(np.empty(0, np.int64))
         # As many sweeps as take about as long as the oracle, but at least ten.
         balanced = ORACLE_COST * n**3 / (len(constraints) + PAIR_COST * n**2)
         sweeps = int(state.effort * usual * min(MOST_SWEEPS, max(10.0, balanced)))
-        ascent.climb(state, constraints, sweeps - FIRST_SWEEPS)
+        ascent.climb(state, constraints, sweeps - first_sweeps)
         state.set_constraints(constraints)
         if time_is_up():  # too few sweeps for a round; their bound holds
             self.raise_bound(state, constraints, ascent.primal(state, self.pool))
@@ -246,8 +235,9 @@ class DualAscent(NearnessSolver[DualAscentState]):
         loss.recentre(state, x, hoped, lower)
         violation = constraints.violation(ascent.primal(state, self.pool))
         state.lagging = violation > 0.5 * state.worst
-        still = math.isclose(lower, state.last_lower, rel_tol=ROUNDING) and math.isclose(
-            hoped, state.last_upper, rel_tol=ROUNDING
+        rounding = 1e-14  # relative change of a bound up to which it counts as unchanged
+        still = math.isclose(lower, state.last_lower, rel_tol=rounding) and math.isclose(
+            hoped, state.last_upper, rel_tol=rounding
         )
         state.last_lower, state.last_upper = lower, hoped
         state.still = state.still + 1 if still else 0
@@ -267,16 +257,20 @@ class DualAscent(NearnessSolver[DualAscentState]):
 
     def separate(self, state: DualAscentState, x: Floats) -> None:
         """Find violated triangles of x."""
-        small = SMALL * state.worst if math.isfinite(state.worst) else 0.0
+        # Pairs count if their violation is at least this share of the largest one a round ago.
+        share_of_worst = 0.02
+        small = share_of_worst * state.worst if math.isfinite(state.worst) else 0.0
         most = MOST
         if state.violated_pairs:  # the fewer pairs are violated, the more constraints of each
             most = min(self.problem.n, max(MOST, len(x) // state.violated_pairs))
         share = SHARE if self.problem.lower is None else SHARE_BOUNDED
+        # Violations up to this share of the pair's own length count as rounding.
+        rounding = 16 * float(np.finfo(np.float64).eps)
         found = find_violated(
             x,
             self.problem.n,
             self.pool,
-            SelectedTriangles(small, share, most, VIOLATION_ROUNDING),
+            SelectedTriangles(small, share, most, rounding),
             self.loss.objective_of_rows,
         )
         state.violated, state.violated_pairs, state.worst, state.repaired_value = found

@@ -32,16 +32,6 @@ from metricmix.typing import Floats, Indices
 __all__ = ["FilledMetric", "fill_unknown", "smallest_entries"]
 
 
-MARGIN = 1 / 8
-"""Share of its interval by which an entry stays away from its smallest value."""
-
-ROUNDING = 512 * float(np.finfo(np.float64).eps)
-"""Rounding error of path lengths, as a share of the largest length."""
-
-NARROW = 2 / MARGIN
-"""Intervals up to this many rounding errors wide count as a single value."""
-
-
 class FilledMetric(NamedTuple):
     """A metric whose unknown entries were filled.
 
@@ -109,18 +99,22 @@ def fill_unknown(
         return close_in_place(lengths, symmetric=not directed, n_jobs=n_jobs)
 
     high = closed(np.where(unknown, np.inf if upper is None else upper, metric))
-    rounding = ROUNDING * float(high.max())
+    # Rounding error of path lengths, as a share of the largest length.
+    relative_rounding = 512 * float(np.finfo(np.float64).eps)
+    rounding = relative_rounding * float(high.max())
     floor = np.where(unknown, 0.0 if lower is None else lower, metric)
     low = smallest_entries(floor, high, directed, n_jobs)
     np.clip(low, 0.0, high, out=low)
-    single = ~unknown | (high - low <= NARROW * rounding)
+    margin = 1 / 8  # share of its interval by which an entry stays away from its smallest value
+    narrow = 2 / margin  # intervals up to this many rounding errors wide count as a single value
+    single = ~unknown | (high - low <= narrow * rounding)
     low[single] = high[single]
     pairs = np.argwhere(unknown if directed else np.triu(unknown))
     places = tuple(pairs.T)
     allowed = np.stack([low[places], high[places]], axis=1)
     width = high - low
     del low
-    floor = high - (1.0 - MARGIN) * width
+    floor = high - (1.0 - margin) * width
     below = np.full(width.shape, np.float32(0.5))  # 1 - t, a power of two
     while True:
         filled = closed(high - below * width)
@@ -128,7 +122,7 @@ def fill_unknown(
             break
         needed = smallest_entries(floor, filled, directed, n_jobs)
         short = (width > 0) & (needed > high - below * width + rounding)
-        if not np.any(below[short] > ROUNDING):
+        if not np.any(below[short] > relative_rounding):
             break
         below[short] *= 0.5
     return FilledMetric(np.where(unknown, filled, metric), pairs, allowed)

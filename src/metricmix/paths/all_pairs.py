@@ -61,8 +61,6 @@ __all__ = [
 
 BLOCK = 64
 """Pivots per block: a panel (16 KiB) and a strip of the product stay in the first cache."""
-SMALL = 512
-"""Below this many items neither threads nor sorting pay."""
 
 PER_ARC = 100
 """Entries that the closure updates while a search reads an edge for one root."""
@@ -203,9 +201,10 @@ def close_in_place(matrix: AnyArray, *, symmetric: bool, n_jobs: int | None = No
     """
     n = len(matrix)
     np.fill_diagonal(matrix, 0)
-    threads = effective_threads(n_jobs) if n >= SMALL else 1
+    small = 512  # below this many items neither threads nor sorting pay
+    threads = effective_threads(n_jobs) if n >= small else 1
     with ThreadPool(threads) as pool:
-        order = tour_order(matrix) if n >= SMALL else None
+        order = tour_order(matrix) if n >= small else None
         try:
             check_copies_fit(matrix, 1, what="sorting", argument="matrix")
         except TooLargeError:

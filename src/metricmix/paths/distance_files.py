@@ -36,9 +36,6 @@ from metricmix.validation import check_choice, check_indices
 
 __all__ = ["WrittenRows", "write_distances"]
 
-COLUMNS = 1 << 20
-"""Columns of a chunk."""
-
 
 def write_distances(
     stack: Any,
@@ -156,10 +153,9 @@ def unfinished(target: Path, job: WrittenRows) -> Iterator[tuple[Path, WrittenRo
     Where finished blocks are kept, the array of an interrupted call is found again.
     """
     zarr = import_zarr()
-    shape = (len(job.roots), job.n)
+    shape, chunks = (len(job.roots), job.n), (1, min(job.n, 1 << 20))
 
     def create(path: Path) -> WrittenRows:
-        chunks = (1, min(job.n, COLUMNS))
         array = zarr.create_array(
             str(path), shape=shape, chunks=chunks, dtype=job.dtype, compressors=None
         )

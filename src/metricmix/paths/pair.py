@@ -32,10 +32,6 @@ from metricmix.validation import check_index, check_indices
 
 __all__ = ["Path", "PathBundle", "shortest_path", "shortest_paths"]
 
-ENTRIES_AT_ONCE = 1 << 21
-"""Pairs times items of one kernel call: a fraction of a second."""
-PAIRS_PER_THREAD = 8
-"""Fewer pairs than this do not justify another thread."""
 PAIRS_PER_PASS = 32
 """Fewer pairs than this are not worth a pass over all rows of a stack."""
 KEPT_UP_TO = 1 << 26
@@ -195,8 +191,10 @@ def bundle_paths(
         return PathBundle(lengths.pairs(i, j), ends_at, ends[moves], none)
     if dense is None:
         return search_computed(lengths, i, j)
-    threads = max(1, min(effective_threads(n_jobs), len(i) // PAIRS_PER_THREAD))
-    slices = -(-len(i) * lengths.n // ENTRIES_AT_ONCE)
+    pairs_per_thread = 8  # fewer pairs than this do not justify another thread
+    threads = max(1, min(effective_threads(n_jobs), len(i) // pairs_per_thread))
+    entries_at_once = 1 << 21  # pairs times items of one kernel call: a fraction of a second
+    slices = -(-len(i) * lengths.n // entries_at_once)
     shares = np.array_split(np.arange(len(i)), max(threads, min(len(i), slices)))
     bounded = len(i) >= PAIRS_PER_PASS if bounded is None else bounded
     floors = lengths.floors() if bounded else np.zeros((2, lengths.n))

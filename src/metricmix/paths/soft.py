@@ -27,13 +27,6 @@ from metricmix.validation import check_number, check_square, check_square_fits
 
 __all__ = ["SoftPaths", "soft_paths"]
 
-SMALLEST_SUM = 1e-280
-"""Below this, reciprocals of sums over walks may overflow."""
-
-
-LARGE = 500
-"""Items from which on a matrix product takes long enough to look at the clock."""
-
 
 @dataclass(frozen=True)
 class SoftPaths:
@@ -110,7 +103,8 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
     K = np.exp(-T * lengths)
     np.fill_diagonal(K, 0.0)
     walks = sum_over_walks(K, T)
-    if (walks < SMALLEST_SUM).any():
+    smallest = 1e-280  # below this, reciprocals of sums over walks may overflow
+    if (walks < smallest).any():
         raise TemperatureError(
             f"{T:g} is too large, walks underflow to 0",
             argument="temperature",
@@ -133,7 +127,8 @@ def soft_paths(w: ArrayLike, temperature: float, *, directed: bool = False) -> S
 
 def _product(A: Floats, B: Floats) -> Floats:
     """Return the matrix product; a large one can be interrupted, and stops with the time."""
-    return A @ B if len(A) < LARGE else call_in_background(np.matmul, A, B)
+    large = 500  # items from which on a matrix product takes long enough to look at the clock
+    return A @ B if len(A) < large else call_in_background(np.matmul, A, B)
 
 
 def sum_over_walks(K: Floats, T: float) -> Floats:

@@ -37,9 +37,6 @@ __all__ = [
     "use_balls",
 ]
 
-ARCS_PER_BALL = 20_000
-"""Edges that a search is expected to meet. More than all edges: they are computed beforehand."""
-
 
 class ArcLengths(NamedTuple):
     """The arcs out of every item, or into it, with their lengths or with what these are made of.
@@ -75,7 +72,9 @@ def arcs_of(lengths: EdgeLengths, searches: int, *, reverse: bool = False) -> Ar
     stack = lengths.stack
     assert isinstance(stack, EdgeStack)
     arcs = stack.edges.into if reverse else stack.edges.out
-    formed = "edge_values" in lengths.__dict__ or searches * ARCS_PER_BALL > len(arcs.ends)
+    # Edges that a search is expected to meet. More than all edges: they are computed beforehand.
+    arcs_per_ball = 20_000
+    formed = "edge_values" in lengths.__dict__ or searches * arcs_per_ball > len(arcs.ends)
     weights = lengths.raw_weights[:, None] if lengths.item_weights is None else lengths.item_weights
     weights = np.ascontiguousarray(weights, np.float64)
     tiny = float(np.finfo(stack.values.dtype).tiny) if lengths.link == 1 else 0.0

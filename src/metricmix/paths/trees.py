@@ -53,10 +53,6 @@ ROOTS_PER_CLOSURE = 12
 """A closure costs about as much as n / 12 searches (n / 4 … n / 40, depending on the lengths)."""
 FEW_ROOTS = 2
 """Up to this many roots, lengths are not formed but mixed row by row."""
-MAX_ROUNDS = 12
-"""Rounds of Bellman and Ford's algorithm after which another one is used."""
-ROUNDING = 1e-12
-"""Relative difference up to which two path lengths count as equal."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +241,9 @@ def trees_from_closure(
     d = closed[roots]
     into = np.ascontiguousarray(w.T) if directed else w
     pred = np.empty(d.shape, np.int32)
+    rounding = 1e-12  # relative difference up to which two path lengths count as equal
     complete = in_threads(
-        lambda s: find_predecessors(int(roots[s]), d[s], into, ROUNDING, pred[s]),
+        lambda s: find_predecessors(int(roots[s]), d[s], into, rounding, pred[s]),
         range(len(roots)),
         threads_for(len(w), n_jobs),
     )
@@ -272,14 +269,16 @@ def dijkstra_trees(lengths: EdgeLengths, roots: Indices, n_jobs: int | None) -> 
 # -- Bellman and Ford's algorithm ----------------------------------------------------------------
 
 
-def bellman_ford(w: AnyArray, roots: Indices, *, n_jobs: int | None = None) -> AnyArray | None:
+def bellman_ford(
+    w: AnyArray, roots: Indices, max_rounds: int = 12, *, n_jobs: int | None = None
+) -> AnyArray | None:
     """Return the (S, n) distances from `roots` over the (n, n) lengths `w`.
 
-    None where some shortest path has more than `MAX_ROUNDS` edges.
+    None where some shortest path has more than `max_rounds` edges.
     """
     panels = pack_panels(np.ascontiguousarray(w))
     d = w[roots]
-    for _ in range(MAX_ROUNDS):
+    for _ in range(max_rounds):
         before = d.copy()
         lower_by_product(d, before, panels, n_jobs)
         if np.array_equal(d, before):

@@ -21,12 +21,6 @@ from metricmix.typing import Floats, Ints
 __all__ = ["clustering_cost", "move_nodes", "pivot_clusters", "round_clusters"]
 
 
-MAX_PASSES = 100
-"""Passes over all nodes, at most; a few are usually enough."""
-
-LEAST_GAIN = 1e-12
-"""Share of the total attraction that a move must gain."""
-
 NEAR, FAR = 0.19, 0.5095
 """Attracting pairs at a distance below NEAR always join the pivot, above FAR never. With these
 values the expected cost is at most 2.06 times the optimum, on complete graphs with weights of 1
@@ -65,7 +59,9 @@ def round_clusters(
         )
         for trial in range(trials)
     ]
-    least = LEAST_GAIN * float(graph.attraction.sum())
+    least_gain = 1e-12  # share of the total attraction that a move must gain
+    least = least_gain * float(graph.attraction.sum())
+    max_passes = 100  # passes over all nodes, at most; a few are usually enough
 
     def attempt(trial: tuple[Ints, int, float]) -> tuple[float, Ints]:
         order, seed, radius = trial
@@ -76,7 +72,7 @@ def round_clusters(
             clusters, first = pivot_clusters(
                 order, first, seed, radius, graph.edges, x, labels, clusters, SLICE
             )
-        for _ in range(MAX_PASSES if moves else 0):
+        for _ in range(max_passes if moves else 0):
             if time_is_up() or not move_nodes(order, graph.weights, least, labels):
                 break
         return float(clustering_cost(graph.weights, labels)), labels

@@ -186,9 +186,6 @@ def flow_steps(
 PARTS, SMALL = 16, 128
 """Parts of the pairs, fixed, so that sums do not depend on the threads; one up to SMALL nodes."""
 
-OMEGA = 0.1
-"""Primal weight at the start, for demands and capacities with a mean of 1."""
-
 CURRENT, ANCHOR, IMAGE = 0, 1, 2
 """Rows of the flow of a part, in the order of `DualIterate`."""
 
@@ -228,7 +225,8 @@ class ConcurrentFlow:
         paths = [Paths.empty(*rows) for rows in ranges]
         flows = [np.empty((3, 0)) for _ in ranges]
         x = PrimalIterate.anchored(np.ones(len(self.c)))
-        return FlowState(x, paths, flows, Restarts(OMEGA))
+        omega = 0.1  # primal weight at the start, for demands and capacities with a mean of 1
+        return FlowState(x, paths, flows, Restarts(omega))
 
     def search(self, state: FlowState, tolerance: float) -> tuple[Floats, float]:
         """Add the shortest path of each pair, if it is shorter than all its paths by this share.

@@ -220,12 +220,6 @@ def correlation_clustering(
 # -- the linear program -------------------------------------------------------------------------
 
 
-FIRST_LENGTH = 0.45
-"""Lengths at the start: paths of two edges violate their constraints, longer ones do not."""
-
-JITTER = 0.02
-"""Every second search perturbs the lengths by up to this share of the largest violation."""
-
 FEW, OFTEN = 0.02, 10
 """The cost of x is computed when the share of new rows is at most FEW, and every OFTEN rounds."""
 
@@ -263,7 +257,9 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        x, best, program = np.full(self.m, FIRST_LENGTH), state.best, state.program
+        # Lengths at the start: paths of two edges violate their constraints, longer ones do not.
+        first_length = 0.45
+        x, best, program = np.full(self.m, first_length), state.best, state.program
         # If any clusters cost nothing, the components that attraction connects do.
         ones, size = np.ones(self.m), (self.graph.n,) * 2
         attracting = coo_array((ones, (self.graph.ends[:, 0], self.graph.ends[:, 1])), shape=size)
@@ -292,9 +288,9 @@ class ClusteringLP(LinearRelaxation[ClusteringState, SignedGraph, CorrelationClu
         iterates, program = state.iterates, state.program
         assert iterates is not None
         if state.search_is_due():
-            jitter = (
-                JITTER * state.worst * rng.random(self.m) if iteration % 2 else np.zeros(self.m)
-            )
+            # Every second search perturbs the lengths by up to this share of the largest violation.
+            share = 0.02
+            jitter = share * state.worst * rng.random(self.m) if iteration % 2 else np.zeros(self.m)
             tolerance = max(0.1 * self.tol, RELATIVE * state.worst)
             found = program.search(
                 *(iterates.v.image, jitter, self.pool),

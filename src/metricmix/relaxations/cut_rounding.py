@@ -23,14 +23,8 @@ __all__ = [
 ]
 
 
-PARTS = 16
-"""Lists of balls per sweep; fixed, so that ties are broken alike whatever the number of threads."""
-
 MAX_PASSES, LEAST_GAIN = 1000, 1e-12
 """Passes over all nodes, at most, and the share of the objective that a move must gain."""
-
-NOISE = 0.2
-"""Largest random number added to the uncertainty of an edge, in all trials but the first."""
 
 
 # -- sparsest cut -------------------------------------------------------------------------------
@@ -87,7 +81,9 @@ def round_sparse_cut(
                 break
         return network.cut_ratio(labels), labels
 
-    tasks = [some for k in range(PARTS) if (some := sets[k::PARTS])]
+    # Lists of balls per sweep; fixed, so that ties are broken alike whatever the number of threads.
+    parts = 16
+    tasks = [some for k in range(parts) if (some := sets[k::parts])]
     ratio, labels = min(pool.run(attempt, tasks, partial=True), key=lambda found: found[0])
     return labels if labels[0] == 0 else 1 - labels, ratio
 
@@ -198,8 +194,10 @@ def round_max_cut(
     rng : Generator
     """
     n, m = graph.n, len(x)
+    # Largest random number added to the uncertainty of an edge, in all trials but the first.
+    largest_noise = 0.2
     drawn = [
-        (rng.permutation(n).astype(np.int32), (NOISE if trial else 0.0) * rng.random(m))
+        (rng.permutation(n).astype(np.int32), (largest_noise if trial else 0.0) * rng.random(m))
         for trial in range(trials)
     ]
     least = LEAST_GAIN * float(np.abs(graph.weights).sum())

@@ -16,9 +16,6 @@ SUFFICIENT, NECESSARY = 0.04, 0.2
 """Restart when the residual has fallen to the first share of its first value since the anchor; or
 to the second, once it rises again."""
 
-LONGEST = 0.36
-"""Restart at the latest when this share of all steps was taken since the anchor."""
-
 
 class PrimalIterate(NamedTuple):
     """Where the primal variables are, their anchor, T of the last iterate, and 2 T(v) - v."""
@@ -77,7 +74,8 @@ class Restarts:
             self.first = self.residual
         fallen = self.residual <= SUFFICIENT * self.first
         rising = self.residual <= NECESSARY * self.first and self.residual > before
-        return fallen or rising or self.since >= LONGEST * self.steps
+        long = self.since >= 0.36 * self.steps
+        return fallen or rising or long
 
     def restart(self, primal: float = 0.0, dual: float = 0.0) -> None:
         """Start to count anew; update the primal weight, if both sides have moved.

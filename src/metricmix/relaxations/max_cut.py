@@ -175,17 +175,6 @@ def max_cut(
 # -- the linear program -------------------------------------------------------------------------
 
 
-HOP = 0.05
-"""Searches lengthen each edge by this share of the largest violation: short cycles are stronger
-inequalities, with sparser rows."""
-
-NEGLIGIBLE = 1e-6
-"""Share of the total weight below which the gap is relative to it instead of to the bound."""
-
-BYTES = 3000
-"""Memory per edge, with its share of the rows: 700 to 2100 measured, and copies."""
-
-
 class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     """The linear program of the maximum cut; see the module. Costs are minus the weights."""
 
@@ -198,9 +187,9 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     ) -> None:
         super().__init__(graph, pool, tol, device)
         self.m, self.size = len(graph.weights), float(np.abs(graph.weights).sum())
-        check_room(
-            BYTES * self.m, what=f"a graph of {self.m} edges", instead="leave out light edges"
-        )
+        # Memory per edge, with its share of the rows: 700 to 2100 measured, and copies.
+        needed = 3000 * self.m
+        check_room(needed, what=f"a graph of {self.m} edges", instead="leave out light edges")
 
     def init(self, rng: np.random.Generator) -> RowGenerationState:
         """Return the state with all items on one side."""
@@ -235,7 +224,10 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
     def separate(self, state: RowGenerationState, x: Floats, rng: np.random.Generator) -> int:
         """Add cycles that x violates, and keep x made feasible; return the number of new rows."""
         tolerance = max(0.1 * self.tol, RELATIVE * state.worst)
-        counts, terms, keys, _ = self.search(x, HOP * state.worst, tolerance)
+        # Searches lengthen each edge by this share of the largest violation: short cycles are
+        # stronger inequalities, with sparser rows.
+        hop = 0.05
+        counts, terms, keys, _ = self.search(x, hop * state.worst, tolerance)
         exact = self.search(x, 0.0, math.inf if len(counts) else tolerance)
         state.worst = exact[3]
         feasible = 0.5 + (x - 0.5) / (1.0 + 2.0 * state.worst)
@@ -285,7 +277,9 @@ class MaxCutLP(LinearRelaxation[RowGenerationState, WeightedGraph, MaxCut]):
 
     def gap(self, cost: float, bound: float) -> float:
         """Return the gap relative to the bound, or to a small share of the total weight."""
-        least = max(NEGLIGIBLE * self.size, float(np.finfo(np.float64).tiny))
+        # Share of the total weight below which the gap is relative to it instead of to the bound.
+        negligible = 1e-6
+        least = max(negligible * self.size, float(np.finfo(np.float64).tiny))
         room = cost - bound
         return 0.0 if room <= 0.0 else room / max(abs(bound), least)
 

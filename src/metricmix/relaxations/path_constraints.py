@@ -47,14 +47,8 @@ __all__ = [
 ]
 
 
-PENALTY = 0.02
-"""How much longer an edge gets in a search by a path over it, if the pair can fill the edge."""
-
 MAX_PATHS, MAX_ROWS = 8, 4_000_000
 """Paths per pair at the start; fewer where these would be more rows than the second number."""
-
-BYTES = 200
-"""Memory per row and per column, measured."""
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -280,8 +274,9 @@ def paths_per_pair(graph: SignedGraph) -> int:
     wedges = float(np.sum(degree * (degree - 1)) / 2)
     pairs = min(wedges, 0.5 * graph.n * (graph.n - 1) - m)
     repeats = int(np.clip(MAX_ROWS / max(pairs, 1.0), 1, MAX_PATHS))
+    bytes_each = 200  # memory per row and per column, measured
     check_room(
-        BYTES * (m + pairs + min(wedges, repeats * pairs)) + 24 * len(graph.weights.values),
+        bytes_each * (m + pairs + min(wedges, repeats * pairs)) + 24 * len(graph.weights.values),
         what=f"a graph of {m} attracting pairs and {wedges:.3g} paths of two of them",
         instead="leave out edges, or items of very many edges",
     )
@@ -339,13 +334,13 @@ class PathProgram(LinearProgram):
         pool : ThreadPool
         tolerance : float
         penalty : float
-            As a multiple of PENALTY; see :class:`PathSearch`.
+            As a multiple of 0.02; see :class:`PathSearch`.
         repeats : int
             Searches from every node.
         """
         graph, x = self.graph, v[: self.m]
         slacks = Slacks(self._known, v[self.m :])
-        options = PathSearch(tolerance, graph.attraction, PENALTY * penalty, repeats)
+        options = PathSearch(tolerance, graph.attraction, 0.02 * penalty, repeats)
 
         def search_from(low: int, high: int) -> list[Any]:
             arrays = graph.edges, x, extra.copy(), graph.weights, slacks, options

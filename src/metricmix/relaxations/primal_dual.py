@@ -52,16 +52,8 @@ PART = 1 << 14
 """Columns or rows per task; fixed, so that sums do not depend on the number of threads."""
 
 MIN_ENTRIES = 1 << 17
-"""Entries of K from which several threads share a step."""
-
-DEVICE_ENTRIES = 1 << 17
-"""Entries of K from which a device takes the steps, if one was asked for."""
-
-ENTRIES_AT_ONCE = 1 << 24
-"""Entries of K times steps of one kernel call, about: a tenth of a second."""
-
-MANY_ROWS = 0.01
-"""Share of new rows from which on the method restarts."""
+"""Entries of K from which several threads share a step, or a device takes the steps if one was
+asked for."""
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -307,7 +299,8 @@ class PrimalDual:
         if not rows:
             return
         z = np.zeros(rows)
-        if rows > MANY_ROWS * (len(self.z.image) + rows):
+        many = 0.01  # share of new rows from which on the method restarts
+        if rows > many * (len(self.z.image) + rows):
             self.v = PrimalIterate.anchored(np.concatenate([self.v.image, v]))
             self.z = DualIterate.anchored(np.concatenate([self.z.image, z]))
             self.restarts.restart()
@@ -333,13 +326,15 @@ class PrimalDual:
             )
             return sum(primal, 0.0), sum(dual, 0.0)
 
-        if device != "cpu" and len(rows.terms) >= DEVICE_ENTRIES:
+        if device != "cpu" and len(rows.terms) >= MIN_ENTRIES:
             check_time()
             primal, dual = torch_module("linear_programs").halpern_steps(
                 columns, rows, v, z, omega, first, last, device
             )
         elif pool.threads == 1 or len(rows.terms) < MIN_ENTRIES:
-            at_once = max(1, ENTRIES_AT_ONCE // (1 + len(rows.terms)))
+            # Entries of K times steps of one kernel call, about: a tenth of a second.
+            entries_at_once = 1 << 24
+            at_once = max(1, entries_at_once // (1 + len(rows.terms)))
             for k in range(first, last, at_once):
                 check_time()
                 stop = min(k + at_once, last)

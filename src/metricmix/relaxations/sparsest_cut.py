@@ -238,9 +238,6 @@ FIRST_PATHS, STRETCH = 4, 2.0
 """Searches at the start: after each, the edge with the largest load gets exp(STRETCH) times the
 length of an edge without load."""
 
-FINER = 0.01
-"""A path is added if it is shorter than the others by this share of the gap."""
-
 PATHS, BYTES = 12, 32
 """Paths per pair that must fit into memory (2 on expanders, 10 on small worlds, were measured), and
 the memory of one without its edges."""
@@ -320,7 +317,8 @@ class SparsestCutLP(LinearRelaxation[SparsestCutState, DemandNetwork, SparsestCu
         best = state.best
         assert state.flow is not None
         self.flow.advance(state.flow, STEPS)
-        self.search(best, state.flow, FINER * min(self.gap(best.cost, best.bound), 1.0))
+        finer = 0.01  # a path is added if it is shorter than the others by this share of the gap
+        self.search(best, state.flow, finer * min(self.gap(best.cost, best.bound), 1.0))
         return state
 
     def search(self, best: Best, flow: FlowState, tolerance: float) -> None:

@@ -290,10 +290,6 @@ class Direct(SingleCallSolver):
         return objective / usual, constraints
 
 
-INFEASIBLE = 1e-6
-"""Violations of the constraints from which on scipy did not find feasible weights."""
-
-
 def trust_constr_bytes(n: int, *, directed: bool = False) -> int:
     """Estimate the memory of scipy's factorisation: rows by rows, a few times."""
     return 3 * 8 * n_constraints(n, directed=directed) ** 2
@@ -363,9 +359,11 @@ class TrustConstr(SingleCallSolver):
                 },
             )
         status = Status.CONVERGED if found.status in (1, 2) else Status.MAX_ITER
+        # Violations of the constraints from which on scipy did not find feasible weights.
+        infeasible = 1e-6
         return self.result(
             np.asarray(found.x, dtype=np.float64),
-            Status.INACCURATE if found.constr_violation > INFEASIBLE else status,
+            Status.INACCURATE if found.constr_violation > infeasible else status,
             n_iter=int(found.nit),
             seconds={"assembly": assembled - started, "solve": time.perf_counter() - assembled},
         )

@@ -179,10 +179,6 @@ class LinearModel(UnprojectedProblem):
 
 # -- separation: the inequalities that a mixture violates most -----------------------------------
 
-DETOURS = 4
-"""Third items per pair: where the shortest detour is tight in all sources, its row is 0 and another
-one may not be."""
-
 
 @dataclass(frozen=True)
 class ViolatedRows:
@@ -239,7 +235,10 @@ class SeparationOracle:
             j = partner[i]
             into = m[:, j].T if directed else m[j]
             detours = m[i] + into
-            few = min(DETOURS, n - 2)
+            # Third items per pair: where the shortest detour is tight in all sources, its row is 0
+            # and another one may not be.
+            n_detours = 4
+            few = min(n_detours, n - 2)
             third = np.argpartition(detours, few - 1, axis=1)[:, :few]
             pairs += [(i, third[:, c], j) for c in range(few)]
         rows, excess = self.rows_over_weights(m, pairs, slack)

@@ -318,10 +318,6 @@ def run(
     return Outcome(state, objective, status, current.iteration, current.trace)
 
 
-GRACE = 0.2
-"""Seconds to finish in, after a run that was cut short."""
-
-
 def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], T]) -> T:
     """Return the completed run, or `otherwise` if there is no time for that.
 
@@ -329,11 +325,12 @@ def finish(outcome: Outcome, complete: Callable[[], T], otherwise: Callable[[], 
     that moment. `otherwise` has to be quick. If it is needed, the run has met its limit too.
     """
     rest = time_left()
+    grace = 0.2  # seconds to finish in, after a run that was cut short
     if outcome.status is Status.INTERRUPTED:
         rest = 0.0
     elif outcome.status is Status.TIME_LIMIT:
-        rest = 0.0 if math.isinf(rest) else max(0.0, rest - GRACE)
-    end = time.perf_counter() + rest + GRACE
+        rest = 0.0 if math.isinf(rest) else max(0.0, rest - grace)
+    end = time.perf_counter() + rest + grace
     deadline = Deadline(end, end)
     try:
         with use_deadline(deadline):

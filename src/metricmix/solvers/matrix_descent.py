@@ -47,10 +47,6 @@ from metricmix.validation import (
 __all__ = ["PathDescent", "PathDescentState", "descend_along_paths", "move_edges"]
 
 
-ROWS_AT_ONCE = 256
-"""Rows of a matrix between two looks at the clock."""
-
-
 @dataclass
 class PathDescentState:
     """The variable X, its edge lengths, and the mean of the terms drawn since the last check."""
@@ -84,9 +80,10 @@ class MatrixProblem:
         w = np.empty_like(X)
         block = X[None].view()
         block.flags.writeable = False  # as stacks are, so that the kernel is compiled once
-        for low in range(0, self.n, ROWS_AT_ONCE):
+        rows_at_once = 256  # rows of a matrix between two looks at the clock
+        for low in range(0, self.n, rows_at_once):
             check_time()
-            rows = w[low : low + ROWS_AT_ONCE]
+            rows = w[low : low + rows_at_once]
             form_lengths(block, np.ones(1), self.beta, link_code(self.link), low, rows)
         return w
 

@@ -199,9 +199,6 @@ def nonnegative_least_squares(A: Floats, b: Floats) -> Floats:
 
 # -- the objective as a quadratic function of the weights ----------------------------------------
 
-VALUES_AT_ONCE = 1 << 16
-"""Values of sources per QR decomposition: they stay in the second-level cache."""
-
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -229,7 +226,9 @@ def quadratic_of(model: LinearModel) -> Quadratic:
     One pass over the terms, O(R) memory beside the stack, O(R² T) operations for T terms.
     """
     R = model.n_weights
-    step = max(4 * R, VALUES_AT_ONCE // (R + 1))
+    # Values of sources per QR decomposition: they stay in the second-level cache.
+    values_at_once = 1 << 16
+    step = max(4 * R, values_at_once // (R + 1))
     threads = 1 if model.stack.block is None else threads_for(model.n, model.n_jobs)
     ridge = np.sqrt(model.objective.rho) * np.eye(R)
     centre = np.zeros(R) if model.centre is None else model.centre

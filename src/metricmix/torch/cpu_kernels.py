@@ -55,14 +55,8 @@ __all__ = [
     "violations",
 ]
 
-SUMS_AT_ONCE = 1 << 27
-"""Path lengths that are compared together."""
-COLUMNS = 256
-"""Columns of the gradient per task of a thread."""
 SHARES = 16
 """Parts of the roots, one per task of a thread."""
-ROUNDING = 4096
-"""Units in the last place by which two path lengths that count as equal may differ."""
 
 
 def close_in_place(D: torch.Tensor, symmetric: bool) -> None:
@@ -102,7 +96,8 @@ def predecessors(
     n = len(lengths)
     symmetric = torch.equal(w, w.T)
     into = lengths if symmetric else np.ascontiguousarray(lengths.T)
-    tolerance = lengths.dtype.type(ROUNDING * float(np.finfo(lengths.dtype).eps))
+    units = 4096  # units in the last place by which two path lengths that count as equal may differ
+    tolerance = lengths.dtype.type(units * float(np.finfo(lengths.dtype).eps))
     pred = np.empty(distances.shape, np.int32)
     threads = threads_for(n)
     all_pairs_known = len(chosen) == n and np.array_equal(chosen, np.arange(n))
@@ -140,9 +135,10 @@ def tree_gradient(grad: torch.Tensor, pred: torch.Tensor, roots: torch.Tensor) -
             push_flow(int(chosen[s]), trees[s], flow[s])
 
     in_threads(push, np.array_split(np.arange(len(chosen)), SHARES), threads)
+    columns = 256  # columns of the gradient per task of a thread
     in_threads(
-        lambda low: add_flow(trees, flow, low, min(low + COLUMNS, n), out),
-        range(0, n, COLUMNS),
+        lambda low: add_flow(trees, flow, low, min(low + columns, n), out),
+        range(0, n, columns),
         threads,
     )
     return torch.from_numpy(out)
@@ -233,7 +229,8 @@ def detours(
     lengths = torch.empty(high - low, n, dtype=x.dtype)
     items = torch.empty(high - low, n, dtype=torch.int64)
     through = x[:, first:last].contiguous()
-    rows = max(1, SUMS_AT_ONCE // (n * (last - first)))
+    sums_at_once = 1 << 27  # path lengths that are compared together
+    rows = max(1, sums_at_once // (n * (last - first)))
     for start in range(low, high, rows):
         stop = min(start + rows, high)
         at = slice(start - low, stop - low)

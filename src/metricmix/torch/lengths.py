@@ -35,9 +35,6 @@ __all__ = [
     "source_values",
 ]
 
-START = 4.0
-"""Sum of the initial weights, as in the estimators."""
-
 
 def softplus(m: torch.Tensor, beta: float = 1.0) -> torch.Tensor:
     """Return the link of mixture values, as :func:`metricmix.mixture.link` does; always > 0."""
@@ -199,7 +196,8 @@ class LinearLengths(PairLengths):
 def initial_weights(weights: Any, n_sources: int) -> torch.Tensor:
     """Return given weights, or equal ones."""
     if weights is None:
-        return torch.full((n_sources,), START / n_sources)
+        total = 4.0  # sum of the initial weights, as in the estimators
+        return torch.full((n_sources,), total / n_sources)
     given = torch.as_tensor(np.array(weights, dtype=np.float64), dtype=torch.float32)
     if given.shape != (n_sources,) or not bool(torch.isfinite(given).all()):
         raise InputError(

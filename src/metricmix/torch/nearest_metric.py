@@ -40,21 +40,9 @@ from metricmix.typing import Floats, Ints
 
 __all__ = ["Constraints", "DeviceAscent", "DeviceState"]
 
-ENTRIES_AT_ONCE = 1 << 25
-"""Pairs that are compared with their shortest detours together."""
-CANDIDATES = 8
-"""Constraints that a round adds for a pair, at most; fewer where memory is short."""
 FIRST_SWEEPS, SWEEPS, MOST_SWEEPS = 2, 5, 20
 """Sweeps of a round on the CPU before constraints with the dual 0 are dropped; sweeps of a round;
 and those once few constraints are new."""
-FEW = 0.1
-"""Share of new constraints below which they are few."""
-LARGEST_BETA = 0.97
-"""Largest momentum, as on the CPU."""
-NEGLIGIBLE = 1e-14
-"""Violations up to this share of the largest entry are rounding."""
-NOTHING = 1e-20
-"""Share of the sum of squares below which all changes may be rounding."""
 PATIENCE, SAME = 6, 1e-13
 """Rounds without a change of either bound, relative to it, after which the solver stops."""
 BYTES, CONSTRAINT_BYTES = 160, 190
@@ -201,7 +189,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
             constraints, x = self.on_device(state)
             self._held, known = None, int(torch.count_nonzero(constraints.dual))
             constraints = self.merged(constraints, self.violated(x))
-            few = len(constraints.keys) - known < FEW * len(constraints.keys)
+            few = len(constraints.keys) - known < 0.1 * len(constraints.keys)
             if self.device.type == "cpu":  # where a sweep costs more than sorting constraints
                 self.climb(x, constraints, FIRST_SWEEPS)
                 if int(torch.count_nonzero(constraints.dual)) < 0.7 * len(constraints.dual):
@@ -253,11 +241,13 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         """Return the keys of the most violated constraints of every pair, one from each part."""
         n = self.problem.n
         full = self.whole(x)
-        least = NEGLIGIBLE * float(full.abs().max())
+        negligible = 1e-14  # violations up to this share of the largest entry are rounding
+        least = negligible * float(full.abs().max())
         full.fill_diagonal_(torch.inf)
         keys = []
         kernels = kernels_for(full)
-        rows = max(1, ENTRIES_AT_ONCE // n)
+        entries_at_once = 1 << 25  # pairs that are compared with their shortest detours together
+        rows = max(1, entries_at_once // n)
         below = torch.arange(n, device=self.device)
         for low in range(0, n, rows):
             high = min(low + rows, n)
@@ -287,7 +277,7 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         for _ in range(sweeps):
             check_time()
             following = (1.0 + math.sqrt(1.0 + 4.0 * theta**2)) / 2.0
-            beta = min(LARGEST_BETA, (theta - 1.0) / following)
+            beta = min(0.97, (theta - 1.0) / following)  # as on the CPU
             now = float(((d - x) * (d + x) * (1.0 if self.w is None else self.w.view(-1))).sum())
             if now < value:
                 following = 1.0
@@ -322,8 +312,10 @@ class DeviceAscent(NearnessSolver[DeviceState]):
         same = math.isclose(lower, state.lower, rel_tol=SAME) or lower < state.lower
         still = state.still + 1 if same and not upper < state.upper * (1.0 - SAME) else 0
         if state.metric is None or upper < state.upper:
+            # Share of the sum of squares below which all changes may be rounding.
+            negligible = 1e-20
             # Only where next to nothing changed is each entry compared with D.
-            unchanged = upper <= NOTHING * self.objective(-self.d) and self.problem.is_unchanged(
+            unchanged = upper <= negligible * self.objective(-self.d) and self.problem.is_unchanged(
                 pairs_of(on_host(metric))
             )
             state = replace(state, metric=metric, upper=upper, unchanged=unchanged)
@@ -362,4 +354,5 @@ def candidates_for(device: torch.device, n: int) -> int:
     if device.type == "cpu":  # where a sweep is slow
         return 1
     room = 0.7 * torch.cuda.get_device_properties(device).total_memory - BYTES * n**2
-    return int(min(CANDIDATES, max(1.0, 1.0 + room / (CONSTRAINT_BYTES * n**2 / 2))))
+    most = 8  # constraints that a round adds for a pair, at most; fewer where memory is short
+    return int(min(most, max(1.0, 1.0 + room / (CONSTRAINT_BYTES * n**2 / 2))))

@@ -23,8 +23,6 @@ from metricmix.validation import check_number
 
 __all__ = ["ShortestPathMetric", "SoftDistances", "soft_closure"]
 
-DOUBLINGS = 50
-"""Most doublings of the length of walks."""
 SMALLEST_SUM = {torch.float32: 1e-30, torch.float64: 1e-280}
 """Below this, reciprocals of sums over walks may overflow."""
 
@@ -168,7 +166,7 @@ def sum_over_walks(K: torch.Tensor, T: float) -> torch.Tensor:
     """
     eps = torch.finfo(K.dtype).eps
     walks, power = K + torch.eye(K.shape[-1], dtype=K.dtype, device=K.device), K
-    for _ in range(DOUBLINGS):
+    for _ in range(50):  # doublings of the length of walks, at most
         power = power @ power
         longer = walks @ power
         if not bool(torch.isfinite(longer).all()):

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from metricmix.exceptions import InputError
 from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.paths.all_pairs import closed_copy
-from metricmix.paths.trees import dijkstra_trees
+from metricmix.paths.trees import ROOTS_PER_CLOSURE, dijkstra_trees
 from metricmix.torch.tensors import (
     check_fits_on,
     check_floats,
@@ -29,11 +29,6 @@ from metricmix.torch.tensors import (
 )
 
 __all__ = ["ClosureOf", "closure", "closure_rows", "min_plus", "predecessors"]
-
-ROOTS_PER_CLOSURE = 12
-"""From n / 12 roots on, the closure of all pairs costs less than rounds from the roots."""
-MAX_ROUNDS = 16
-"""Rounds from the roots after which the closure of all pairs is used: paths of many edges."""
 
 
 def closure(W: torch.Tensor, directed: bool = False, *, validate: bool = True) -> torch.Tensor:
@@ -256,7 +251,9 @@ def rows_of(w: torch.Tensor, roots: torch.Tensor, directed: bool) -> torch.Tenso
         lengths = folded(w, directed)
         lengths.fill_diagonal_(0.0)
         d, lower = lengths[roots].contiguous(), kernels_for(lengths).lower_rows
-        for _ in range(MAX_ROUNDS):
+        # Rounds from the roots after which the closure of all pairs is used: paths of many edges.
+        max_rounds = 16
+        for _ in range(max_rounds):
             before = d.clone()
             lower(d, lengths)
             if torch.equal(d, before):

@@ -20,6 +20,7 @@ from metricmix.memory import check_fits
 from metricmix.validation import SYMMETRY_TOLERANCE, as_float_array, check_square
 
 __all__ = [
+    "ENTRIES_AT_ONCE",
     "check_fits_on",
     "check_floats",
     "check_lengths",
@@ -34,8 +35,6 @@ HALF = (torch.float16, torch.bfloat16)
 FULL = (torch.float32, torch.float64)
 ENTRIES_AT_ONCE = 1 << 26
 """Entries that are checked together: temporary tensors stay below a gigabyte."""
-LARGE = 1 << 26
-"""Bytes up to which nobody asks whether they fit into memory."""
 
 
 def cuda_devices() -> int:
@@ -180,7 +179,8 @@ def check_fits_on(
 
     The message says how many items would fit. Small amounts are not checked.
     """
-    if needed(n) <= LARGE:
+    small = 1 << 26  # bytes up to which nobody asks whether they fit into memory
+    if needed(n) <= small:
         return
     available = None
     if device.type == "cuda":

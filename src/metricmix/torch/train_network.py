@@ -27,7 +27,7 @@ from metricmix.exceptions import InputError
 from metricmix.kernels.threads import check_time
 from metricmix.mixture.linear import Mixture
 from metricmix.objectives.base import LabelObjective
-from metricmix.objectives.class_means import ClassMeans, stratified_blocks
+from metricmix.objectives.class_means import LABELS_AT_ONCE, ClassMeans, stratified_blocks
 from metricmix.objectives.label_contrast import LabelContrast
 from metricmix.objectives.neighbourhood import Neighbourhood
 from metricmix.solvers.result import SolveResult, Status, Trace
@@ -43,14 +43,6 @@ from metricmix.torch.tensors import check_fits_on
 from metricmix.typing import Indices
 
 __all__ = ["train_network"]
-
-BLOCK = 500
-"""Labelled items per step, where there are more than `AT_ONCE`."""
-AT_ONCE = 1000
-RATE = 0.03
-"""Step size of Adam."""
-LARGE = 1 << 22
-"""Source values from which on several threads pay."""
 
 
 @dataclass
@@ -161,7 +153,7 @@ def train_network(
                 network.hidden.abs_()
             network.make_monotone()
         network.to(device)
-        return Learner(network, fold, torch.optim.Adam(network.parameters(), lr=RATE))
+        return Learner(network, fold, torch.optim.Adam(network.parameters(), lr=0.03))
 
     def ridge(network: NetworkLengths) -> torch.Tensor:
         shift = network.linear - torch.as_tensor(initial).to(network.linear)
@@ -262,7 +254,7 @@ def held_out(d: torch.Tensor, block: Block, fold: int, loss: Any) -> torch.Tenso
 def enough_threads(size: int) -> Iterator[None]:
     """Use one thread of PyTorch for small tensors: waking others takes longer than the work."""
     before = torch.get_num_threads()
-    if size < LARGE:
+    if size < 1 << 22:
         torch.set_num_threads(1)
     try:
         yield
@@ -312,6 +304,6 @@ def blocks_of(
         )
         return [block(np.arange(n), codes, labelled)]
     parts = [np.arange(len(labelled))]
-    if len(labelled) > AT_ONCE:
-        parts = [row[row >= 0] for row in stratified_blocks(codes, BLOCK)]
+    if len(labelled) > LABELS_AT_ONCE:
+        parts = [row[row >= 0] for row in stratified_blocks(codes, LABELS_AT_ONCE // 2)]
     return [block(labelled[part], codes[part], None) for part in parts]

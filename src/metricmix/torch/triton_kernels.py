@@ -61,16 +61,6 @@ PARTS: Any = tl.constexpr(128 // 64)
 """Tiles across a block."""
 CHUNKS: Any = tl.constexpr(128 // 32)
 """Chunks of a block."""
-CACHED = 2**24
-"""Bytes of panels that stay in the second cache by themselves."""
-ROWS = 4096
-"""Rows that are compared with their detours together."""
-SORTED_FROM = 8192
-"""Number of items from which sorting them may save more than it costs."""
-SAMPLE = 512
-"""Chunks that are looked at to decide on sorting."""
-WORTH_SORTING = 0.05
-"""Share of chunks that must be skipped more often once the items are sorted."""
 
 
 # -- the product -----------------------------------------------------------------------------------
@@ -262,8 +252,9 @@ def violations(D: torch.Tensor, directed: bool, tolerance: float) -> tuple[float
     """Return the largest violation of a triangle inequality, its pair, and how many there are."""
     n = len(D)
     worst, place, count = 0.0, (-1, -1), 0
-    for start in range(0, n, ROWS):
-        rows = D[start : start + ROWS]
+    rows_at_once = 4096  # rows that are compared with their detours together
+    for start in range(0, n, rows_at_once):
+        rows = D[start : start + rows_at_once]
         excess = rows - min_plus(rows, D)
         if directed:
             excess.diagonal(start).zero_()  # a detour back to the item itself
@@ -440,8 +431,11 @@ def close_in_place(D: torch.Tensor, symmetric: bool) -> None:
     both triangles are read, and the smaller of two mirrored entries counts.
     """
     n = D.shape[-1]
-    order = nearby_order(D) if D.dim() == 2 and n >= SORTED_FROM else None
-    if order is not None and skipped_share(D, order) - skipped_share(D) > WORTH_SORTING:
+    sorted_from = 8192  # number of items from which sorting them may save more than it costs
+    order = nearby_order(D) if D.dim() == 2 and n >= sorted_from else None
+    # Share of chunks that must be skipped more often once the items are sorted.
+    worth_sorting = 0.05
+    if order is not None and skipped_share(D, order) - skipped_share(D) > worth_sorting:
         try:
             ordered = D[order].index_select(1, order)
         except torch.cuda.OutOfMemoryError:
@@ -481,8 +475,9 @@ def skipped_share(D: torch.Tensor, order: torch.Tensor | None = None) -> float:
     n = len(D)
     numbers = torch.arange(n, device=D.device) if order is None else order
     generator = torch.Generator().manual_seed(0)
-    tile = torch.randint(n // TILE.value, (2, SAMPLE, 1), generator=generator)
-    chunk = torch.randint(n // CHUNK.value, (SAMPLE, 1), generator=generator)
+    n_chunks = 512  # chunks that are looked at to decide on sorting
+    tile = torch.randint(n // TILE.value, (2, n_chunks, 1), generator=generator)
+    chunk = torch.randint(n // CHUNK.value, (n_chunks, 1), generator=generator)
     i, j = (numbers[(t * TILE.value + torch.arange(TILE.value)).to(D.device)] for t in tile)
     k = numbers[(chunk * CHUNK.value + torch.arange(CHUNK.value)).to(D.device)]
     lowest = D[i[:, :, None], k[:, None, :]].amin((1, 2)) + D[k[:, :, None], j[:, None, :]].amin(
@@ -545,7 +540,8 @@ class BlockedClosure:
         if launch is lower_cross:
             grid = (tiles, PARTS.value * (1 if self.symmetric else 2), self.batch)
         elif self.symmetric:
-            square = 16 if Q.values.nbytes > CACHED else 1
+            cached = 2**24  # bytes of panels that stay in the second cache by themselves
+            square = 16 if Q.values.nbytes > cached else 1
             squares = triton.cdiv(tiles, square)
             grid = (squares * (squares + 1) // 2 * square**2, 1, self.batch)
             settings["SQUARE"] = square

@@ -27,8 +27,6 @@ __all__ = ["predecessors", "tree_gradient"]
 
 TILE: Any = tl.constexpr(64)
 """Roots, and items, of one program."""
-ROUNDING = 16
-"""Units in the last place by which the sums along two ways of the same length may differ."""
 THREADS: Any = tl.constexpr(32)
 """Trees, or columns, of one program: few, so that programs spread over the card."""
 
@@ -79,6 +77,8 @@ def predecessors(
     without_loops = w.clone().fill_diagonal_(torch.inf)
     with torch.cuda.device_of(d):
         grid = triton.cdiv(S, TILE.value), triton.cdiv(n, TILE.value)
+        # Units in the last place by which the sums along two ways of the same length may differ.
+        units = 16
         find_predecessors[grid](
             from_root,
             without_loops,
@@ -88,7 +88,7 @@ def predecessors(
             before,
             S,
             n,
-            ROUNDING * torch.finfo(d.dtype).eps,
+            units * torch.finfo(d.dtype).eps,
         )
     return before, (count_hops(before) < 0).any(dim=1)
 

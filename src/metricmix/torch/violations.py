@@ -6,13 +6,10 @@ import torch
 
 from metricmix.exceptions import InputError
 from metricmix.metric import MetricViolations
-from metricmix.torch.tensors import check_floats, kernels_for
+from metricmix.torch.tensors import ENTRIES_AT_ONCE, check_floats, kernels_for
 from metricmix.validation import check_number
 
 __all__ = ["is_metric", "metric_violations"]
-
-ENTRIES_AT_ONCE = 1 << 26
-"""Entries that are looked at together."""
 
 
 def metric_violations(

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["check", "print_check"]
 
 
-SCALED = 1.25
-"""Ratio of the rows of near items, or its inverse, from which on a row looks scaled."""
-OUTSTANDING = 8.0
-"""Times the typical violation from which on a violation is hardly noise."""
 SMALL = 1e-4
 """Violations below this fraction of the largest entry may come from rounding in the file."""
 
@@ -195,9 +191,10 @@ def print_responsible_items(checked: MatrixCheck, command: Callable[[float], str
 def tolerance_for_noise(typical: float, largest: float) -> tuple[str, float]:
     """Return what to try where no few items explain the violations, and the tolerance for it."""
     told = f"the typical violation is {typical:.2g} of the largest entry"
-    if OUTSTANDING * typical < largest:
-        times = f"{OUTSTANDING:g} times as large"
-        return f"{told}; to see only those {times}", float(f"{OUTSTANDING * typical:.2g}")
+    outstanding = 8.0  # times the typical violation from which on a violation is hardly noise
+    if outstanding * typical < largest:
+        times = f"{outstanding:g} times as large"
+        return f"{told}; to see only those {times}", float(f"{outstanding * typical:.2g}")
     return f"{told}, the worst {largest:.2g}; to see only larger ones", float(f"{typical:.2g}")
 
 
@@ -209,7 +206,9 @@ def where_to_look(checked: MatrixCheck, one: ViolationCount) -> str:
         if one.partner is None
         else f"; look at its entry with {name(one.partner)}, which is in most of them"
     )
-    if checked.explained_by is None or beside is None or 1 / SCALED < beside[1] < SCALED:
+    # Ratio of the rows of near items, or its inverse, from which on a row looks scaled.
+    scaled_from = 1.25
+    if checked.explained_by is None or beside is None or 1 / scaled_from < beside[1] < scaled_from:
         return entry
     near, ratio = beside
     said = f"its distances are {ratio:.2g} times those of {name(near)}, the nearest item (median)"

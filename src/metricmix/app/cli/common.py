@@ -122,7 +122,6 @@ def command_line(
 
 # -- errors and interruptions --------------------------------------------------------------------
 
-INTERRUPTED = 130
 OPTIONS = {
     "id": "--id",
     "label": "--label",
@@ -241,7 +240,7 @@ def interruptible(consequence: str) -> Iterator[None]:
             if not is_interruption(error):
                 raise
             click.echo(f"interrupted; {consequence}", err=True)
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(128 + signal.SIGINT) from None
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

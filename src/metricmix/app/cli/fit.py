@@ -39,12 +39,6 @@ __all__ = ["fit", "print_outcome", "print_plan"]
 
 
 OBJECTIVES, RULES = declared("metricmix.objectives"), declared("metricmix.learning.rules")
-SHOWN = 4
-"""Columns that are left out or doubtful, listed at most."""
-CLASSES = 8
-"""Classes that are listed with their sizes."""
-EQUAL_BY_RHO = 1000.0
-"""A ridge that keeps weights equal."""
 RULES_TO_TRY = {"propagation": "spreading", "1-nn": "nearest"}
 """The rule to try where such a method is better."""
 STEPS = {
@@ -441,9 +435,12 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
     report, items = plan.report, plan.items
     about = f"{items.source}: {report.n_items:,} items by {items.named_by}"
     if report.target is None:
-        sizes = [f"{name} {count}" for name, count in Counter(report.classes).most_common(CLASSES)]
-        if len(report.classes) > CLASSES:
-            sizes.append(f"and {len(report.classes) - CLASSES} more")
+        most_classes = 8  # classes that are listed with their sizes
+        sizes = [
+            f"{name} {count}" for name, count in Counter(report.classes).most_common(most_classes)
+        ]
+        if len(report.classes) > most_classes:
+            sizes.append(f"and {len(report.classes) - most_classes} more")
         click.echo(f"{about}, {report.n_labelled:,} with a label ({', '.join(sizes)})")
         if all(name.isdigit() for name in report.classes):
             click.echo("  labels are treated as classes; for a numeric target pass --target number")
@@ -474,26 +471,14 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
             or (column.kind == "category" and ("," in column.why))
             or "--kind" in column.why
         ]
-        for line in doubtful[:SHOWN]:
-            click.echo(f"  {line}")
-        if len(doubtful) > SHOWN:
-            click.echo(f"  and {len(doubtful) - SHOWN} more such columns; --dry-run lists all")
+        print_first(doubtful, "more such columns; --dry-run lists all")
         units = [f"column {c.name!r}: {c.units}" for c in report.columns if c.units]
-        for line in units[:SHOWN]:
-            click.echo(f"  {line}")
-        if len(units) > SHOWN:
-            click.echo(f"  and {len(units) - SHOWN} more columns with units in some cells")
+        print_first(units, "more columns with units in some cells")
         dirty = [line for column in report.columns for line in column.unreadable]
         n_dirty = sum(column.n_unreadable for column in report.columns)
-        for line in dirty[:SHOWN]:
-            click.echo(f"  {line}")
-        if n_dirty > SHOWN:
-            click.echo(f"  and {n_dirty - SHOWN:,} more such cells")
+        print_first(dirty, "more such cells", n_dirty)
         codes = [f"column {c.name!r}: {c.code}" for c in report.columns if c.code]
-        for line in codes[:SHOWN]:
-            click.echo(f"  {line}")
-        if len(codes) > SHOWN:
-            click.echo(f"  and {len(codes) - SHOWN} more columns with such codes")
+        print_first(codes, "more columns with such codes")
     else:
         for column in report.columns:
             missing = f", {column.n_missing:,} missing" if column.n_missing else ""
@@ -522,6 +507,14 @@ def print_plan(plan: Plan, storage: ValueStorage | None = None) -> None:
         click.echo("\n".join(storage.lines()))
         if len(storage.costs) == 1:
             click.echo(f"estimated time: {duration(storage.cost.seconds)}")
+
+
+def print_first(lines: list[str], others: str, total: int | None = None, most: int = 4) -> None:
+    """Print some of `total` lines, and how many `others` there are."""
+    for line in lines[:most]:
+        click.echo(f"  {line}")
+    if (rest := (len(lines) if total is None else total) - most) > 0:
+        click.echo(f"  and {rest:,} {others}")
 
 
 def print_outcome(outcome: FitOutcome, out: Path, seconds: float, simpler: str = "") -> None:
@@ -615,11 +608,12 @@ def simpler_options(outcome: FitOutcome) -> dict[str, str]:
         return {}
     rival = comparison.verdict.rival.kind
     if rival == "equal":
-        if settings.rho is not None and settings.rho >= EQUAL_BY_RHO:
+        large_rho = 1000.0  # a ridge that keeps weights equal
+        if settings.rho is not None and settings.rho >= large_rho:
             return {}
         # With a constraint, no source alone is chosen instead.
         constraint = settings.constraint or "nonnegative"
-        return {"rho": f"{EQUAL_BY_RHO:g}", "constraint": constraint}
+        return {"rho": f"{large_rho:g}", "constraint": constraint}
     if rival in RULES_TO_TRY:
         other, fitted = RULES_TO_TRY[rival], settings.rule or outcome.model.rule_.name
         return {"rule": other} if comparison.verdict.status == "behind" and fitted != other else {}

@@ -47,12 +47,6 @@ TERMS = {
     "link": "what every edge has, whatever the sources say",
 }
 """Parts of an explanation that are no sources, in words."""
-WIDTH = 80
-"""Characters of a line, for tables."""
-CELLS = 5
-"""Cells that cannot be read, reported each."""
-LOW_ACCURACY = 0.8
-"""Estimated accuracy below which labels that look wrong may be right."""
 
 
 @click.command(
@@ -111,6 +105,7 @@ def predict(
 
     Exit code 0: all were labelled; 2: nothing was written; 130: interrupted.
     """
+    most_cells = 5  # cells that cannot be read, reported each
     with interruptible("nothing was written"), report_errors():
         from metricmix.app.ingest import parse_edges, parse_matrix, read_new_items
         from metricmix.app.ingest.column_types import unreadable_cells
@@ -131,7 +126,7 @@ def predict(
         labels = list(predict_files(run.model, kept, new))
         shares = known_shares(kept.sources, new)
         numbers = not hasattr(run.model, "classes_")
-        remarks = [*dirty[:CELLS], *little_data(new.items.ids, shares, numbers=numbers)]
+        remarks = [*dirty[:most_cells], *little_data(new.items.ids, shares, numbers=numbers)]
         if unneeded:
             is_missing = "s are missing" if len(unneeded) > 1 else " is missing"
             remarks.append(
@@ -150,8 +145,8 @@ def predict(
     if not quiet:
         for line in remarks:
             click.echo(line, err=True)
-        if len(dirty) > CELLS:
-            click.echo(f"and {len(dirty) - CELLS:,} more such cells", err=True)
+        if len(dirty) > most_cells:
+            click.echo(f"and {len(dirty) - most_cells:,} more such cells", err=True)
         print_edges_left_out(joined)
         print_accuracy(new.items, labels)
         if out is not None:
@@ -287,7 +282,8 @@ def tell_of_all(run: RunFolder, misfits: bool, as_json: bool) -> None:
             f"item{'s' * (one.size > 2)} of its class"
         )
     accuracy = run.accuracy() if misfits and found else None
-    if accuracy is not None and accuracy < LOW_ACCURACY:
+    # Where the model errs often, labels that look wrong may be right.
+    if accuracy is not None and accuracy < 0.8:
         click.echo(
             f"the estimated accuracy is only {accuracy:.0%}: most of these labels may be right and "
             "the metric wrong"
@@ -388,8 +384,9 @@ def print_contributions(
 
 def print_parts(names: list[str], table: list[tuple[str, list[float], float]]) -> None:
     """Print rows of a name, parts and their sum, as a table or, if that is too wide, as lists."""
+    line_width = 80
     first, widths = max(len(edge) for edge, *_ in table), [max(9, len(name)) for name in names]
-    wide = first + sum(width + 2 for width in widths) + 11 > WIDTH
+    wide = first + sum(width + 2 for width in widths) + 11 > line_width
     if not wide:
         heads = [name.rjust(width) for name, width in zip(names, widths, strict=True)]
         click.echo("  ".join(["".ljust(first), *heads, "length".rjust(9)]))
@@ -401,7 +398,7 @@ def print_parts(names: list[str], table: list[tuple[str, list[float], float]]) -
             continue
         order = sorted(range(len(parts)), key=lambda r: -abs(parts[r]))
         listed = ", ".join(f"{names[r]} {texts[r]}".replace(" ", "\0") for r in order if parts[r])
-        lines = click.wrap_text(listed, WIDTH, "  ", "  ").replace("\0", " ")
+        lines = click.wrap_text(listed, line_width, "  ", "  ").replace("\0", " ")
         click.echo(f"{edge}: {length:.4g}\n{lines}")
 
 

@@ -40,8 +40,6 @@ __all__ = ["Repair", "as_record", "print_repair", "repair"]
 
 NORMS = {said.name: said for said in declared("metricmix.nearness.norms")}
 NOT_REACHED, STOPPED = 1, 3
-ROUNDS_OF_ALL_RUNS = 1_000_000
-"""With a checkpoint, where rounds add up over runs: the same command can always go on."""
 
 
 @click.command(
@@ -141,7 +139,8 @@ def repair(
                 norm,
                 tol=tol,
                 start=known,
-                max_iter=None if checkpoint is None else ROUNDS_OF_ALL_RUNS,
+                # Rounds add up over the runs of a checkpoint: the same command can always go on.
+                max_iter=None if checkpoint is None else 1_000_000,
                 time_limit=time_limit,
                 checkpoint=checkpoint,
                 callback=callback,
@@ -264,12 +263,6 @@ def gap_bar(tol: float, quiet: bool) -> Iterator[Callable[[Progress], None] | No
 
 # -- output ------------------------------------------------------------------------------------
 
-MOST_FILLED = 5
-"""Filled entries that are listed; JSON lists all."""
-
-SEEN = 1e-6
-"""Changes up to this share of the entry itself are not counted."""
-
 
 @dataclass(frozen=True)
 class Repair:
@@ -336,13 +329,14 @@ def print_repair(done: Repair) -> None:
     if changes["filled"]:
         click.echo(f"  unknown entries filled: {changes['filled']:,}")
         widths = result.allowed[:, 1] - result.allowed[:, 0]
-        for f in widths.argsort(kind="stable")[::-1][:MOST_FILLED].tolist():
+        most_listed = 5  # filled entries that are listed; JSON lists all
+        for f in widths.argsort(kind="stable")[::-1][:most_listed].tolist():
             (i, j), (low, high) = result.filled[f], result.allowed[f]
             click.echo(
                 f"    {name(i)} – {name(j)}: {result.metric[i, j]:.6g}, "
                 f"allowed from {low:.6g} to {high:.6g}"
             )
-        if changes["filled"] > MOST_FILLED:
+        if changes["filled"] > most_listed:
             click.echo(
                 f"    these have the widest range of {changes['filled']:,}; --json lists all"
             )
@@ -370,7 +364,8 @@ def _changes(done: Repair) -> dict[str, Any]:
     known = upper & ~np.isnan(values)
     change = np.where(known, metric - np.nan_to_num(values), 0.0)
     apart = np.abs(change)
-    moved = apart > SEEN * np.where(known, np.abs(values), 0.0)
+    unchanged = 1e-6  # changes up to this share of the entry itself are not counted
+    moved = apart > unchanged * np.where(known, np.abs(values), 0.0)
     i, j = (int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     total = float(apart.sum())
     by_item = (apart.sum(axis=0) + apart.sum(axis=1)) / (total or 1.0)

@@ -55,8 +55,6 @@ __all__ = [
 
 MAX_SAMPLE, MAX_SAMPLE_OF_ROWS = 3000, 1000
 """Items on the page of a sample; fewer where rows are computed again in every search."""
-MISFIT = 3.0
-"""Usual errors from which on a known target is a misfit."""
 SEARCHED, FEWEST = 500_000_000, 200
 """Items of the sample times all items, at most: what searches along edges do in some minutes; and
 the items of a sample however many there are."""
@@ -96,7 +94,8 @@ def target_misfits(
     """
     error = np.abs(model.transduction_ - predicted)
     usual = 1.4826 * float(np.median(error[given]))
-    return given & (error > MISFIT * usual)
+    misfit_from = 3.0  # usual errors from which on a known target is a misfit
+    return given & (error > misfit_from * usual)
 
 
 def distances_among(lengths: EdgeLengths, items: Indices) -> Floats:

@@ -25,39 +25,32 @@ from metricmix.typing import Floats, Ints
 __all__ = ["align", "landmark_mds", "plane_coordinates", "tsne"]
 
 
-N_LANDMARKS = 300
-MIN_TSNE_ITEMS = 12
-MAX_TSNE_ITEMS = 6000
-"""An iteration over so many items takes 10 ms."""
-N_INTERPOLATED = 3
-"""Sampled items whose mean is the place of an item outside of the sample."""
-UNREACHABLE = 1.2
-"""Distance between items without a path, in units of the largest distance."""
-
-
-def plane_coordinates(distances: Floats) -> Floats:
+def plane_coordinates(distances: Floats, max_items: int = 6000) -> Floats:
     """Return (n, 2) coordinates for an (n, n) matrix of distances: mean 0, mean square norm 1.
 
     Directed distances are averaged over both directions. Infinite ones count as somewhat larger
-    than all others. t-SNE takes O(n²) per iteration.
+    than all others. t-SNE takes O(n²) per iteration, 10 ms for 6000 items; from more than
+    `max_items`, a sample is laid out, and the others between their nearest sampled items.
     """
     n = len(distances)
     sample = np.arange(n)
-    if n > MAX_TSNE_ITEMS:
-        sample = np.sort(np.random.default_rng(0).permutation(n)[:MAX_TSNE_ITEMS])
+    if n > max_items:
+        sample = np.sort(np.random.default_rng(0).permutation(n)[:max_items])
     d = distances[np.ix_(sample, sample)]
     d = (d + d.T) / 2.0
     infinite = ~np.isfinite(d)
     if infinite.any():
-        d[infinite] = UNREACHABLE * d[~infinite].max(initial=0.0) or 1.0
+        unreachable = 1.2  # distance between items without a path, in units of the largest distance
+        d[infinite] = unreachable * d[~infinite].max(initial=0.0) or 1.0
     with blas_threads(1):  # several maps are computed in parallel
         points = landmark_mds(d)
-        if len(sample) >= MIN_TSNE_ITEMS:
+        if len(sample) >= 12:
             points = tsne(d, points)
-    if n > MAX_TSNE_ITEMS:
+    if n > max_items:
         everyone = np.empty((n, 2))
+        n_nearest = 3  # sampled items whose mean is the place of an item outside of the sample
         for i, row in enumerate(distances):
-            nearest = np.argpartition(row[sample], N_INTERPOLATED)[:N_INTERPOLATED]
+            nearest = np.argpartition(row[sample], n_nearest)[:n_nearest]
             everyone[i] = points[nearest].mean(axis=0)
         everyone[sample] = points
         points = everyone
@@ -75,10 +68,10 @@ def align(points: Floats, target: Floats) -> Floats:
     return np.asarray(points @ rotation)
 
 
-def landmark_mds(d: Floats) -> Floats:
+def landmark_mds(d: Floats, n_landmarks: int = 300) -> Floats:
     """Return the (n, 2) coordinates of classical scaling by landmarks, for symmetric distances."""
     n = len(d)
-    landmarks = np.sort(np.random.default_rng(0).permutation(n)[:N_LANDMARKS])
+    landmarks = np.sort(np.random.default_rng(0).permutation(n)[:n_landmarks])
     squares = d[np.ix_(landmarks, landmarks)] ** 2
     means = squares.mean(axis=0)
     gram = -0.5 * (squares - means - means[:, None] + means.mean())
@@ -92,34 +85,28 @@ def landmark_mds(d: Floats) -> Floats:
 
 # -- t-SNE ---------------------------------------------------------------------------------------
 
-PERPLEXITY = 30.0
-EARLY_ITERATIONS, ITERATIONS = 80, 220
-"""Iterations with early exaggeration, and after it: enough for 5000 items to form clusters."""
-EXAGGERATION = 12.0
-MIN_LEARNING_RATE = 3.0
-MIN_GAIN = 0.01
-INITIAL_SPREAD = 1e-2
-"""Standard deviation of the start: so small that neighbours can pass the items between them."""
-BISECTIONS = 50
-BLOCK = 256
-"""Items whose repulsive forces are summed together, in the cache of a core."""
 
-
-def tsne(distances: Floats, start: Floats) -> Floats:
+def tsne(
+    distances: Floats, start: Floats, perplexity: float = 30.0, exaggeration: float = 12.0
+) -> Floats:
     r"""Return (n, 2) coordinates y that minimise :math:`\mathrm{KL}(p\,||\,q)`, from `start`.
 
     Here p are joint probabilities of the distances (see :func:`joint_probabilities`), and
     :math:`q_{ij} \propto (1 + ||y_i - y_j||^2)^{-1}`. Distances must be symmetric and finite.
+    The first iterations multiply p by `exaggeration`.
     """
     n = len(distances)
-    p = joint_probabilities(distances, min(PERPLEXITY, (n - 1) / 2.0))
+    p = joint_probabilities(distances, min(perplexity, (n - 1) / 2.0))
     spread = float(start.std(axis=0).max())
-    scaled = start.T * (INITIAL_SPREAD / (spread if spread > 0 else 1.0))
+    # Standard deviation of the start: so small that neighbours can pass the items between them.
+    initial_spread = 1e-2
+    scaled = start.T * (initial_spread / (spread if spread > 0 else 1.0))
     y = np.ascontiguousarray(scaled, dtype=np.float32)
     graph = (p.indptr.astype(np.int32), p.indices.astype(np.int32), p.data)
-    rate = max(n / EXAGGERATION, MIN_LEARNING_RATE)
-    gradient_descent(y, *graph, EARLY_ITERATIONS, EXAGGERATION, 0.5, rate)
-    gradient_descent(y, *graph, ITERATIONS, 1.0, 0.8, rate)
+    rate = max(n / exaggeration, 3.0)
+    # Enough iterations for 5000 items to form clusters.
+    gradient_descent(y, *graph, 80, exaggeration, 0.5, rate)
+    gradient_descent(y, *graph, 220, 1.0, 0.8, rate)
     return y.T.astype(np.float64)
 
 
@@ -143,13 +130,13 @@ def joint_probabilities(distances: Floats, perplexity: float) -> csr_array:
 def conditional_probabilities(squares: Floats, perplexity: float) -> Floats:
     r"""Return :math:`p_{k|i} \propto e^{-b_i s_{ik}}`, rows of sum 1 and entropy log perplexity.
 
-    Each row's :math:`b_i` is found by bisection of its logarithm.
+    Each row's :math:`b_i` is found by 50 bisections of its logarithm.
     """
     rows = squares - squares.min(axis=1, keepdims=True)
     width = rows.mean(axis=1, keepdims=True)
     rows = rows / np.where(width > 0, width, 1.0)
     low, high = np.full((len(rows), 1), -20.0), np.full((len(rows), 1), 20.0)
-    for _ in range(BISECTIONS):
+    for _ in range(50):
         middle = (low + high) / 2.0
         p = np.exp(-np.exp(middle) * rows)
         p /= p.sum(axis=1, keepdims=True)
@@ -168,9 +155,10 @@ def repulsive_forces(
     zero = np.float32(0.0)
     one = np.float32(1.0)
     total = 0.0
-    sums = np.empty((3, BLOCK), np.float32)
-    for start in range(0, n, BLOCK):
-        count = min(BLOCK, n - start)
+    block = 256  # items whose repulsive forces are summed together, in the cache of a core
+    sums = np.empty((3, block), np.float32)
+    for start in range(0, n, block):
+        count = min(block, n - start)
         sums[:] = zero
         own_x, own_y = x[start : start + count], y[start : start + count]
         sum_x, sum_y, sum_q = sums[0, :count], sums[1, :count], sums[2, :count]
@@ -229,6 +217,7 @@ def gradient_descent(
     x, y = places[0], places[1]
     attraction, repulsion = np.empty((2, n), np.float32), np.empty((2, n), np.float32)
     velocity, gain = np.zeros((2, n), np.float32), np.ones((2, n), np.float32)
+    min_gain = 0.01
     for _ in range(n_iterations):
         attractive_forces(x, y, indptr, indices, p, attraction)
         z = repulsive_forces(x, y, repulsion)
@@ -238,7 +227,7 @@ def gradient_descent(
                 if slope * velocity[axis, i] < 0.0:
                     gain[axis, i] += 0.2
                 else:
-                    gain[axis, i] = max(0.8 * gain[axis, i], MIN_GAIN)
+                    gain[axis, i] = max(0.8 * gain[axis, i], min_gain)
                 step = learning_rate * gain[axis, i] * slope
                 velocity[axis, i] = momentum * velocity[axis, i] - step
                 places[axis, i] += velocity[axis, i]

@@ -37,15 +37,11 @@ __all__ = ["example_path"]
 
 SAMPLE = 4000
 """Pairs by which shares are estimated."""
-CANDIDATES = 10_000
-"""Pairs that are looked at for each kind, at most."""
 NEARER, FARTHER, SHORTER = 0.8, 0.5, 0.2
 """Shares from which on a pair is surprising."""
 SAME_LABEL, SEEN = 0.2, 0.8
 """What a pair gains by one label at both ends, and by being as far apart on the map as can be: a
 path should be long enough to be seen."""
-MOST_EDGES = 5
-"""Edges of a path that can still be read at a glance."""
 
 
 def example_path(
@@ -139,11 +135,13 @@ class _Choice:
 
     @property
     def _through_items(self) -> NDArray[np.bool_]:
-        return (self.n_edges > 1) & (self.n_edges <= MOST_EDGES)
+        most_edges = 5  # edges of a path that can still be read at a glance
+        return (self.n_edges > 1) & (self.n_edges <= most_edges)
 
     def _some(self, wanted: NDArray[np.bool_]) -> tuple[Indices, Indices]:
         found = self.paths.pairs[wanted]
-        found = found[:: max(1, -(-len(found) // CANDIDATES))]
+        candidates = 10_000  # pairs that are looked at for each kind, at most
+        found = found[:: max(1, -(-len(found) // candidates))]
         return found // self.lengths.n, found % self.lengths.n
 
     def _nearer(self, i: Indices, j: Indices) -> Floats:

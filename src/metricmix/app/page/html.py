@@ -41,8 +41,6 @@ __all__ = [
 
 ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """No tag, comment or entity can begin or end inside the text; the JSON stays the same."""
-MAX_POINTS = 2000
-"""Of a curve; more could not be distinguished."""
 
 
 def encode(content: PageContent) -> tuple[str, str]:
@@ -146,10 +144,10 @@ def pack_paths(paths: EmbeddedPaths, arrays: ArrayPacker, prefix: str = "") -> d
     }
 
 
-def thinned(curve: ObjectiveCurve) -> dict[str, Any]:
-    """Return a curve of at most ``MAX_POINTS`` points, evenly chosen."""
+def thinned(curve: ObjectiveCurve, most: int = 2000) -> dict[str, Any]:
+    """Return a curve of at most `most` points, evenly chosen: more could not be distinguished."""
     count = min(len(curve.iteration), len(curve.objective))
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MAX_POINTS)).astype(int)).tolist()
+    chosen = np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
     return {
         "iteration": [int(curve.iteration[k]) for k in chosen],
         "objective": [float(curve.objective[k]) for k in chosen],
@@ -175,8 +173,6 @@ def json_values(value: Any) -> Any:
 # -- arrays as one compressed text ---------------------------------------------------------------
 
 LEVELS = 65535
-DIGITS = 4
-"""Significant digits of a length that a page shows."""
 
 
 class ArrayPacker:
@@ -227,10 +223,11 @@ def to_float32(values: Floats) -> NDArray[np.float32]:
     >>> f"{exact[0]:.4g} {exact.astype(np.float32)[0]:.4g} {to_float32(exact)[0]:.4g}"
     '2.346 2.345 2.346'
     """
+    digits = 4  # significant digits of a length that a page shows
 
     def rounded(x: Floats) -> Floats:
         magnitude = np.floor(np.log10(np.maximum(np.abs(x), 1e-300)))
-        return np.rint(x / 10.0 ** (magnitude - (DIGITS - 1)))
+        return np.rint(x / 10.0 ** (magnitude - (digits - 1)))
 
     nearest = values.astype(np.float32)
     wrong = np.flatnonzero(rounded(nearest.astype(np.float64)) != rounded(values))

@@ -26,28 +26,18 @@ __all__ = [
     "path_record",
 ]
 
-MAX_ITEMS_ALL_PAIRS = 800
-MAX_BYTES_ALL_PAIRS = 6_800_000
-"""Size of all paths before compression: about 8 MB of the file."""
-N_NEAREST = 10
-CHAINS_ALONG = 10
-"""Nearest items of each item along which a page shows paths, besides those of the model."""
-CHAINS_UP_TO = 2000
-"""Items up to which it does."""
-PAIR_OF_CHAINS = 5
-"""Sources that a pair of theirs counts for: edges are few, a pair has its length and some items."""
 MAX_PHRASES = 5000
 """Edges that a page says in words."""
 
 
-def chain_metric(metric: Metric) -> Metric | None:
+def chain_metric(metric: Metric, max_items: int = 2000) -> Metric | None:
     """Return the same mixture along the edges to each item's ten nearest items, and its links.
 
-    None if the edges of the metric are sparse, or there are more than 2000 items.
+    None if the edges of the metric are sparse, or there are more than `max_items` items.
     """
-    if metric.stack.edges is not None or metric.n > CHAINS_UP_TO:
+    if metric.stack.edges is not None or metric.n > max_items:
         return None
-    return metric.geodesic(CHAINS_ALONG)
+    return metric.geodesic(10)
 
 
 def embed_chains(
@@ -61,7 +51,8 @@ def embed_chains(
     if chains is None:
         return None, None
     distances = chains.to_array()
-    n_sources = min(chains.stack.n_sources, PAIR_OF_CHAINS)
+    # Edges are few: a pair has its length and some items, as much as five sources take.
+    n_sources = min(chains.stack.n_sources, 5)
     pairs = pairs_to_embed(distances, given, n_sources, directed=chains.directed)
     return embed_paths(chains.lengths, pairs, distances), distances
 
@@ -102,12 +93,14 @@ def pairs_to_embed(
     """
     n = len(distances)
     bytes_per_pair = (2 if directed else 1) * (n_sources + 1)  # 2 a source less one, 4 a length
-    if n <= MAX_ITEMS_ALL_PAIRS and n * (n - 1) * bytes_per_pair <= MAX_BYTES_ALL_PAIRS:
+    max_bytes = 6_800_000  # size of all paths before compression: about 8 MB of the file
+    if n <= 800 and n * (n - 1) * bytes_per_pair <= max_bytes:
         i, j = np.nonzero(~np.eye(n, dtype=bool))
     else:
         d = distances.copy()
         np.fill_diagonal(d, np.inf)
-        near = np.argpartition(d, N_NEAREST, axis=1)[:, :N_NEAREST]
+        n_nearest = 10
+        near = np.argpartition(d, n_nearest, axis=1)[:, :n_nearest]
         near = np.column_stack([near, nearest_labelled_item(distances, labelled)])
         i, j = np.repeat(np.arange(n), near.shape[1]), near.ravel()
         i, j = i[j >= 0], j[j >= 0]

@@ -60,9 +60,6 @@ from metricmix.typing import Floats
 
 __all__ = ["fit_files", "fit_plan", "learn"]
 
-ROWS_WRITTEN = 1024
-"""Rows of the metric that are computed at a time."""
-
 
 def fit_files(
     plan: Plan,
@@ -267,8 +264,9 @@ def write_metric(path: Path, outcome: FitOutcome) -> None:
             remedy="leave it out",
         )
     written = np.lib.format.open_memmap(path, "w+", np.float64, (n, n))
-    for start in range(0, n, ROWS_WRITTEN):
-        some = np.arange(start, min(n, start + ROWS_WRITTEN))
+    rows_at_once = 1024  # rows of the metric that are computed at a time
+    for start in range(0, n, rows_at_once):
+        some = np.arange(start, min(n, start + rows_at_once))
         written[some] = distances_from(learned.lengths, some)
     written.flush()
 

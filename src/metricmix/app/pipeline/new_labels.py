@@ -18,11 +18,6 @@ from metricmix.typing import Floats
 
 __all__ = ["NewLabel", "label_rows", "predict_files", "without_unneeded"]
 
-NO_WEIGHT = 1e-12
-"""Share of the largest weight up to which a weight is 0."""
-VALUES_AT_ONCE = 1 << 24
-"""Dissimilarities that are passed to the model at a time."""
-
 
 @dataclass(frozen=True)
 class NewLabel:
@@ -68,7 +63,8 @@ def predict_files(model: MixturePredictor, kept: FitInputs, new: NewItemData) ->
         ],
         axis=-1,
     )
-    step = max(1, VALUES_AT_ONCE // (rows.shape[1] * rows.shape[2]))
+    values_at_once = 1 << 24  # dissimilarities that are passed to the model at a time
+    step = max(1, values_at_once // (rows.shape[1] * rows.shape[2]))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         joined = metric.join(rows[some], validate=False)
@@ -85,7 +81,8 @@ def without_unneeded(
     if isinstance(model.mixture_, LocalMixture | NetworkMixture):
         return kept, ()
     weights = np.abs(model.weights_)
-    unused = weights <= NO_WEIGHT * weights.max()
+    negligible = 1e-12  # share of the largest weight up to which a weight is 0
+    unused = weights <= negligible * weights.max()
     lacking = [
         tuple(name for name in source.column_names if name not in new.items.attributes)
         for source in kept.sources

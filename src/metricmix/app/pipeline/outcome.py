@@ -41,10 +41,6 @@ FOUND = {
     "majority": "One class dominates",
 }
 """What findings are called on the page."""
-LITTLE = 0.05
-"""Share of the weights that the ridge draws to, by which learned ones differ at least."""
-REMARKS = 10
-"""Remarks on columns that the page shows."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,9 @@ class FitOutcome:
         centre = model.learned_.options.equal_weights(model.stack_)
         if len(centre) == 1:
             return "weight (a single source has nothing to be weighed against)"
-        if np.abs(model.weights_ - centre).max() > LITTLE * centre.max():
+        # Share of the weights that the ridge draws to, by which learned ones differ at least.
+        little = 0.05
+        if np.abs(model.weights_ - centre).max() > little * centre.max():
             return None
         why = "" if self.settings.rho is not None else " (few labels)"
         return f"weights, which rho {best.rho:.2g} keeps near {best.centre}{why}"
@@ -302,9 +300,12 @@ def run_page(
         more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
         facts.append(("Columns left out", ", ".join(ignored[:5]) + more))
     remarks = [line for column in gathered.columns for line in column.remarks()]
-    facts += [("Columns", line) for line in remarks[:REMARKS]]
-    if len(remarks) > REMARKS:
-        facts.append(("Columns", f"{len(remarks) - REMARKS} more remarks; --dry-run lists all"))
+    most_remarks = 10  # remarks on columns that the page shows
+    facts += [("Columns", line) for line in remarks[:most_remarks]]
+    if len(remarks) > most_remarks:
+        facts.append(
+            ("Columns", f"{len(remarks) - most_remarks} more remarks; --dry-run lists all")
+        )
     why = "chosen by cross-validation" if settings.tune else model.selection_.reason
     facts.append(("Settings", f"{model.selection_.best}, seed {settings.seed}: {why}"))
     skipped = (line.removeprefix("not compared: ") for line in model.selection_.skipped)

@@ -21,8 +21,6 @@ __all__ = ["OnProgress", "StepProgress", "expected_fits", "expected_seconds", "s
 
 OnProgress = Callable[[str, float], None]
 """Called with the name of a step, and the fraction of all work that is done."""
-STARTING = 2.0
-"""Seconds to start, import packages and read the files."""
 SECONDS = {"linear": 0.003, "forest": 0.08, "resampled forest": 0.001, "spread": 4e-4}
 """Of one fit of each kind of model: a logistic or ridge regression in one fold with one penalty, a
 forest, a forest of a resample, and labels spread over a graph. Measured on a small machine."""
@@ -31,15 +29,12 @@ PER_LABEL = {"linear": 1.5e-5, "forest": 2e-4, "resampled forest": 6e-5, "spread
 EVALUATIONS, PER_EVALUATION = 130, (1.2e-4, 1.2e-8, 2e-9)
 """Of the objective until weights are learned; seconds for each, for a pair of labels, and for a
 pair and source."""
-SOLVES = 25
-"""Times that weights are learned while settings are chosen, and once to use them."""
-PREDICTING = 0.05
-"""Seconds for each source in a fold, to predict by it alone and to choose the best one."""
 
 
 def storage_of(plan: Plan, settings: FitSettings, *, measure: bool = False) -> ValueStorage:
     """Return how the values of the sources are to be held, and what that would cost."""
-    whole = STARTING + sum(expected_seconds(plan, settings).values())
+    starting = 2.0  # seconds to start, import packages and read the files
+    whole = starting + sum(expected_seconds(plan, settings).values())
     return choose_storage(plan, settings, whole, measure=measure)
 
 
@@ -65,16 +60,19 @@ def expected_seconds(
     start, per_pair, per_value = PER_EVALUATION
     pairs = min(labelled, 1000) ** 2
     solve = EVALUATIONS * (start + (per_pair + per_value * R) * pairs)
+    n_solves = 25  # times that weights are learned while settings are chosen, and once to use them
     costs = {
         "sources": 0.5 + plan.report.seconds + seconds["sources"],
-        "learning": 0.3 + SOLVES * solve * (8 if settings.tune else 1) + seconds["learning"],
+        "learning": 0.3 + n_solves * solve * (8 if settings.tune else 1) + seconds["learning"],
     }
     if settings.n_bootstrap:
         costs["intervals"] = 0.2 + settings.n_bootstrap * solve + seconds["intervals"]
     if settings.n_splits != 0:
         folds = settings.n_splits or FOLDS
         searches = (folds + R + 1) * 2e-8 * n * (n + 20 * labelled)
-        costs["accuracy"] = 0.5 + searches + folds * (PREDICTING * R + solve) + seconds["accuracy"]
+        # Seconds for each source in a fold, to predict by it alone and to choose the best one.
+        per_source = 0.05
+        costs["accuracy"] = 0.5 + searches + folds * (per_source * R + solve) + seconds["accuracy"]
     costs["metric"] = 0.2 + 2e-11 * n**3
     if settings.report:
         costs["page"] = 0.6 + (R + 1) * 5e-4 * n

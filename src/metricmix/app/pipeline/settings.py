@@ -27,8 +27,6 @@ __all__ = ["FitSettings", "label_remarks", "plan_files", "plan_record", "resolve
 
 TYPO_TIMES, TYPO_FACTOR = 2, 5
 """How often a misspelled label occurs at most, and how many times as often the right one does."""
-SHORT_WORD = 3
-"""Letters up to which words are abbreviations, which are not compared."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +283,8 @@ def is_one_typo(one: str, other: str) -> bool:
     """
     first, second = one.casefold().split(), other.casefold().split()
     apart = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-    if len(first) != len(second) or len(apart) != 1 or min(map(len, apart[0])) <= SHORT_WORD:
+    short_word = 3  # letters up to which words are abbreviations, which are not compared
+    if len(first) != len(second) or len(apart) != 1 or min(map(len, apart[0])) <= short_word:
         return False
     a, b = apart[0]
     for _ in range(2):  # without the beginning that they share; then, reversed, without the end

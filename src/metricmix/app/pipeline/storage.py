@@ -49,12 +49,6 @@ source, and how often a search over computed rows asks for each row: measured, r
 MOST_COMPARED, FEWEST_COMPARED, SEARCHED_UP_TO = 200, 36, 5000
 """Pairs whose distances along edges and over all pairs are compared, and up to how many items the
 latter are searched: a pair takes about 0.006 n rows. Beyond, a bound takes about one row."""
-BYTES_PER_PAIR_SHOWN = 48
-"""Memory for the maps of the page, of as many items as it shows."""
-COMPILED = 1 << 28
-"""Memory for packages and kernels that are loaded while a fit runs, and working space: measured."""
-PER_ARC = 1.5e-8
-"""Seconds for each edge and root of a search."""
 
 
 @dataclass(frozen=True)
@@ -220,17 +214,21 @@ def measured_costs(plan: Plan, settings: Any, k: int, held: int = 0) -> dict[str
     n_edges = min(n_edges + sum(graphs.values()), n * (n - 1) // 2)
     folds = FOLDS if settings.n_splits is None else settings.n_splits
     passes = PASSES * (8 if settings.tune else 1) + folds + R + 1
-    common = held + table_bytes + 3 * 8 * L * n + COMPILED
+    # Memory for packages and kernels that are loaded while a fit runs, and working space: measured.
+    compiled_bytes = 1 << 28
+    common = held + table_bytes + 3 * 8 * L * n + compiled_bytes
     sample = min(n, MAX_SAMPLE) if settings.report else 0
-    common += BYTES_PER_PAIR_SHOWN * sample**2
+    bytes_per_pair = 48  # memory for the maps of the page, of as many items as it shows
+    common += bytes_per_pair * sample**2
     shown = 1.0 + (R + 1) * 2e-3 * sample
+    per_arc = 1.5e-8  # seconds for each edge and root of a search
     return {
         "rows": Cost(common + 2 * 8 * R * 256 * n, passes * ROWS_A_PASS * n * per_row + shown),
         "edges": Cost(
             common + n_edges * ((4 if n_edges > 10**6 else 8) * R + 64),
             searching
             + n_edges * per_pair
-            + passes * PER_ARC * L * 2 * n_edges
+            + passes * per_arc * L * 2 * n_edges
             + pairs_to_compare(n) * (0.006 * n if n <= SEARCHED_UP_TO else 2.0) * per_row
             + shown
             + 2.0,
