@@ -17,7 +17,10 @@ from metricmix.validation import check_integer
 if TYPE_CHECKING:
     from metricmix.dissimilarity.known import Known
 
-__all__ = ["ClassMeans", "class_means_ridge", "stratified_blocks"]
+__all__ = ["LABELS_AT_ONCE", "ClassMeans", "class_means_ridge", "stratified_blocks"]
+
+LABELS_AT_ONCE = 1000
+"""Labelled items from which on class means are taken over blocks of half as many, not over all."""
 
 
 @OBJECTIVES.register(
@@ -130,8 +133,7 @@ class ClassMeans(LabelObjective):
     @classmethod
     def settings_for(cls, known: Known, stochastic: bool) -> dict[str, Any]:
         """Return blocks of 20 items for a stochastic solver, of 500 for many labels, else none."""
-        at_once = 1000  # more labelled items: class means are taken over blocks of them
-        many = at_once // 2 if len(known.items) > at_once else None
+        many = LABELS_AT_ONCE // 2 if len(known.items) > LABELS_AT_ONCE else None
         return {"block_size": 20 if stochastic else many}
 
     def n_terms(self, n: int) -> int:
