@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from benchmarks.measure import best_time
-from metricmix.kernels.minplus import VECTOR_BYTES
+from metricmix.kernels.minplus_tile import VECTOR_BYTES
 
 __all__ = ["ceiling"]
 

@@ -19,6 +19,7 @@ LAYERS = [
     "state",
     "memory",
     "validation",
+    "labels",
     "devices",
     "atomic",
     "kernels",
@@ -52,7 +53,7 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 304,
+    "files": 312,
     "modules with a single importer": 71,
     "private helpers used once": 60,
     "class names defined twice": 0,

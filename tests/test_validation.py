@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from metricmix.exceptions import InputError
+from metricmix.labels import check_labels
 from metricmix.validation import (
     check_choice,
     check_index,
     check_indices,
     check_integer,
-    check_labels,
     check_number,
     check_random_state,
     check_square,

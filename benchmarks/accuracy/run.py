@@ -23,7 +23,7 @@ LIBRARY = tuple(
     f"src/metricmix/{part}"
     for part in (
         *("kernels", "dissimilarity", "mixture", "paths", "objectives", "solvers", "estimators"),
-        *("metric.py", "validation.py"),
+        *("metric.py", "validation.py", "labels.py"),
     )
 )
 """What decides how this library labels items."""

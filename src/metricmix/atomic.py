@@ -188,7 +188,7 @@ def reserved(folder: str | os.PathLike[str], names: Sequence[str]) -> Iterator[R
 
 def states(folder: Path, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return what identifies those of some files that are there."""
-    found = {}
+    found: dict[str, tuple[int, ...]] = {}
     for name in names:
         with suppress(OSError):
             about = os.lstat(folder / name)

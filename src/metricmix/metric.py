@@ -21,20 +21,9 @@ from numpy.typing import ArrayLike
 
 from metricmix.devices import in_torch, resolve_device
 from metricmix.exceptions import NotAMetricError
-from metricmix.kernels.blocks import BlockJob, Found, release, run_blocks
-from metricmix.kernels.compile import kernel
-from metricmix.kernels.minplus import (
-    STRIP,
-    Packed,
-    pack_columns,
-    pack_rows,
-    panel_width,
-    tile_maxima,
-    update,
-)
-from metricmix.kernels.threads import check_time
+from metricmix.kernels.triangles import PairSurvey, TriangleScan, collected
 from metricmix.state import stored
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import Floats
 from metricmix.validation import check_copies_fit, check_number, check_square
 
 __all__ = [
@@ -42,20 +31,8 @@ __all__ = [
     "check_metric",
     "clip_to_metric",
     "is_metric",
-    "largest_excess",
-    "lower_by_detours",
     "metric_violations",
-    "survey_pairs",
-    "worst_of_rows",
-    "worst_triangles",
 ]
-
-
-ROW_BLOCK = 64 * STRIP
-"""Rows that are checked together: their part of the product is all that is kept of it."""
-
-DEPTH = 128
-"""Intermediate items per round of the product."""
 
 
 @stored("MetricViolations")
@@ -363,131 +340,6 @@ def _pair(place: list[float]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
 
 
-# -- blocks of pairs ------------------------------------------------------------------------------
-
-
-def collected(job: RowBlocks, n_jobs: int | None) -> list[list[float]]:
-    """Return what was found for every block of rows, the last rows first."""
-    found: list[list[float]] = [[]] * job.n_units
-
-    def put(start: int, stop: int, arrays: Found) -> None:
-        found[start:stop] = arrays[0].tolist()
-
-    run_blocks(job, put, n_jobs=n_jobs)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class RowBlocks(BlockJob):
-    """Checks of the pairs of a matrix; a unit is `ROW_BLOCK` rows, the last ones first."""
-
-    matrix: AnyArray
-
-    @property
-    def n_units(self) -> int:
-        """Number of blocks of rows."""
-        return -(-len(self.matrix) // ROW_BLOCK)
-
-    @property
-    def unit_bytes(self) -> float:
-        """Size of the result of a unit."""
-        return 72.0
-
-    @property
-    def streams(self) -> bool:
-        """The matrix is read piece by piece."""
-        return True
-
-    @property
-    def work_bytes(self) -> float:
-        """Memory of a block: its rows and their product, and a piece of the matrix."""
-        return float((3 * ROW_BLOCK + 2 * DEPTH) * len(self.matrix) * self.matrix.itemsize)
-
-    def block(self, start: int, stop: int) -> Found:
-        """Return what is found for each of some blocks of rows."""
-        n, found = len(self.matrix), []
-        for unit in range(start, stop):
-            low = (self.n_units - 1 - unit) * ROW_BLOCK
-            found.append(self.rows(low, min(low + ROW_BLOCK, n)))
-            release(self.matrix)
-        return (np.array(found, dtype=np.float64),)
-
-    def rows(self, low: int, high: int) -> tuple[float, ...]:
-        """Return what is found for the rows low <= i < high."""
-        raise NotImplementedError
-
-
-class PairSurvey(RowBlocks):
-    """What :func:`survey_pairs` finds."""
-
-    what = "metric check: pairs"
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return 2e-9 * ROW_BLOCK * len(self.matrix)
-
-    def rows(self, low: int, high: int) -> tuple[float, ...]:
-        """Return what is found for the rows low <= i < high."""
-        return survey_pairs(self.matrix, low, high)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, eq=False)
-class TriangleScan(RowBlocks):
-    """What :func:`worst_triangles` finds."""
-
-    lower: bool
-    tolerance: float
-    what = "metric check: triangles"
-
-    @property
-    def unit_seconds(self) -> float:
-        """Time of a unit."""
-        return 1e-10 * ROW_BLOCK * float(len(self.matrix)) ** 2
-
-    def rows(self, low: int, high: int) -> tuple[float, ...]:
-        """Return what is found for the rows low <= i < high."""
-        return worst_triangles(self.matrix, low, high, self.lower, self.tolerance)
-
-
-def worst_triangles(
-    matrix: AnyArray, low: int, high: int, lower: bool, tolerance: float
-) -> tuple[float, int, int, int]:
-    """Return the largest violation by a pair (i, j), low <= i < high, i, j, and how many there are.
-
-    Only pairs j < i if `lower`; violations up to the tolerance are not counted.
-    """
-    shortest = matrix[low:high, : high if lower else len(matrix)].copy()
-    lower_by_detours(shortest, matrix, low, lower)
-    found: tuple[float, int, int, int] = largest_excess(matrix, shortest, low, lower, tolerance)
-    return found
-
-
-def lower_by_detours(shortest: AnyArray, matrix: AnyArray, low: int, lower: bool) -> None:
-    """Replace `shortest`, rows of lengths from item `low` on, by the minimum over detours.
-
-    ``shortest[r, j] = min(shortest[r, j], min over k of matrix[low + r, k] + matrix[k, j])``. Its
-    columns are all items, or only those up to the last row if `lower`: then entries right of the
-    diagonal are left undefined. Entries may be negative, and inf where there is no edge.
-    """
-    (count, columns), dtype = shortest.shape, matrix.dtype
-    n, high, width = len(matrix), low + count, panel_width(matrix.dtype)
-    highs = np.empty((-(-count // STRIP), -(-columns // width)), dtype)
-    tile_maxima(shortest, 0, count, highs)
-    depth = 0
-    for first in range(0, n, DEPTH):
-        check_time()
-        last = min(first + DEPTH, n)
-        if last - first != depth:
-            depth = last - first
-            left = Packed.empty(count, depth, STRIP, dtype)
-            right = Packed.empty(columns, depth, width, dtype)
-        pack_rows(np.ascontiguousarray(matrix[low:high, first:last]), 0, count, left)
-        pack_columns(matrix[first:last], 0, columns, right)
-        release(matrix)
-        update(shortest, 0, count, left, right, highs, low if lower else None)
-
-
 def clip_to_metric(x: Floats, lower: Floats | None = None, upper: Floats | None = None) -> Floats:
     r"""Return a metric near x, in one pass over its entries.
 
@@ -527,77 +379,3 @@ def clip_to_metric(x: Floats, lower: Floats | None = None, upper: Floats | None 
     if x.ndim == 2:
         np.fill_diagonal(d, 0.0)
     return d
-
-
-# -- kernels -------------------------------------------------------------------------------------
-
-
-@kernel
-def largest_excess(
-    matrix: AnyArray, shortest: AnyArray, low: int, lower: bool, tolerance: float
-) -> tuple[float, int, int, int]:
-    """Return the largest excess over the shortest detour, its place (i, j), and their number."""
-    worst, worst_i, worst_j, count = 0.0, 0, 0, 0
-    rows, columns = shortest.shape
-    for r in range(rows):
-        i = low + r
-        row, reached = matrix[i], shortest[r]
-        for j in range(i if lower else columns):
-            excess = float(row[j] - reached[j])
-            if excess > 0 and i != j:
-                if excess > tolerance:
-                    count += 1
-                if excess > worst:
-                    worst, worst_i, worst_j = excess, i, j
-    return worst, worst_i, worst_j, count
-
-
-@kernel
-def worst_of_rows(
-    matrix: AnyArray,
-    shortest: AnyArray,
-    low: int,
-    lower: bool,
-    slack: float,
-    excess: AnyArray,
-    partner: AnyArray,
-) -> None:
-    """For each item i from `low` on, find the j with the largest excess of length plus slack."""
-    rows, columns = shortest.shape
-    for r in range(rows):
-        i = low + r
-        row, reached = matrix[i], shortest[r]
-        worst, where = 0.0, i
-        for j in range(i if lower else columns):
-            over = row[j] + slack - reached[j]
-            if over > worst and i != j:
-                worst, where = over, j
-        excess[r], partner[r] = worst, where
-
-
-@kernel
-def survey_pairs(
-    matrix: AnyArray, low: int, high: int
-) -> tuple[float, float, int, int, float, int, int, int, int]:
-    """Return scale, asymmetry, negativity, zeros (any, both) over pairs j < i, low <= i < high."""
-    scale, asymmetry, a_i, a_j = 0.0, 0.0, 0, 0
-    negativity, n_i, n_j, either, both = 0.0, 0, 0, 0, 0
-    for first in range(low, high, 64):  # squares of 64 keep both mirrored parts in the cache
-        last = min(first + 64, high)
-        for column in range(0, last, 64):
-            for j in range(column, min(column + 64, last)):
-                row = matrix[j]
-                for i in range(max(first, j + 1), last):
-                    there, back = float(matrix[i, j]), float(row[i])
-                    if abs(there - back) > asymmetry:
-                        asymmetry, a_i, a_j = abs(there - back), i, j
-                    if there < 0 and -there > negativity:
-                        negativity, n_i, n_j = -there, i, j
-                    if back < 0 and -back > negativity:
-                        negativity, n_i, n_j = -back, j, i
-                    scale = max(scale, max(abs(there), abs(back)))
-                    if there == 0 or back == 0:
-                        either += 1
-                        if there == back:
-                            both += 1
-    return scale, asymmetry, a_i, a_j, negativity, n_i, n_j, either, both

@@ -142,7 +142,8 @@ def test_a_table_larger_than_the_memory_of_a_worker(tmp_path) -> None:
     Z.flush()
     del Z
     table = np.load(tmp_path / "table.npy", mmap_mode="r")
-    from metricmix.dissimilarity.nearest_blocks import AllRows, half_squares
+    from metricmix.dissimilarity.nearest_blocks import AllRows
+    from metricmix.dissimilarity.squared_distances import half_squares
 
     job = AllRows(table, half_squares(table), 3)
     found = []

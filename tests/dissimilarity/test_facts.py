@@ -27,7 +27,7 @@ from metricmix.dissimilarity import (
     resource_allocation,
     threshold_graphs,
 )
-from metricmix.dissimilarity.features import ON_SETS, feature_facts, feature_rows
+from metricmix.dissimilarity.feature_rows import ON_SETS, feature_facts, feature_rows
 from metricmix.dissimilarity.matrix import DECLARED, SourceFacts
 from metricmix.metric import metric_violations
 

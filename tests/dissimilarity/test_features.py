@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from metricmix.dissimilarity.features import (
+from metricmix.dissimilarity.feature_rows import (
     ALIASES,
     BY_PRODUCT,
     BY_SKLEARN,
     FACTS,
     ON_SETS,
     feature_rows,
-    features,
 )
+from metricmix.dissimilarity.features import features
 from metricmix.exceptions import InputError
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,8 @@ from sklearn.model_selection import cross_val_score
 
 import metricmix as mm
 from metricmix.dissimilarity import as_graph, diffusion, jaccard, path_length, resource_allocation
-from metricmix.dissimilarity.matrix import as_dissimilarity, table_items
+from metricmix.dissimilarity.item_ids import table_items
+from metricmix.dissimilarity.matrix import as_dissimilarity
 from reference.instances import on_demand, random_sources
 
 IDS = ["d", "a", "c", "b"]

@@ -172,7 +172,7 @@ def test_refusals(options: dict[str, Any], named: str) -> None:
 
 
 def test_products_of_sparse_rows() -> None:
-    from metricmix.dissimilarity.nearest_blocks import sparse_products
+    from metricmix.dissimilarity.squared_distances import sparse_products
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 30)) * (rng.random((20, 30)) < 0.2)
@@ -185,12 +185,8 @@ def test_products_of_sparse_rows() -> None:
 
 
 def test_the_nearest_are_kept() -> None:
-    from metricmix.dissimilarity.nearest_blocks import (
-        empty_places,
-        half_squares,
-        keep_nearest,
-        search_tiles,
-    )
+    from metricmix.dissimilarity.nearest_blocks import empty_places, keep_nearest, search_tiles
+    from metricmix.dissimilarity.squared_distances import half_squares
 
     rng = np.random.default_rng(1)
     n = 200  # more than are scanned at once

@@ -11,15 +11,15 @@ from scipy.sparse import csr_array
 
 from metricmix.dissimilarity import FeatureSource, GraphSource, ProbabilitySource, jaccard
 from metricmix.dissimilarity.breadth_first import hops_of_pairs
-from metricmix.dissimilarity.features import FACTS
+from metricmix.dissimilarity.feature_rows import FACTS
 from metricmix.dissimilarity.neighbour_overlap import (
     SharedNeighbours,
     jaccard_of_pairs,
     two_links_between,
     two_links_from,
 )
-from metricmix.dissimilarity.row_pairs import dense_squares, sparse_squares
 from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.squared_distances import dense_squares, sparse_squares
 
 RNG = np.random.default_rng(0)
 

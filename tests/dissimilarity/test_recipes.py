@@ -23,17 +23,11 @@ from metricmix.dissimilarity import (
     knn_path_length,
     mahalanobis,
 )
-from metricmix.dissimilarity.features import (
-    ALIASES,
-    BY_PRODUCT,
-    BY_SKLEARN,
-    FACTS,
-    ON_SETS,
-    SquaredDistances,
-)
+from metricmix.dissimilarity.feature_rows import ALIASES, BY_PRODUCT, BY_SKLEARN, FACTS, ON_SETS
+from metricmix.dissimilarity.features import FeatureRecipe
 from metricmix.dissimilarity.mahalanobis import MahalanobisRecipe
 from metricmix.dissimilarity.path_length import KnnPathLengthRecipe
-from metricmix.dissimilarity.recipes import FeatureRecipe
+from metricmix.dissimilarity.squared_distances import SquaredDistances
 from metricmix.exceptions import InputError
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from metricmix.dissimilarity.kernel_logistic import KernelClassifier
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.propagation import LabelPropagation
 
-DEFAULTS = importlib.import_module("metricmix.dissimilarity.default_sources")
+GRAPH_SOURCES = importlib.import_module("metricmix.dissimilarity.graph_sources")
 
 
 def network(n: int = 120, d: int = 30, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -39,7 +39,7 @@ def test_edges_are_links_and_nearest_items(stack: mm.EdgeStack) -> None:
     X, links, _ = network()
     own = links[links[:, 0] != links[:, 1]]
     assert (stack.edges.find(own[:, 0], own[:, 1]) >= 0).all()
-    weighted = mm.dissimilarity.features(DEFAULTS.weighted_rows(X, "tfidf"), "cosine")
+    weighted = mm.dissimilarity.features(GRAPH_SOURCES.weighted_rows(X, "tfidf"), "cosine")
     np.fill_diagonal(weighted, np.inf)
     nearest = np.argmin(weighted, axis=1)
     some = np.flatnonzero(weighted.min(axis=1) < 0.999)
@@ -119,7 +119,9 @@ def test_a_plain_table() -> None:
 
 
 def collected(X: Any, links: Any, k: int | None = 4) -> Any:
-    return DEFAULTS.graph_sources(X, DEFAULTS.as_graph(links, nodes=120), "tfidf", True, k)
+    return GRAPH_SOURCES.graph_sources(
+        X, GRAPH_SOURCES.as_graph(links, nodes=120), "tfidf", True, k
+    )
 
 
 def test_sparse_and_dense_attributes_agree() -> None:
@@ -140,8 +142,8 @@ def test_wide_tables_are_smoothed_by_their_leading_directions(
 ) -> None:
     X, links, _ = network(d=60)
     full = collected(X, links, k)
-    monkeypatch.setattr(DEFAULTS, "WIDE_FROM", 100)
-    monkeypatch.setattr(DEFAULTS, "DIRECTIONS", 50)
+    monkeypatch.setattr(GRAPH_SOURCES, "WIDE_FROM", 100)
+    monkeypatch.setattr(GRAPH_SOURCES, "DIRECTIONS", 50)
     narrow = collected(kind(X), links, k)
     i, j = np.triu_indices(120, 1)
     for name, least in (("attributes", 1 - 1e-5), ("pagerank_0.1", 0.95), ("shares_walks", 0.95)):
@@ -153,7 +155,7 @@ def test_wide_tables_are_smoothed_by_their_leading_directions(
 @pytest.mark.parametrize("limit", ["FEW_TABLES_FROM", "MANY_ITEMS"])
 def test_large_tables_have_fewer_sources(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, links, labels = network()
-    monkeypatch.setattr(DEFAULTS, limit, 100)
+    monkeypatch.setattr(GRAPH_SOURCES, limit, 100)
     stack = mm.sources_for(X, links, nodes=120, labels=labels, edges_per_item=4)
     assert isinstance(stack, mm.EdgeStack)
     assert stack.names == (
@@ -192,7 +194,7 @@ def test_kernel_values_in_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_labels_spread_by_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     _, links, labels = network()
-    B = DEFAULTS.smoothing_operator(DEFAULTS.as_graph(links, nodes=120))
+    B = GRAPH_SOURCES.smoothing_operator(GRAPH_SOURCES.as_graph(links, nodes=120))
     whole = LabelPropagation(B).predict(Known(labels, 3)).values
     monkeypatch.setattr("metricmix.dissimilarity.propagation.VALUES_AT_ONCE", 500)
     monkeypatch.setattr(Known, "folds", lambda self, n, **_: np.arange(len(self.items)) % n)

@@ -11,7 +11,6 @@ import pytest
 
 from metricmix.kernels.minplus import (
     CHUNK,
-    STRIP,
     Packed,
     chunk_minima,
     min_plus,
@@ -22,6 +21,7 @@ from metricmix.kernels.minplus import (
     update,
     update_rows,
 )
+from metricmix.kernels.minplus_tile import STRIP
 from reference.closure import minplus
 
 DTYPES = (np.float32, np.float64)

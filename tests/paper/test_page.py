@@ -228,6 +228,17 @@ def test_the_page_says_which_data(tmp_path: Path) -> None:
     assert "**not** the paper's" not in page
 
 
+def test_the_page_names_outdated_results(tmp_path: Path) -> None:
+    results = tiny_results(tmp_path, "separation")
+    page, _ = draw_and_write(results, tmp_path)
+    assert "Outdated" not in page.read_text()
+    results.settings["separation"]["code"] = "of an earlier commit"
+    page, _ = draw_and_write(results, tmp_path)
+    assert "other code or package versions than those that wrote this page: separation." in (
+        page.read_text()
+    )
+
+
 def test_repetitions_are_those_of_every_size(tmp_path: Path) -> None:
     """`reproduce 2 --sizes 12 --repetitions 2`, then `--sizes 16 --repetitions 5`."""
     results = tiny_results(tmp_path, "feature-space")

@@ -366,3 +366,24 @@ def test_a_full_disk_from_the_start_leaves_no_files(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left"):
             reproduce("2", tmp_path / "out", sizes=(12,), repetitions=1)
     assert files(tmp_path) == {}
+
+
+def test_a_second_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+    path = results_path(tmp_path)
+    with (
+        runner.only_writer(path),
+        pytest.raises(mm.ResultsError, match="another run is writing to it"),
+    ):
+        reproduce("2", tmp_path, **SMALL)
+    assert not path.exists()
+    assert reproduce("2", tmp_path, **SMALL).n_cells == 4
+
+
+def test_a_run_that_computes_nothing_leaves_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricmix.paper.results.commit", lambda: "aaa")
+    reproduce("2", tmp_path, **SMALL)
+    monkeypatch.setattr("metricmix.paper.results.commit", lambda: "bbb")
+    assert reproduce("2", tmp_path, **SMALL).n_cells == 0
+    assert Results.read(results_path(tmp_path)).head["commit"] == "aaa"

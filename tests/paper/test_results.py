@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import pytest
 from scipy import stats
 
 import metricmix as mm
-from metricmix.paper.experiment import CellResult
+from metricmix.paper.experiment import (
+    PACKAGE,
+    CellResult,
+    Experiment,
+    code_digest,
+    imported_files,
+)
+from metricmix.paper.experiment2_feature_space import FeatureSpace
+from metricmix.paper.library_defaults import FeatureSpaceDefaults
 from metricmix.paper.results import Interval, Results, geometric_interval, mean_interval
 from paper.small import Drawing
 
@@ -29,6 +38,10 @@ def filled(path: Path, seed: int = 0) -> Results:
         results.add(experiment, cell, CellResult({"value": k}, {"total": 0.5}))
     results.write()
     return results
+
+
+def source_of(kind: type[Experiment]) -> Path:
+    return Path(str(sys.modules[kind.__module__].__file__))
 
 
 def test_what_is_written_is_read(path: Path) -> None:
@@ -97,6 +110,73 @@ def test_other_settings_forget_the_cells(path: Path, monkeypatch: pytest.MonkeyP
     results = Results.begin(path, "embedded", 0)
     assert len(results.missing(Drawing())) == 10
     assert not results.has("drawing")
+
+
+@pytest.mark.parametrize("name", ["code", "versions"])
+def test_results_of_other_code_or_versions_are_not_used(path: Path, name: str) -> None:
+    results = filled(path)
+    assert not results.is_outdated(Drawing)
+    results.settings["drawing"][name] = {"numpy": "1.0"} if name == "versions" else "0123456789"
+    results.write()
+    again = Results.begin(path, "embedded", 0)
+    assert again.is_outdated(Drawing)
+    assert len(again.missing(Drawing())) == 10
+    assert not again.has("drawing")
+
+
+def test_results_without_a_fingerprint_are_not_used(path: Path) -> None:
+    results = filled(path)
+    results.settings["drawing"] = dict(Drawing.settings)  # as older versions wrote it
+    results.write()
+    again = Results.begin(path, "embedded", 0)
+    assert again.is_outdated(Drawing)
+    assert len(again.missing(Drawing())) == 10
+
+
+def test_the_code_is_that_which_an_experiment_imports() -> None:
+    files = {
+        kind.name: {str(file.relative_to(PACKAGE)) for file in imported_files(source_of(kind))}
+        for kind in (FeatureSpace, FeatureSpaceDefaults)
+    }
+    shared = {"paper/experiment.py", "solvers/stochastic.py", "kernels/minplus.py", "memory.py"}
+    ours = {"learning/selection.py", "learning/rules/nearest.py", "estimators/classifier.py"}
+    assert shared <= files["feature-space"]
+    assert not ours & files["feature-space"]
+    assert shared | ours <= files["feature-space-defaults"]
+    for found in files.values():
+        assert not any(file.startswith(("app/", "plots/", "paper/page")) for file in found)
+
+
+def test_comments_are_no_code(tmp_path: Path) -> None:
+    texts = ("x = 1\n", '"""What x is."""\nx = 1  # one\n', "x = 2\n")
+    digests = []
+    for k, text in enumerate(texts):
+        file = tmp_path / str(k) / "module.py"
+        file.parent.mkdir()
+        file.write_text(text)
+        digests.append(code_digest(str(file)))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_only_a_run_that_adds_cells_adds_its_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricmix.paper.results.commit", lambda: "aaa")
+    filled(path)
+    monkeypatch.setattr("metricmix.paper.results.commit", lambda: "bbb")
+    results = Results.begin(path, "embedded", 0)
+    assert results.missing(Drawing()) == []
+    results.write()
+    assert Results.read(path).head["commit"] == "aaa"
+    more = Drawing(repetitions=6)
+    for cell in results.missing(more):
+        results.add(more, cell, CellResult({"value": 1}))
+    results.write()
+    assert Results.read(path).head["commit"] == "aaa, bbb"
+    results.settings.clear()  # all cells are of other settings
+    for cell in results.missing(more):
+        results.add(more, cell, CellResult({"value": 1}))
+    assert results.head["commit"] == "bbb"
 
 
 def test_a_full_disk_leaves_the_last_good_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,11 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import FeatureSource, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.mahalanobis import mahalanobis
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, facts
@@ -13,8 +13,8 @@ from metricmix.dissimilarity.neighbour_overlap import jaccard, resource_allocati
 from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.predictions import ProbabilitySource
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
-from metricmix.dissimilarity.sources import ComputedSource, FeatureSource, GraphSource, Source
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.sources import ComputedSource, GraphSource, Source
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised_recipes import supervised
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 

@@ -30,10 +30,6 @@ __all__ = [
 WORDS = 8
 """Words of 64 targets that are processed together: a cache line."""
 
-SPARSE = 3
-"""Up to this many edges per node the graph may be chain-like: many levels that touch few nodes
-each, where following a list of nodes beats sweeping over all of them."""
-
 
 def breadth_first_all_pairs(
     indptr: NDArray[np.integer], indices: NDArray[np.integer], n_jobs: int | None = None
@@ -50,7 +46,10 @@ def breadth_first_all_pairs(
     """
     indptr, indices = _as_lists(indptr, indices)
     n, block = len(indptr) - 1, 64 * WORDS
-    if len(indices) <= SPARSE * n:
+    # With few edges per node the graph may be chain-like: many levels that touch few nodes each,
+    # where following a list of nodes beats sweeping over all of them.
+    few_edges = 3
+    if len(indices) <= few_edges * n:
         hops = breadth_first(indptr, indices, np.arange(n), n_jobs)
         return np.where(hops < 0, np.inf, hops)
     out = np.full((n, n), np.inf)

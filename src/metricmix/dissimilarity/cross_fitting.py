@@ -81,16 +81,8 @@ class CrossFitted(Predictor):
         """Return the predictor for some rows of the table."""
         return CrossFitted(self.X[items], self.estimators, min(n_folds, self.n_folds))
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all rows."""
-        training = Training.of(known, weights, min(n_folds or self.n_folds, self.n_folds))
         tried = range(len(self.estimators)) if choice is None else [choice]
         held_out = self.held_out(training, list(tried))
         best = training.best(held_out)
@@ -113,11 +105,8 @@ class CrossFitted(Predictor):
         """Return what the model of all labels says of all rows, (n, c) or (n,)."""
         return self.fitted(training, training.everyone, choice).predict(self.X)
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> TableModel:
+    def fitted_model(self, training: Training, choice: int | None) -> TableModel:
         """Return the model of all labels."""
-        training = Training.of(known, weights, 2)
         found = self.fitted(training, training.everyone, choice or 0)
         numbers = found.classes
         return TableModel(found.model, training.classes[numbers], training.n_classes)

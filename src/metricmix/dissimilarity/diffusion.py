@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.features import Metric, feature_facts, features
+from metricmix.dissimilarity.feature_rows import Metric, feature_facts
+from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_ids import graph_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
-    graph_items,
     states,
 )
 from metricmix.exceptions import InputError
@@ -37,8 +38,6 @@ __all__ = [
 
 SPARSE_COST = 10
 """Operations of a dense factorisation that take the time of one of a sparse product (measured)."""
-COLUMNS = 32
-"""Columns that are smoothed together: few, so that three tables of them stay in the cache."""
 RESTART, FLOOR = 0.1, 1e-6
 """Of :class:`LogPageRank`; a smaller share of a walk counts as not connected."""
 
@@ -205,12 +204,13 @@ def pagerank_smoothed(
         following = 1.0 / (2.0 / spread - rho)
         steps[k] = following * rho, 2.0 * following / spread
         rho = following
+    together = 32  # columns: few, so that three tables of them stay in the cache
 
     def solve_columns(start: int) -> None:
-        columns = np.ascontiguousarray(right[:, start : start + COLUMNS])
-        solution[:, start : start + COLUMNS] = chebyshev_iteration(edges, columns, steps)
+        columns = np.ascontiguousarray(right[:, start : start + together])
+        solution[:, start : start + together] = chebyshev_iteration(edges, columns, steps)
 
-    in_threads(solve_columns, range(0, d, COLUMNS), threads_for(n))
+    in_threads(solve_columns, range(0, d, together), threads_for(n))
     return solution
 
 

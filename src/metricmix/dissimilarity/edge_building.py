@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.edge_set import EdgeSet
-from metricmix.dissimilarity.nearest_items import half_squares
+from metricmix.dissimilarity.squared_distances import half_squares
 from metricmix.kernels.blocks import BlockJob, Found, run_blocks
 from metricmix.kernels.threads import blas_threads, check_time
 from metricmix.state import stored

@@ -32,10 +32,7 @@ from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.edge_tables import Numbering, chunks_of, first_wrong, read_values
 from metricmix.dissimilarity.graphs import as_graph
-from metricmix.dissimilarity.matrix import (
-    check_ids,
-    graph_items,
-)
+from metricmix.dissimilarity.item_ids import check_ids, graph_items
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_choice, check_integer, check_number
@@ -96,12 +93,7 @@ def from_matrices(
     array([[2., 1.],
            [3., 9.]])
     """
-    if not isinstance(matrices, Mapping) or not matrices:
-        raise InputError(
-            argument="matrices",
-            expected="a dictionary of names and sparse matrices",
-            found=type(matrices).__name__,
-        )
+    check_named(matrices, "sparse matrices", name="matrices")
     found: dict[str, Entries] = {}
     n = 0
     for name, matrix in matrices.items():
@@ -166,12 +158,7 @@ def from_graphs(
     array([[1., 5.],
            [1., 1.]])
     """
-    if not isinstance(graphs, Mapping) or not graphs:
-        raise InputError(
-            argument="graphs",
-            expected="a dictionary of names and graphs",
-            found=type(graphs).__name__,
-        )
+    check_named(graphs, "graphs", name="graphs")
     matrices: dict[str, Any] = {}
     ids: Any = None
     for name, graph in graphs.items():
@@ -184,6 +171,16 @@ def from_graphs(
     return from_matrices(
         matrices, directed=directed, items=ids, missing=missing, bridge=bridge, scaling=scaling
     )
+
+
+def check_named(values: Any, what: str, *, name: str) -> None:
+    """Raise unless these are objects by name, one at least."""
+    if not isinstance(values, Mapping) or not values:
+        raise InputError(
+            argument=name,
+            expected=f"a dictionary of names and {what}",
+            found=type(values).__name__,
+        )
 
 
 def from_table(

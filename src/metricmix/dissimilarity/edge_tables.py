@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.matrix import check_ids, examples, is_frame, plain_list, sorted_ids
+from metricmix.dissimilarity.item_ids import check_ids, examples, is_frame, plain_list, sorted_ids
 from metricmix.exceptions import InputError, MissingPackageError
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_integer

@@ -31,10 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.matrix import is_frame
+from metricmix.dissimilarity.item_ids import is_frame
 from metricmix.exceptions import InputError, warn_caller
+from metricmix.labels import is_missing
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_table, is_missing, unmasked
+from metricmix.validation import check_table, unmasked
 
 __all__ = [
     "EncodedTable",
@@ -45,8 +46,6 @@ __all__ = [
 ]
 
 MOST_WORDS, TOPICS = 20_000, 100
-LONG = 20
-"""Characters from which on a text without spaces is more than a name."""
 MANY_COLUMNS, MOSTLY_ZERO, SIMILAR_SIZE = 20, 0.9, 100.0
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].+)?")
 CODE = re.compile(r"[-+]?0\d+")
@@ -312,7 +311,8 @@ def text_kind(texts: list[str], known: list[str]) -> Column:
         spaced = sum(" " in text.strip() for text in known)
         if 2 * spaced > len(known) and distinct > 1:
             return "words", texts
-        if np.mean([len(text) for text in known]) >= LONG:
+        long = 20  # characters from which on a text without spaces is more than a name
+        if np.mean([len(text) for text in known]) >= long:
             return "characters", texts
     if distinct == len(known) > 1:
         return "none", "no two rows share a value"

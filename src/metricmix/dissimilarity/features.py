@@ -1,79 +1,34 @@
-"""Distances between the rows of a feature table."""
+"""Distances between the rows of a feature table: as a matrix, a recipe, and a source of rows."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable
-from functools import cached_property
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    SourceFacts,
-    as_dissimilarity,
-    states,
-    table_items,
+from metricmix.dissimilarity.feature_rows import (
+    FACTS,
+    FeatureRows,
+    Metric,
+    check_metric_name,
+    feature_rows,
+    metric_name,
 )
-from metricmix.dissimilarity.row_pairs import squared_distances
-from metricmix.exceptions import InputError
-from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_square_fits, check_table
-
-if TYPE_CHECKING:
-    from metricmix.dissimilarity.recipes import FeatureRecipe
+from metricmix.dissimilarity.item_ids import table_items
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, states
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
+from metricmix.dissimilarity.sources import ComputedSource
+from metricmix.state import stored
+from metricmix.typing import Floats, Indices
 
 __all__ = [
-    "FeatureRows",
-    "SquaredDistances",
-    "check_metric_name",
-    "feature_facts",
-    "feature_rows",
+    "AppliedFeatures",
+    "FeatureRecipe",
+    "FeatureSource",
     "features",
-    "metric_name",
 ]
-
-FACTS = {
-    "euclidean": SourceFacts("metric", new_items=True),
-    "sqeuclidean": SourceFacts("no", new_items=True),
-    "cosine": SourceFacts("no", bound=2.0, new_items=True),
-    "angular": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "normalized-euclidean": SourceFacts("no", new_items=True),
-    "cityblock": SourceFacts("metric", new_items=True),
-    "chebyshev": SourceFacts("metric", new_items=True),
-    "minkowski": SourceFacts("metric", new_items=True),  # with p >= 1, and p = 2 unless given
-    "seuclidean": SourceFacts("metric", new_items=True),
-    "mahalanobis": SourceFacts("metric", new_items=True, row_cost="O(n d^2)"),
-    "canberra": SourceFacts("metric", new_items=True),  # bounded by d
-    "braycurtis": SourceFacts("no", new_items=True),  # bounded by 1 for features >= 0
-    "correlation": SourceFacts("no", bound=2.0, new_items=True),
-    "hamming": SourceFacts("metric", bound=1.0, new_items=True),
-    "jensenshannon": SourceFacts("pseudo-metric", bound=np.sqrt(np.log(2.0)), new_items=True),
-    "haversine": SourceFacts("pseudo-metric", bound=np.pi, new_items=True),
-    "nan_euclidean": SourceFacts("no", new_items=True),
-    # On sets, X != 0: rows with the same non-zero features are at 0.
-    "jaccard": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "rogerstanimoto": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "sokalsneath": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "russellrao": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
-    "dice": SourceFacts("no", bound=1.0, new_items=True),
-    "yule": SourceFacts("no", bound=2.0, new_items=True),
-}
-"""The named metrics, and what holds for each of them whatever the table."""
-ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
-BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "angular", "normalized-euclidean")
-OF_DIRECTIONS = ("cosine", "angular")
-BY_SKLEARN = ("haversine", "nan_euclidean")
-ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-CHUNK = 1 << 22
-"""Numbers computed at once: 32 MiB."""
-CANCELLATION = 1e-3
-"""Below this share of ||x||^2 + ||y||^2 a squared distance has lost three digits or more."""
-
-Metric = str | Callable[..., float]
 
 
 @overload
@@ -124,7 +79,8 @@ def features(
     DissimilarityMatrix (n, n)
         float64, exactly symmetric with zero diagonal, named after the metric. Takes n^2 d / 2
         operations, at the speed of a matrix product for the first four lines, which are accurate
-        nevertheless: equal rows are at exactly 0 (:class:`SquaredDistances`).
+        nevertheless: equal rows are at exactly 0
+        (:class:`~metricmix.dissimilarity.squared_distances.SquaredDistances`).
 
     Raises
     ------
@@ -140,471 +96,90 @@ def features(
     features(metric='minkowski', p=3)
     """
     if X is None:
-        from metricmix.dissimilarity.recipes import FeatureRecipe
-
         return FeatureRecipe(metric, metric_params)
     matrix = feature_rows(X, metric, **metric_params).matrix()
     matrix.items = table_items(X)
     return matrix
 
 
-def feature_rows(
-    X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
-) -> FeatureRows:
-    """Return an object that computes rows of ``features(X, metric)`` when asked for them."""
-    check_metric_name(metric)
-    table = check_table(X, allow_nan=metric == "nan_euclidean")
-    return FeatureRows(table, metric, metric_params)
+@stored("features")
+class FeatureRecipe(Recipe):
+    """``M[i, j] = metric(x_i, x_j)``: :func:`~metricmix.dissimilarity.features` of a later table.
 
-
-def check_metric_name(metric: Metric) -> None:
-    """Raise unless `metric` is a function or a name that :func:`features` knows."""
-    known = {*FACTS, *ALIASES}
-    if not callable(metric) and not (isinstance(metric, str) and metric in known):
-        close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
-        raise InputError(
-            argument="metric",
-            expected="a known name or a function",
-            found=f"{metric!r}",
-            remedy=f"{hint}?",
-        )
-
-
-def metric_name(metric: Metric) -> str:
-    """Return the name of what :func:`features` computes with this metric."""
-    if callable(metric):
-        return str(getattr(metric, "__name__", "features"))
-    return ALIASES.get(metric, metric)
-
-
-def feature_facts(metric: Metric, params: dict[str, Any]) -> SourceFacts:
-    """Return what holds for a metric with parameters: little, unless they are known to be harmless.
-
-    >>> feature_facts("minkowski", {"p": 3}).metric, feature_facts("minkowski", {"p": 0.5}).metric
-    ('metric', 'no')
-    """
-    if callable(metric):
-        return SourceFacts("no", new_items=True, row_cost="n calls")
-    known = FACTS[ALIASES.get(metric, metric)]
-    norm = metric == "minkowski" and set(params) <= {"p"} and params.get("p", 2) >= 1
-    return (
-        known if norm or not params else SourceFacts("no", new_items=True, row_cost=known.row_cost)
-    )
-
-
-class FeatureRows:
-    """``rows(indices)[k, j] = metric(x_indices[k], x_j)``, computed on demand.
-
-    Up to rounding in the last digits these are the rows of :func:`features`.
-
-    >>> feature_rows([[0, 0], [3, 4], [3, 4]]).rows(np.array([2]))
-    array([[5., 0., 0.]])
+    >>> from metricmix.dissimilarity import features
+    >>> FeatureRecipe("minkowski", {"p": 3}) == features(metric="minkowski", p=3)
+    True
     """
 
-    def __init__(self, X: Any, metric: Metric, params: dict[str, Any]) -> None:
-        self.n: int = X.shape[0]
-        self.metric: Metric = metric if callable(metric) else ALIASES.get(metric, metric)
-        self.name: str = metric_name(metric)
-        self._params = dict(params)
-        # Weighted forms of these metrics are rare: scipy computes them as it does the others.
-        self._by_product = self.metric in BY_PRODUCT and not params
-        self.facts = feature_facts(metric, params)
-        if self._by_product:
-            rows, self._norms = self._ready(X, name="X")
-            self._squared = SquaredDistances(rows)
-            return
-        if self.metric == "normalized-euclidean":
-            raise InputError(
-                f"got parameters {sorted(params)}", argument="metric 'normalized-euclidean'"
-            )
-        self._X = X if isinstance(X, np.ndarray) else X.toarray()
-        self._X = self._as_sets(self._X)
-        if callable(metric):
-            self.check_symmetric()
-        if self.metric == "seuclidean" and "V" not in params:
-            self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
-        if self.metric == "mahalanobis" and "VI" not in params:
-            covariance = np.atleast_2d(np.cov(self._X, rowvar=False)) if self.n > 1 else [[0.0]]
-            if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
-                raise InputError(
-                    f"the covariance of X, shape {X.shape}, has no inverse",
-                    argument="metric 'mahalanobis'",
-                    remedy=(
-                        "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of "
-                        "your own"
-                    ),
-                )
-            self._params["VI"] = np.linalg.inv(covariance)
+    kind = "features"
 
-    def check_symmetric(self) -> None:
-        """Raise if a function is not symmetric, as tried on the first six rows."""
-        function: Any = self.metric
-        for i in range(min(5, self.n - 1)):
-            there = float(function(self._X[i], self._X[i + 1], **self._params))
-            back = float(function(self._X[i + 1], self._X[i], **self._params))
-            if abs(there - back) > 1e-9 * max(abs(there), abs(back)):
-                raise InputError(
-                    argument=f"metric {self.name!r}",
-                    expected="the same distance both ways",
-                    found=f"{there:g} from row {i} to row {i + 1} and {back:g} back",
-                    remedy="symmetrise the function",
-                )
+    def __init__(
+        self, metric: Metric = "euclidean", params: Mapping[str, Any] | None = None
+    ) -> None:
+        check_metric_name(metric)
+        self.metric = metric
+        super().__init__({"metric": metric, **(params or {})})
 
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return metric_name(self.metric)
+
+    def apply(self, X: ArrayLike | Any) -> AppliedFeatures:
+        """Return the metric among the rows of X, and from new rows to them."""
+        return AppliedFeatures(self, X)
+
+
+class AppliedFeatures(AppliedRecipe):
+    """Distances among n rows, and from new rows to them."""
+
+    def __init__(self, recipe: FeatureRecipe, X: ArrayLike | Any) -> None:
+        super().__init__(recipe, X)
+        self._rows = feature_rows(self._table, **recipe.arguments)
+
+    @property
     def matrix(self) -> DissimilarityMatrix:
-        """Return all rows, exactly symmetric: what :func:`features` returns."""
-        n = self.n
-        instead = "use fewer items, or FeatureSource, which computes rows on demand"
-        check_square_fits(n, 8, what="the distance matrix", argument="X", instead=instead)
-        matrix = np.empty((n, n))
-        # A function is slow enough to be worth calling for exactly the pairs that are needed.
-        step = 1 if callable(self.metric) else max(1, CHUNK // n)
-        for start in range(0, n, step):
-            stop = min(n, start + step)
-            block = self.block(np.arange(start, stop), start)
-            within = np.triu(block[:, : stop - start], 1)
-            matrix[start:stop, start:stop] = within + within.T
-            matrix[start:stop, stop:] = block[:, stop - start :]
-            matrix[stop:, start:stop] = block[:, stop - start :].T
-        return as_dissimilarity(matrix, self.name, facts=self.facts)
+        """The distances among the rows."""
+        return self._rows.matrix()
 
-    def rows(self, indices: Indices) -> Floats:
-        """Return the distances from `indices` to all items, (len(indices), n)."""
-        return self.block(np.asarray(indices), 0)
-
-    def block(self, rows: Indices, first: int) -> Floats:
-        """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self._by_product:
-                squared, scale = self._squared.block(rows, slice(first, None)), self._squared.scale
-                left, right = self._norms[rows, None], self._norms[first:]
-                values = self._finished(squared, scale, left, right)
-            else:
-                values = self._elementwise(self._X[rows], self._X[first:])
-        here = np.flatnonzero(rows >= first)
-        values[here, rows[here] - first] = 0.0
-        if not self._by_product:
-            for k, i in enumerate(rows):
-                equal = self.equal_rows[self.digests[i]]
-                values[k, equal[equal >= first] - first] = 0.0
-        self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
-        return values
-
-    def between(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances from the items `i` to the items `j`, (len(i), len(j))."""
-        if not self._by_product:
-            return self.rows(i)[:, j]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            squared, scale = self._squared.block(i, j), self._squared.scale
-            values = self._finished(squared, scale, self._norms[i, None], self._norms[j])
-        values[i[:, None] == j] = 0.0
-        self._check_distances(values, lambda k, m: f"between rows {i[k]} and {j[m]}")
-        return values
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return the distances of the pairs (i[k], j[k]), (len(i),): O(d) each."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self._by_product:
-                squared = squared_distances(self._squared.X, i, j)
-                norms = self._norms[i], self._norms[j]
-                values = self._finished(squared, self._squared.scale, *norms)
-            else:
-                values = np.empty(len(i))
-                order = np.argsort(i, kind="stable")
-                starts = np.flatnonzero(np.diff(i[order], prepend=-1))
-                for few in np.split(order, starts[1:]) if len(order) else []:
-                    row = i[few[0]]
-                    values[few] = self._elementwise(self._X[[row]], self._X[j[few]])[0]
-                digests = np.array(self.digests)
-                values[digests[i] == digests[j]] = 0.0
-        values[i == j] = 0.0
-        self._check_distances(values[None], lambda _, k: f"between rows {i[k]} and {j[k]}")
-        return values
-
-    def cross(self, Y: Any) -> Floats:
-        """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
-        if self._by_product:
-            rows, norms = self._ready(Y, name="Y")
-        else:
-            rows = self._as_sets(Y if isinstance(Y, np.ndarray) else Y.toarray())
-        values = np.empty((Y.shape[0], self.n))
-        # sklearn's nan_euclidean cancels: row by row the rounding of one is not that of its batch.
-        step = 1 if self.metric == "nan_euclidean" else max(1, CHUNK // self.n)
-        for start in range(0, len(values), step):
-            some = rows[start : start + step]
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                if self._by_product:
-                    squared, scales = self._squared.cross(some)
-                    left = norms[start : start + step, None]
-                    block = self._finished(squared, scales, left, self._norms)
-                else:
-                    block = self._elementwise(some, self._X)
-            values[start : start + step] = block
-        if not self._by_product:
-            for k, digest in enumerate(row_digests(rows)):
-                values[k, self.equal_rows.get(digest, [])] = 0.0
-        self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
-        return values
-
-    @cached_property
-    def digests(self) -> list[bytes]:
-        """One digest per row, equal for rows that the metric reads as equal."""
-        return row_digests(self._X)
-
-    @cached_property
-    def equal_rows(self) -> dict[bytes, Indices]:
-        """The numbers of equal rows, by their digest."""
-        found: dict[bytes, list[int]] = {}
-        for j, digest in enumerate(self.digests):
-            found.setdefault(digest, []).append(j)
-        return {digest: np.array(rows) for digest, rows in found.items()}
-
-    def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
-        """Raise if some distance is NaN, infinite or negative, naming its two rows."""
-        if not np.all(values >= 0) or np.isinf(values).any():
-            k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
-            raise InputError(
-                argument=f"metric {self.name!r}",
-                expected=f"a finite distance >= 0 {where(k, j)}",
-                found=f"{values[k, j]:g}",
-                remedy="leave these rows out or choose another metric",
-            )
-
-    def _as_sets(self, X: AnyArray) -> AnyArray:
-        """Return X != 0 for metrics on sets: scipy returns nonsense for other numbers."""
-        return X != 0 if self.metric in ON_SETS else X
-
-    def _ready(self, X: Any, *, name: str) -> tuple[Any, Floats]:
-        """Return the rows whose squared distances are needed, and their norms if those are."""
-        if self.metric not in (*OF_DIRECTIONS, "normalized-euclidean"):
-            return X, np.zeros(X.shape[0])
-        directions, norms = unit_rows(X)
-        if self.metric in OF_DIRECTIONS:
-            return directions, norms
-        if not norms.all():
-            i = int(np.argmin(norms))
-            raise InputError(
-                (f"'normalized-euclidean' divides by the norm of a row, and row {i} is all zeros"),
-                argument=name,
-                remedy="leave it out, or shift the features so that no row is zero",
-            )
-        return X, norms
-
-    def _finished(
-        self,
-        squared: Floats,
-        scale: float | Floats,
-        left: Floats,
-        right: Floats,
-    ) -> Floats:
-        """Turn squared distances, divided by scale^2, between rows of these norms into the metric.
-
-        `scale` is one number, or one per row of `squared`, as a column; `left` and `right` have
-        shapes that broadcast to that of `squared`.
-        """
-        if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
-            squared *= scale * scale / 2
-            np.minimum(squared, 2.0, out=squared)
-            squared[(left == 0) != (right == 0)] = 1.0
-            return squared
-        if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
-            np.sqrt(squared, out=squared)
-            squared *= scale / 2
-            np.minimum(squared, 1.0, out=squared)
-            np.arcsin(squared, out=squared)
-            squared *= 2 / np.pi
-            squared[(left == 0) != (right == 0)] = 0.5
-            return squared
-        if self.metric == "sqeuclidean":
-            squared *= scale
-            squared *= scale
-            return squared
-        np.sqrt(squared, out=squared)
-        if self.metric == "normalized-euclidean":
-            squared /= np.sqrt(left / scale) * np.sqrt(right / scale)
-        else:
-            squared *= scale
-        return squared
-
-    def _elementwise(self, left: AnyArray, right: AnyArray) -> Floats:
-        try:
-            if self.metric in BY_SKLEARN:
-                from sklearn.metrics import pairwise_distances as compute
-            else:
-                from scipy.spatial.distance import cdist as compute
-            values = compute(left, right, metric=self.metric, **self._params)
-        except (TypeError, ValueError) as error:
-            reason = str(error).split(". ")[0].split("\n")[0]  # scipy goes on for many lines
-            raise InputError(f"metric {self.name!r}: {reason}") from error
-        distances = np.asarray(values, dtype=np.float64)
-        distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
-        return distances
+    def compute_cross(self, Y: Any) -> Floats:
+        """Return the distances from the rows of Y."""
+        return self._rows.cross(Y)
 
 
-def row_digests(X: AnyArray) -> list[bytes]:
-    """Return one digest per row of a table, equal for equal rows."""
-    rows = ((row + 0.0).tobytes() for row in X)  # -0.0 becomes 0.0
-    return [blake2b(row, digest_size=16).digest() for row in rows]
+class FeatureSource(ComputedSource):
+    """Distances between the rows of a feature table, computed on demand.
 
-
-def unit_rows(X: Any) -> tuple[Any, Floats]:
-    """Return the rows of X at unit length (or zero), and their lengths."""
-    sparse = not isinstance(X, np.ndarray)
-    largest = np.abs(X).max(axis=1)
-    largest = np.asarray(largest.todense()).ravel() if sparse else largest
-    if not sparse and largest.max(initial=0.0) <= 1.0:
-        squares = _squares(X)
-        unit = np.abs(squares - 1.0) <= 64 * np.finfo(X.dtype).eps
-        if (unit | (squares == 0)).all():
-            return X, np.asarray(unit, dtype=X.dtype)
-    # Powers of two first, so that squares stay in range and no digit is lost.
-    powers = np.ldexp(np.ones_like(largest), np.frexp(largest)[1])
-    scaled = X.multiply(1 / powers[:, None]).tocsr() if sparse else X / powers[:, None]
-    squares = scaled.multiply(scaled).sum(axis=1) if sparse else (scaled * scaled).sum(axis=1)
-    lengths = np.sqrt(np.asarray(squares).ravel())
-    inverse = 1 / np.where(lengths > 0, lengths, 1.0)
-    directions = scaled.multiply(inverse[:, None]).tocsr() if sparse else scaled * inverse[:, None]
-    return directions, np.asarray(lengths * powers)
-
-
-# -- squared Euclidean distances at the speed of a matrix product ---------------------------------
-
-
-class SquaredDistances:
-    """``||x - y||^2 = ||x||^2 + ||y||^2 - 2 x.y``, and ``sum_k (x_k - y_k)^2`` where that cancels.
-
-    The expanded form runs at the speed of BLAS, but its error is relative to the norms, not to the
-    distance: equal rows come out as 1e-16 or as a negative number. So the entries that are small
-    against the norms are computed again from differences. Equal rows are then at exactly 0,
-    nothing is negative, and every entry is right to about twelve digits. Dense rows are shifted to
-    the middle of the data first, so that few entries need it.
+    The values are those of :func:`metricmix.dissimilarity.features`; memory is that of the table.
 
     Parameters
     ----------
-    X : array or CSR array (n, d), float64 (or float32: half the bytes, seven digits)
-        Finite rows.
-
-    Attributes
-    ----------
-    scale : float
-        A power of two; distances are those of the rows divided by it, so that squares of very
-        large or very small numbers stay in range.
-
-    >>> SquaredDistances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]])).block(np.array([1])) * 16
-    array([[6.25, 0.  , 0.  ]])
+    X : (n, d) array, sparse matrix or table
+    metric : str
+        As in :func:`~metricmix.dissimilarity.features`.
+    name : str, optional
+        Default: that of the metric.
     """
 
-    def __init__(self, X: Any) -> None:
-        self.sparse = not isinstance(X, np.ndarray)
-        values = X.data if self.sparse else X
-        largest = float(np.max(np.abs(values), initial=0.0))
-        self.scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
-        self.X = X / self.scale if self.scale != 1.0 else X
+    def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
+        self._use(feature_rows(X, metric), name or metric)
 
-    @cached_property
-    def middle(self) -> AnyArray:
-        """What dense rows are shifted by: a mean per column.
+    @classmethod
+    def of(cls, compute: FeatureRows, name: str) -> FeatureSource:
+        """Return the source of a validated table, in its own precision."""
+        source = cls.__new__(cls)
+        source._use(compute, name)
+        return source
 
-        It is rounded to a power of two near the column's spread: whole numbers stay whole, and
-        their distances exact.
-        """
-        if self.sparse:
-            return np.zeros(0)
-        mean = self.X.mean(axis=0)
-        if self.X.dtype == np.float32:  # without another table: it need not be exact
-            mean_square = np.einsum("ij,ij->j", self.X, self.X) / len(self.X)
-            spread = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
-        else:
-            spread = self.X.std(axis=0)
-        step = np.ldexp(np.ones_like(spread), np.frexp(np.where(spread > 0, spread, 1))[1] - 1)
-        return np.asarray(np.where(spread > 0, np.round(mean / step) * step, self.X[0]))
+    def _use(self, compute: FeatureRows, name: str) -> None:
+        rows, known = compute.rows, replace(compute.facts, new_items=False)
+        super().__init__(compute.n, rows, columns=rows, name=name, facts=known)
+        self.compute = compute
 
-    @cached_property
-    def shifted(self) -> Any:
-        """The rows that products are taken of; made for the first block, not for pairs.
+    def block(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[np.ix_(i, j)]``."""
+        return self.compute.between(i, j)
 
-        Shifting rounds: differences are taken of the others.
-        """
-        return self.X if self.sparse else self.X - self.middle
-
-    @cached_property
-    def norms(self) -> Floats:
-        """The squared lengths of the shifted rows."""
-        return _squares(self.shifted)
-
-    def block(self, rows: Indices, columns: slice | Indices = slice(None)) -> Floats:
-        """Return the squared distances from `rows` to `columns`, all items by default."""
-        product = self.shifted[rows] @ self.shifted[columns].T
-        values: Floats = product.toarray() if self.sparse else product
-        sums = self.norms[rows, None] + self.norms[columns]
-        values *= -2.0
-        values += sums
-        sums *= CANCELLATION
-        again_row, again_column = np.nonzero(values <= sums)
-        if not self.sparse and 4 * len(again_row) > values.size:
-            from scipy.spatial.distance import cdist
-
-            return np.asarray(cdist(self.X[rows], self.X[columns], "sqeuclidean"))
-        items = np.arange(self.X.shape[0])[columns]
-        step = max(1, CHUNK // max(1, self.X.shape[1]))
-        for start in range(0, len(again_row), step):
-            i, j = again_row[start : start + step], again_column[start : start + step]
-            values[i, j] = _squares(self.X[rows[i]] - self.X[items[j]])
-        return values
-
-    def cross(self, Y: Any) -> tuple[Floats, Floats]:
-        """Return the squared distances from new rows to these rows, and the scales of the new rows.
-
-        The entries of row i are divided by ``scales[i]^2``, a power of two that suits both that row
-        and these: a new row may be larger than any of these by many orders of magnitude. No row
-        affects another but through the rounding of the matrix product.
-
-        Parameters
-        ----------
-        Y : array (m, d) if X is one, else CSR array (m, d), float64
-            Finite rows.
-
-        Returns
-        -------
-        values : array (m, n)
-        scales : array (m, 1)
-
-        >>> rows = SquaredDistances(np.array([[0.0, 0.0], [3.0, 4.0]]))
-        >>> values, scales = rows.cross(np.array([[3.0, 4.0], [0.0, 1e200]]))
-        >>> np.sqrt(values) * scales
-        array([[5.e+000, 0.e+000],
-               [1.e+200, 1.e+200]])
-        """
-        largest = np.abs(Y).max(axis=1)
-        largest = np.asarray(largest.todense()).ravel() if self.sparse else largest
-        scales = np.maximum(np.ldexp(1.0, np.frexp(largest)[1]), self.scale)[:, None]
-        ratios = self.scale / scales
-        scaled = Y.multiply(1 / scales).tocsr() if self.sparse else Y / scales
-        shifted = scaled if self.sparse else scaled - ratios * self.middle
-        product = shifted @ self.shifted.T
-        values: Floats = product.toarray() if self.sparse else product
-        sums = _squares(shifted)[:, None] + ratios * ratios * self.norms
-        values *= -2.0 * ratios
-        values += sums
-        sums *= CANCELLATION
-        again = values <= sums
-        # Rows this close are of like size: in the units of X nothing overflows below.
-        many = np.flatnonzero(4 * again.sum(axis=1) > again.shape[1])
-        if not self.sparse and len(many):
-            from scipy.spatial.distance import cdist
-
-            values[many] = cdist(Y[many] / self.scale, self.X, "sqeuclidean") * ratios[many] ** 2
-            again[many] = False
-        again_row, again_column = np.nonzero(again)
-        step = max(1, CHUNK // max(1, self.X.shape[1]))
-        for start in range(0, len(again_row), step):
-            i, j = again_row[start : start + step], again_column[start : start + step]
-            values[i, j] = _squares(Y[i] / self.scale - self.X[j]) * ratios[i, 0] ** 2
-        return values, scales
-
-
-def _squares(X: Any) -> Floats:
-    """Return the squared length of each row."""
-    if isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", X, X))
-    return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return ``M[i, j]`` elementwise, O(d) each."""
+        return self.compute.pairs(i, j)

@@ -274,6 +274,8 @@ class Forest(Predictor):
         :func:`out_of_bag_means`.
     """
 
+    n_folds = 2
+
     def __init__(
         self, X: Floats, n_trees: int | None = None, *, is_resampled: bool = False
     ) -> None:
@@ -288,16 +290,8 @@ class Forest(Predictor):
         """
         return Forest(self.X[items], self.n_trees, is_resampled=True)
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all rows."""
-        training = Training.of(known, weights, 2)
         items = training.items
         if self.is_resampled:
             values = self.left_out(training)
@@ -308,11 +302,8 @@ class Forest(Predictor):
         values[items] = trees.out_of_bag(X[items])
         return Predicted(self.completed(training, values))
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> ForestModel:
+    def fitted_model(self, training: Training, choice: int | None) -> ForestModel:
         """Return the trees."""
-        training = Training.of(known, weights, 2)
         return ForestModel(self.grown(training), training)
 
     def grown(self, training: Training) -> BaggedTrees:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import FeatureSource, features
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.path_length import knn_path_length
-from metricmix.dissimilarity.sources import ComputedSource, DenseSource, FeatureSource, Source
+from metricmix.dissimilarity.sources import ComputedSource, DenseSource, Source
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.columns import Column, Encoding, encode, numbers_of

@@ -12,6 +12,7 @@ import numpy as np
 
 from metricmix.dissimilarity.cross_fitting import CrossFitted
 from metricmix.dissimilarity.predictors import N_FOLDS, Training
+from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Floats, Indices
 
@@ -21,7 +22,6 @@ __all__ = [
     "gram_basis",
     "regularisation_path",
     "row_products",
-    "row_squares",
 ]
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -95,7 +95,12 @@ class KernelLogisticRegression:
 
     def kernel_rows(self, X: Any, anchors: Any, gamma: float) -> Floats:
         """Return the kernel values of the rows X with the rows `anchors`, (n, L)."""
-        return self.kernel_of(row_products(X, anchors), row_squares(X), row_squares(anchors), gamma)
+        return self.kernel_of(
+            row_products(X, anchors),
+            row_squares(X, np.float64),
+            row_squares(anchors, np.float64),
+            gamma,
+        )
 
     def kernel_of(self, products: Floats, left: Floats, right: Floats, gamma: float) -> Floats:
         """Return kernel values, from the products of rows and their squared lengths."""
@@ -234,7 +239,7 @@ class KernelClassifier(CrossFitted):
 
     @cached_property
     def _squares(self) -> Floats:
-        return row_squares(self.X)
+        return row_squares(self.X, np.float64)
 
 
 def gram_basis(gram: Floats) -> Floats:
@@ -266,10 +271,3 @@ def row_products(X: Any, anchors: Any) -> Floats:
         dense = product.toarray() if hasattr(product, "toarray") else product
         products[start : start + 1024] = dense
     return products
-
-
-def row_squares(X: Any) -> Floats:
-    """Return the squared length of each row."""
-    if isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", X, X), dtype=np.float64)
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()

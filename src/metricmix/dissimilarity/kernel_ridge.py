@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.kernel_logistic import KernelClassifier, row_products, row_squares
+from metricmix.dissimilarity.kernel_logistic import KernelClassifier, row_products
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.predictors import (
     N_FOLDS,
@@ -17,14 +17,13 @@ from metricmix.dissimilarity.predictors import (
     Training,
 )
 from metricmix.dissimilarity.ridge import RidgeFit, ridge_path
+from metricmix.dissimilarity.squared_distances import row_squares
 from metricmix.typing import Floats, Indices
 
 __all__ = ["KernelPredictor", "KernelRegressor"]
 
 WIDTHS = (0.3, 1.0, 3.0)
 """Widths of a Gaussian kernel to choose from, in typical distances of two rows."""
-ANCHORS = 1000
-"""Rows that span the feature space of a kernel, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class KernelFeatures:
         own = row_products(anchors, anchors)
         self.means = own.mean(axis=0)
         if width is not None:
-            squares = row_squares(anchors)
+            squares = row_squares(anchors, np.float64)
             D = np.maximum(squares[:, None] + squares - 2.0 * own, 0.0)
             self.spread = 2.0 * (float(np.median(D)) or 1.0) * width**2
         gram = self.kernel(anchors, own)
@@ -76,7 +75,7 @@ class KernelFeatures:
             return np.asarray(
                 products - products.mean(axis=1, keepdims=True) - means + means.mean()
             )
-        squares = row_squares(X)[:, None] + row_squares(self.anchors)
+        squares = row_squares(X, np.float64)[:, None] + row_squares(self.anchors, np.float64)
         return np.exp(-np.maximum(squares - 2.0 * products, 0.0) / self.spread)
 
 
@@ -115,26 +114,16 @@ class KernelRegressor(Predictor):
         """Return the predictor for some rows of the table."""
         return KernelRegressor(self.X[items], self.kernel, min(n_folds, self.n_folds))
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return the numbers of all items."""
-        training = Training.of(known, weights, min(n_folds or self.n_folds, self.n_folds))
         best = self.best(training)
         values = best.predict(self.X) if len(training.items) < self.n else np.empty(self.n)
         values[training.items] = training.judged(best.fit.held_out)
         return Predicted(values)
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> RidgeModel:
+    def fitted_model(self, training: Training, choice: int | None) -> RidgeModel:
         """Return the regression on all targets."""
-        return self.best(Training.of(known, weights, self.n_folds))
+        return self.best(training)
 
     def best(self, training: Training) -> RidgeModel:
         """Return the regression of the width with the smallest held-out error."""
@@ -155,7 +144,8 @@ class KernelRegressor(Predictor):
             size = float(np.sqrt(np.square(dense - middle).sum(axis=1).mean()))
             return [CentredColumns(middle, size or 1.0)]
         widths = (None,) if self.kernel == "linear" else WIDTHS
-        return [KernelFeatures(rows[:ANCHORS], width) for width in widths]
+        most = 1000  # rows that span the feature space of a kernel
+        return [KernelFeatures(rows[:most], width) for width in widths]
 
 
 class KernelPredictor(Predictor):
@@ -177,22 +167,13 @@ class KernelPredictor(Predictor):
         """Return the predictor for some rows of the table."""
         return KernelPredictor(self.X[items], self.kernel, min(n_folds, self.n_folds))
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all rows."""
-        return self._of(known).predict(known, weights, n_folds=n_folds, choice=choice)
+        return self._of(training).predicted(training, known, choice)
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> FittedModel:
+    def fitted_model(self, training: Training, choice: int | None) -> FittedModel:
         """Return the regression on all labels or targets."""
-        return self._of(known).model(known, weights, choice=choice)
+        return self._of(training).fitted_model(training, choice)
 
-    def _of(self, known: Known) -> Predictor:
-        return self.numbers if known.is_numeric else self.classes
+    def _of(self, training: Training) -> Predictor:
+        return self.numbers if training.is_numeric else self.classes

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.labels import is_unlabelled
 from metricmix.state import checked_state, require, stored
 from metricmix.typing import AnyArray, Indices, Keys
-from metricmix.validation import is_unlabelled
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.stack import DissimilarityStack
@@ -284,9 +284,6 @@ def keys_of(contents: Iterable[Any]) -> Keys:
 
 # -- keys ---------------------------------------------------------------------------------------
 
-COMPARED_UP_TO = 1000
-"""Items without ids or attributes up to which keys come from their dissimilarities."""
-
 
 def item_keys(stack: DissimilarityStack, known: Known, table: Any = None) -> Keys | None:
     """Return a key for each item of known label or target, 0 for the others; None for numbers.
@@ -326,7 +323,8 @@ def own_keys(stack: DissimilarityStack, items: Indices, table: Any) -> Keys | No
         dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         return keys_of(row.tobytes() for row in np.ascontiguousarray(dense, dtype=np.float64))
     names = [name for name in stack.names if name not in stack.supervised]
-    if not names or len(items) > COMPARED_UP_TO:
+    compared_up_to = 1000  # beyond, items without ids or attributes have no keys of their own
+    if not names or len(items) > compared_up_to:
         return None
     i, j = np.repeat(items, len(items)), np.tile(items, len(items))
     values = stack.select(names).raw_pairs(i, j).reshape(len(names), len(items), len(items))

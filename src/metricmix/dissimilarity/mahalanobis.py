@@ -8,14 +8,15 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import FeatureRows, feature_rows, features
+from metricmix.dissimilarity.feature_rows import FeatureRows, feature_rows
+from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
     states,
-    table_items,
 )
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError
@@ -24,9 +25,6 @@ from metricmix.typing import Floats
 from metricmix.validation import as_float_array, check_choice, check_table
 
 __all__ = ["AppliedMahalanobis", "MahalanobisRecipe", "as_linear_map", "mahalanobis"]
-
-ROUNDING = 1e-10
-"""Asymmetry and negative eigenvalues up to this share of the largest entry count as rounding."""
 
 
 @overload
@@ -100,7 +98,8 @@ def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> Floats:
     largest = float(np.abs(given).max(initial=0.0))
     square = given.shape[0] == d
     asymmetry = float(np.abs(given - given.T).max(initial=0.0)) if square else np.inf
-    symmetric = asymmetry <= ROUNDING * largest
+    rounding = 1e-10 * largest  # asymmetry and negative eigenvalues up to here are rounding
+    symmetric = asymmetry <= rounding
     if kind == "metric" and not symmetric:
         found = f"largest asymmetry {asymmetry:.3g}" if square else f"shape {given.shape}"
         raise InputError(
@@ -112,13 +111,13 @@ def as_linear_map(matrix: ArrayLike, d: int, kind: str) -> Floats:
         return given
     values, vectors = np.linalg.eigh((given + given.T) / 2)
     largest = float(np.abs(values).max())
-    if values[0] < -ROUNDING * largest:
+    if values[0] < -rounding:
         raise InputError(
             argument="matrix",
             expected=f"positive semi-definite, its smallest eigenvalue is {values[0]:.6g}",
             remedy="pass kind='map' if it is a linear map",
         )
-    used = values > ROUNDING * largest
+    used = values > rounding
     used[-1] = True  # the zero matrix keeps one (zero) row
     return np.asarray((vectors[:, used] * np.sqrt(np.maximum(values[used], 0.0))).T)
 

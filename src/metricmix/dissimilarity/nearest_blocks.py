@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from metricmix.dissimilarity.squared_distances import Products, sparse_operations
 from metricmix.kernels.blocks import BlockJob, Found, release
 from metricmix.kernels.compile import kernel
 from metricmix.typing import AnyArray, Floats, Indices, Ints
@@ -22,13 +23,10 @@ __all__ = [
     "AllRows",
     "NearCells",
     "NearestCentres",
-    "Products",
     "TreeRows",
     "empty_places",
-    "half_squares",
     "keep_nearest",
     "search_tiles",
-    "sparse_operations",
 ]
 
 BLOCK = 1 << 23
@@ -37,8 +35,6 @@ TILE = 1 << 17
 """Products held at once: what stays in the cache of a core is compared faster."""
 TILE_ROWS = 512
 """Rows that are compared together: with fewer, a product mostly copies its other operand."""
-SCANNED = 64
-"""Products that are compared with the largest kept distance at once."""
 PER_PRODUCT, PER_COMPARISON = 3e-11, 3e-10
 """Seconds that a number in a product of tables takes, and a comparison of two rows."""
 TREE_ROWS = 1 << 12
@@ -315,61 +311,6 @@ def search_tiles(
         keep_nearest(values, halves[some], rows, columns[some], found, best)
 
 
-class Products:
-    """``x_i . x_j`` for some rows i and all rows j of a dense or CSR table, as a dense array."""
-
-    def __init__(self, Z: Any) -> None:
-        self.Z = Z
-        self.dense = isinstance(Z, np.ndarray)
-        self.columns = None if self.dense else Z.tocsc()
-
-    def __call__(self, rows: AnyArray) -> AnyArray:
-        """Return the products of `rows`, (len(rows), n)."""
-        Z, C = self.Z, self.columns
-        if C is None:
-            return np.asarray(Z[rows] @ Z.T)
-        values = np.zeros((len(rows), Z.shape[0]), Z.dtype)
-        by_row, by_column = (Z.indptr, Z.indices, Z.data), (C.indptr, C.indices, C.data)
-        sparse_products(*by_row, *by_column, rows.astype(np.int64), values)
-        return values
-
-
-def sparse_operations(Z: Any) -> float:
-    """Return how many products all pairs of rows of a sparse table take, and as many sums as pairs.
-
-    Two rows meet in each column that both have.
-    """
-    counts = np.bincount(Z.indices, minlength=Z.shape[1]).astype(np.float64)
-    return float(counts @ counts) + float(Z.shape[0]) ** 2
-
-
-@kernel
-def sparse_products(
-    indptr: Ints,
-    indices: Ints,
-    data: AnyArray,
-    column_indptr: Ints,
-    column_indices: Ints,
-    column_data: AnyArray,
-    rows: Indices,
-    values: AnyArray,
-) -> None:
-    """Add ``x_i . x_j`` to `values` for the rows i, from rows and columns of a sparse table."""
-    for a in range(rows.size):
-        out = values[a]
-        for e in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            c, x = indices[e], data[e]
-            for f in range(column_indptr[c], column_indptr[c + 1]):
-                out[column_indices[f]] += x * column_data[f]
-
-
-def half_squares(Z: Any) -> AnyArray:
-    """Return half the squared length of each row."""
-    if isinstance(Z, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", Z, Z) / 2)
-    return np.asarray(Z.multiply(Z).sum(axis=1), dtype=Z.dtype).ravel() / 2
-
-
 def empty_places(n: int, k: int, dtype: Any) -> tuple[Ints, AnyArray]:
     """Return the places of the k nearest rows, none known yet, and their values."""
     return np.full((n, k), -1, np.int32), np.full((n, k), np.inf, dtype)
@@ -391,13 +332,13 @@ def keep_nearest(
     from half the squared distance by ``|x|^2 / 2``, which is the same for all columns. Of equal
     ones the first stays.
     """
-    k = found.shape[1]
+    k, scanned = found.shape[1], 64  # products that are compared with the largest kept one at once
     for a in range(rows.size):
         own, smallest, nearest = rows[a], best[a], found[a]
         last = smallest[k - 1]
         row = values[a]
-        for begin in range(0, columns.size, SCANNED):
-            end = min(begin + SCANNED, columns.size)
+        for begin in range(0, columns.size, scanned):
+            end = min(begin + scanned, columns.size)
             if not any_below(halves[begin:end], row[begin:end], last):
                 continue
             for b in range(begin, end):

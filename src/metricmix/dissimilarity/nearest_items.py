@@ -33,14 +33,16 @@ from metricmix.dissimilarity.nearest_blocks import (
     AllRows,
     NearCells,
     NearestCentres,
-    Products,
     TreeRows,
     empty_places,
-    half_squares,
     keep_nearest,
-    sparse_operations,
 )
-from metricmix.dissimilarity.row_pairs import squared_distances
+from metricmix.dissimilarity.squared_distances import (
+    Products,
+    half_squares,
+    sparse_operations,
+    squared_distances,
+)
 from metricmix.exceptions import MissingPackageError
 from metricmix.kernels.blocks import Found, run_blocks
 from metricmix.kernels.threads import blas_threads, effective_threads
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "NearestItems",
-    "half_squares",
     "joined",
     "nearest_items",
 ]
@@ -61,12 +62,9 @@ __all__ = [
 METHODS = ("auto", "blocks", "kd-tree", "descent", "cells")
 EXACT_UP_TO = 30_000
 """Rows up to which all pairs are compared."""
-FEW_COLUMNS = 8
 SAMPLE, GOOD = 200, 0.95
 MOST_CELLS, COMPARISONS = 256, 2e10
 """Cells that a row is compared with, and pairs of rows that are compared, at most."""
-ROWS_OF_MEAN = 64
-"""Rows for each cell, at most, from which the centres of cells are computed."""
 CELLS_UP_TO = 200_000
 """Rows up to which cells are taken even where pynndescent is installed. For 100 000 rows and k = 10
 on one thread, recall and seconds: 100 columns in clusters 0.97 in 3 (pynndescent 0.68 in 21), 50
@@ -172,7 +170,8 @@ def chosen_method(Z: Any, metric: str) -> str:
     n, d = Z.shape
     if n <= EXACT_UP_TO:
         return "blocks"
-    if metric == "euclidean" and d <= FEW_COLUMNS and isinstance(Z, np.ndarray):
+    few_columns = 8
+    if metric == "euclidean" and d <= few_columns and isinstance(Z, np.ndarray):
         return "kd-tree"
     many = n > CELLS_UP_TO and find_spec("pynndescent") is not None
     return "descent" if many else "cells"
@@ -231,7 +230,8 @@ def by_cells(Z: Floats, k: int, threads: int) -> tuple[Ints, float]:
     n = len(Z)
     rng = np.random.default_rng(0)
     centres = Z[np.sort(rng.choice(n, max(1, int(np.sqrt(n))), replace=False))]
-    some = Z[np.sort(rng.choice(n, min(n, ROWS_OF_MEAN * len(centres)), replace=False))]
+    rows_of_mean = 64  # of each cell, at most, from which its centre is computed
+    some = Z[np.sort(rng.choice(n, min(n, rows_of_mean * len(centres)), replace=False))]
     for _ in range(2):  # means of the cells cut the rows better than rows do
         cell = nearest_cells(some, centres, 1, threads)[:, 0]
         counts = np.bincount(cell, minlength=len(centres))

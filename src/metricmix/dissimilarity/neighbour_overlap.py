@@ -8,12 +8,12 @@ import numpy as np
 
 from metricmix.dissimilarity.features import features
 from metricmix.dissimilarity.graphs import as_graph
+from metricmix.dissimilarity.item_ids import graph_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
-    graph_items,
     states,
 )
 from metricmix.dissimilarity.sources import Source

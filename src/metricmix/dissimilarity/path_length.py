@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.dissimilarity.breadth_first import breadth_first_all_pairs
-from metricmix.dissimilarity.features import Metric, features
+from metricmix.dissimilarity.feature_rows import Metric
+from metricmix.dissimilarity.features import FeatureRecipe, features
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_ids import graph_items, table_items
 from metricmix.dissimilarity.matrix import (
     DissimilarityMatrix,
     SourceFacts,
     as_dissimilarity,
     facts,
-    graph_items,
     states,
-    table_items,
 )
-from metricmix.dissimilarity.recipes import AppliedRecipe, FeatureRecipe, Recipe
+from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe
 from metricmix.exceptions import InputError, UnreachableWarning, warn_caller
 from metricmix.metric import metric_violations
 from metricmix.state import stored
@@ -44,8 +44,6 @@ __all__ = [
 Unreachable = str | float | None
 ROUNDING = 1e-9
 """Share of the longest path by which rounding may violate the triangle inequality."""
-TIE = 1e-9
-"""Relative difference up to which the distances of two neighbours count as equal."""
 
 
 @states(
@@ -388,8 +386,9 @@ def mark_nearest(distances: Floats, k: int) -> NDArray[np.bool_]:
     Distances equal up to rounding are ties, or the choice would depend on how they were rounded.
     """
     last = np.partition(distances, k - 1, axis=1)[:, k - 1, None]
-    below = distances < last * (1 - TIE)
-    tied = ~below & (distances <= last * (1 + TIE))
+    tie = 1e-9  # relative difference up to which the distances of two neighbours count as equal
+    below = distances < last * (1 - tie)
+    tied = ~below & (distances <= last * (1 + tie))
     places = k - below.sum(axis=1, keepdims=True)
     chosen: NDArray[np.bool_] = below | (tied & (np.cumsum(tied, axis=1) <= places))
     zero = distances == 0

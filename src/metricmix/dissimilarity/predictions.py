@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.feature_rows import FeatureRows
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.matrix import SourceFacts, facts, states
 from metricmix.dissimilarity.ridge import moved_in

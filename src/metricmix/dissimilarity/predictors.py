@@ -48,12 +48,14 @@ class Predictor(ABC):
     n : int
     is_numeric : bool or None
         Whether it predicts numbers; None if it does both.
+    n_folds : int
+        In how many folds at most it cross-fits.
     """
 
     n: int
     is_numeric: bool | None = None
+    n_folds: int
 
-    @abstractmethod
     def predict(
         self,
         known: Known,
@@ -74,12 +76,22 @@ class Predictor(ABC):
         choice : int, optional
             Which of several models to take; default: the one with the best cross-fitted values.
         """
+        training = Training.of(known, weights, min(n_folds or self.n_folds, self.n_folds))
+        return self.predicted(training, known, choice)
 
-    @abstractmethod
     def model(
         self, known: Known, weights: Floats | None = None, *, choice: int | None = None
     ) -> FittedModel:
         """Return the model of all labels, fitted again, for new items."""
+        return self.fitted_model(Training.of(known, weights, self.n_folds), choice)
+
+    @abstractmethod
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
+        """Return what is predicted of all items by models fitted to those of `training`."""
+
+    @abstractmethod
+    def fitted_model(self, training: Training, choice: int | None) -> FittedModel:
+        """Return the model fitted to all items of `training`."""
 
     @abstractmethod
     def part(self, items: Indices, n_folds: int) -> Predictor:

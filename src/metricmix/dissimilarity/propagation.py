@@ -95,26 +95,15 @@ class LabelPropagation(Predictor):
         """Return P times a table, to six digits."""
         return pagerank_smoothed(self.operator, start, self.restart, 1e-6)
 
-    def predict(
-        self,
-        known: Known,
-        weights: Floats | None = None,
-        *,
-        n_folds: int | None = None,
-        choice: int | None = None,
-    ) -> Predicted:
+    def predicted(self, training: Training, known: Known, choice: int | None) -> Predicted:
         """Return what is predicted of all nodes."""
-        training = Training.of(known, weights, min(n_folds or self.n_folds, self.n_folds))
         if not training.is_numeric:
             return Predicted(self.probabilities(training, known))
         _, mean, total, spread = self.sums(training)
         return Predicted(mean + spread / (total + few_of(total)))
 
-    def model(
-        self, known: Known, weights: Floats | None = None, *, choice: int | None = None
-    ) -> Spread:
+    def fitted_model(self, training: Training, choice: int | None) -> Spread:
         """Return what new nodes need."""
-        training = Training.of(known, weights, self.n_folds)
         if training.is_numeric:
             own, mean, total, _ = self.sums(training)
             start = np.zeros((self.n, 2))

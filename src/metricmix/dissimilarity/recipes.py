@@ -17,23 +17,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.features import (
-    Metric,
-    check_metric_name,
-    feature_rows,
-    metric_name,
-)
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.sources import Source
 from metricmix.exceptions import InputError
-from metricmix.state import require, stored
+from metricmix.state import require
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_table
 
 __all__ = [
-    "AppliedFeatures",
     "AppliedRecipe",
-    "FeatureRecipe",
     "Recipe",
     "as_recipe",
     "frozen_argument",
@@ -264,51 +256,6 @@ class AppliedRecipe(ABC):
         """Return what `cross` returns for a checked table as sparse as the n rows."""
 
 
-@stored("features")
-class FeatureRecipe(Recipe):
-    """``M[i, j] = metric(x_i, x_j)``: :func:`~metricmix.dissimilarity.features` of a later table.
-
-    >>> from metricmix.dissimilarity import features
-    >>> FeatureRecipe("minkowski", {"p": 3}) == features(metric="minkowski", p=3)
-    True
-    """
-
-    kind = "features"
-
-    def __init__(
-        self, metric: Metric = "euclidean", params: Mapping[str, Any] | None = None
-    ) -> None:
-        check_metric_name(metric)
-        self.metric = metric
-        super().__init__({"metric": metric, **(params or {})})
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return metric_name(self.metric)
-
-    def apply(self, X: ArrayLike | Any) -> AppliedFeatures:
-        """Return the metric among the rows of X, and from new rows to them."""
-        return AppliedFeatures(self, X)
-
-
-class AppliedFeatures(AppliedRecipe):
-    """Distances among n rows, and from new rows to them."""
-
-    def __init__(self, recipe: FeatureRecipe, X: ArrayLike | Any) -> None:
-        super().__init__(recipe, X)
-        self._rows = feature_rows(self._table, **recipe.arguments)
-
-    @property
-    def matrix(self) -> DissimilarityMatrix:
-        """The distances among the rows."""
-        return self._rows.matrix()
-
-    def compute_cross(self, Y: Any) -> Floats:
-        """Return the distances from the rows of Y."""
-        return self._rows.cross(Y)
-
-
 def recipe_makers() -> dict[str, Callable[..., Any]]:
     """Return the functions that return a recipe when called without a table, by kind."""
     from metricmix import dissimilarity
@@ -327,12 +274,14 @@ def as_recipe(spec: Any, *, name: str = "source") -> Recipe:
     """
     if isinstance(spec, Recipe):
         return spec
-    if any(spec is maker for maker in recipe_makers().values()):
+    makers = recipe_makers()
+    if any(spec is maker for maker in makers.values()):
         raise InputError(
             argument=name, expected="a call, such as knn_path_length(k=10)", found=f"{spec!r}"
         )
     if isinstance(spec, str) or callable(spec):
-        return FeatureRecipe(spec)
+        recipe: Recipe = makers["features"](metric=spec)
+        return recipe
     remedy = (
         "matrices and graphs go into a DissimilarityStack, which is X "
         "itself, or the whole of sources="

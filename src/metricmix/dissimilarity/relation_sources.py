@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 
 from metricmix.dissimilarity.breadth_first import breadth_first
-from metricmix.dissimilarity.default_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.diffusion import (
     pagerank_smoothed,
     smoothing_operator,
     strengths_of,
 )
-from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.features import FeatureSource, features
+from metricmix.dissimilarity.graph_sources import DIRECTIONS, WIDE_FROM
 from metricmix.dissimilarity.graphs import Graph, as_graph
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
 from metricmix.dissimilarity.neighbour_overlap import SharedNeighbours, ShortPaths
 from metricmix.dissimilarity.path_length import path_length
-from metricmix.dissimilarity.sources import FeatureSource, GraphSource, Source
+from metricmix.dissimilarity.sources import GraphSource, Source
 from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.items.columns import Column, Encoding, encode
 from metricmix.items.items import Items

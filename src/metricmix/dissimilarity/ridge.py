@@ -12,10 +12,6 @@ __all__ = ["RidgeFit", "moved_in", "ridge_path"]
 
 PENALTIES = np.logspace(-4, 3, 22)
 """Penalties to choose from, where features have a mean square length of about 1."""
-FAR = 10.0
-"""Targets more than this many interquartile ranges outside the quartiles are clipped."""
-FEW = 0.1
-"""Share of targets that differ from the most frequent one, below which none of them is far."""
 
 
 def moved_in(known: Floats) -> Floats:
@@ -34,11 +30,11 @@ def moved_in(known: Floats) -> Floats:
     low, high = np.percentile(known, [25, 75])
     if low == high:
         others = known[known != low]
-        if len(others) < FEW * len(known):
+        if len(others) < 0.1 * len(known):
             return known
         first, last = np.percentile(others, [25, 75])
         low, high = min(low, first), max(high, last)
-    far = FAR * (high - low)
+    far = 10.0 * (high - low)
     near = known[(known >= low - far) & (known <= high + far)]
     return np.asarray(np.clip(known, near.min(), near.max()))
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
+from metricmix.dissimilarity.item_ids import ItemIds
+from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.sources import Source
 from metricmix.dissimilarity.stack_values import StackValues
 from metricmix.exceptions import InputError

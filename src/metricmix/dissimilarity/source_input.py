@@ -7,14 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    as_dissimilarity,
-    check_ids,
-    examples,
-    is_frame,
-    is_numbering,
-)
+from metricmix.dissimilarity.item_ids import check_ids, examples, is_frame, is_numbering
+from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices

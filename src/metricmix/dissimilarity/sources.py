@@ -23,13 +23,11 @@ from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, unmasked
 
 if TYPE_CHECKING:
-    from metricmix.dissimilarity.features import FeatureRows
     from metricmix.dissimilarity.item_data import ItemData
 
 __all__ = [
     "ComputedSource",
     "DenseSource",
-    "FeatureSource",
     "GraphSource",
     "Source",
     "Subset",
@@ -247,46 +245,6 @@ class ComputedSource(Source):
         if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
             raise InputError(argument=label, expected=f"finite, non-negative {what}, found others")
         return values
-
-
-class FeatureSource(ComputedSource):
-    """Distances between the rows of a feature table, computed on demand.
-
-    The values are those of :func:`metricmix.dissimilarity.features`; memory is that of the table.
-
-    Parameters
-    ----------
-    X : (n, d) array, sparse matrix or table
-    metric : str
-        As in :func:`~metricmix.dissimilarity.features`.
-    name : str, optional
-        Default: that of the metric.
-    """
-
-    def __init__(self, X: ArrayLike, metric: str = "euclidean", *, name: str | None = None) -> None:
-        from metricmix.dissimilarity.features import feature_rows
-
-        self._use(feature_rows(X, metric), name or metric)
-
-    @classmethod
-    def of(cls, compute: FeatureRows, name: str) -> FeatureSource:
-        """Return the source of a validated table, in its own precision."""
-        source = cls.__new__(cls)
-        source._use(compute, name)
-        return source
-
-    def _use(self, compute: FeatureRows, name: str) -> None:
-        rows, known = compute.rows, replace(compute.facts, new_items=False)
-        super().__init__(compute.n, rows, columns=rows, name=name, facts=known)
-        self.compute = compute
-
-    def block(self, i: Indices, j: Indices) -> Floats:
-        """Return ``M[np.ix_(i, j)]``."""
-        return self.compute.between(i, j)
-
-    def pairs(self, i: Indices, j: Indices) -> Floats:
-        """Return ``M[i, j]`` elementwise, O(d) each."""
-        return self.compute.pairs(i, j)
 
 
 class GraphSource(ComputedSource):

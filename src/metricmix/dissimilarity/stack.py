@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges, open_mesh
+from metricmix.dissimilarity.item_ids import ItemIds, check_ids
 from metricmix.dissimilarity.known import Known
-from metricmix.dissimilarity.matrix import ItemIds, SourceFacts, check_ids
+from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.scaled_values import ScaledValues
 from metricmix.dissimilarity.source_input import read_sources, refuse_empty
 from metricmix.dissimilarity.sources import Source

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from metricmix.dissimilarity.edge_building import EdgeReport
 from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.matrix import ItemIds, SourceFacts
+from metricmix.dissimilarity.item_ids import ItemIds
+from metricmix.dissimilarity.matrix import SourceFacts
 from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source, Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -36,10 +37,6 @@ __all__ = ["StoredEdges", "StoredMatrices", "predictions_of", "stored_stack"]
 
 AnyStack = TypeVar("AnyStack", bound=DissimilarityStack)
 Matrix = Floats | NDArray[np.float32]
-ROWS = 256
-"""Rows asked of a source at a time."""
-HASHED = 1 << 27
-"""Entries of a stack up to which all of them count in its fingerprint; else evenly spaced rows."""
 
 
 def stored_stack(stack: DissimilarityStack, *, keep: bool = True) -> StoredMatrices | StoredEdges:
@@ -299,7 +296,8 @@ def predictions_of(source: Source) -> PredictedSource | None:
 def rows_of(source: Source, rows: Indices) -> PendingArray:
     """Return some rows of a source, a few at a time: in float32 if it has that, or float64."""
     single = isinstance(source, DenseSource) and source.matrix.dtype == np.float32
-    chunks = (source.rows(rows[start : start + ROWS]) for start in range(0, len(rows), ROWS))
+    step = 256
+    chunks = (source.rows(rows[start : start + step]) for start in range(0, len(rows), step))
     return PendingArray(np.dtype("<f4" if single else "<f8"), (len(rows), source.n), chunks)
 
 
@@ -309,7 +307,8 @@ def fingerprint(stack: DissimilarityStack) -> dict[str, Any]:
     Sources that compare predictions are left out: these are stored.
     """
     n = stack.n_items
-    chosen = np.linspace(0, n - 1, min(n, max(1, HASHED // (n * stack.n_sources)))).astype(np.int64)
+    hashed = 1 << 27  # entries up to which all of them count; else evenly spaced rows
+    chosen = np.linspace(0, n - 1, min(n, max(1, hashed // (n * stack.n_sources)))).astype(np.int64)
     sums = []
     for name, source in zip(stack.names, stack.sources, strict=True):
         if predictions_of(source) is None:

@@ -15,7 +15,7 @@ from metricmix.dissimilarity.cross_fitting import (
     check_estimator,
     is_regressor,
 )
-from metricmix.dissimilarity.features import row_digests
+from metricmix.dissimilarity.feature_rows import row_digests
 from metricmix.dissimilarity.matrix import DissimilarityMatrix, as_dissimilarity
 from metricmix.dissimilarity.predictions import (
     PredictedSource,

@@ -38,14 +38,15 @@ import numpy as np
 
 from metricmix.dissimilarity.diffusion import LogPageRank, normalised, pagerank_smoothed
 from metricmix.dissimilarity.encoded_table import EncodedTable, sizes_are_similar
-from metricmix.dissimilarity.features import FeatureRows
+from metricmix.dissimilarity.feature_rows import FeatureRows
+from metricmix.dissimilarity.features import FeatureSource
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.matrix import facts
 from metricmix.dissimilarity.nearest_items import NearestItems, joined, nearest_items
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation
-from metricmix.dissimilarity.sources import ComputedSource, FeatureSource
+from metricmix.dissimilarity.sources import ComputedSource
 from metricmix.exceptions import InputError
 from metricmix.items.columns import CUT, centre_and_spread
 from metricmix.typing import Floats
@@ -68,10 +69,6 @@ RESTART, PRECISION = 0.2, 1e-4
 FAR = 13.5
 """Spreads at which columns that are not scaled are cut off: ten times the quartiles' distance."""
 MOST_CATEGORIES = 50
-NEIGHBOURS = 10
-"""Nearest items that a table is made a graph by."""
-FOREST_TOPICS = 10
-"""Of the forest: among many topics its trees would hardly see other columns."""
 WORDS = ("texts", "counts")
 SINGLE_FROM = 1 << 22
 """Numbers from which on tables are kept in single precision."""
@@ -118,9 +115,10 @@ def table_sources(table: EncodedTable, edges_per_item: int | None = None) -> Sou
         name: table_source(Z, metric, name) for name, (Z, metric) in views.items()
     }
     found = SourceSet(sources, {}, {}, next(iter(views.values()))[0])
-    k = max(NEIGHBOURS, edges_per_item or 0)
+    neighbours = 10  # nearest items that a table is made a graph by
+    k = max(neighbours, edges_per_item or 0)
     graphs = {
-        name: normalised(joined(found.search(name, views[name][0], k), NEIGHBOURS))
+        name: normalised(joined(found.search(name, views[name][0], k), neighbours))
         for name in ("columns", "direction", "topics")
         if name in views
     }
@@ -143,7 +141,8 @@ def table_sources(table: EncodedTable, edges_per_item: int | None = None) -> Sou
         if name in views:
             predictors[f"kernel_{name}"] = KernelPredictor(views[name][0], "rbf")
     if "columns" in views:
-        predictors["forest_columns"] = Forest(joint_columns(table, FOREST_TOPICS))
+        topics = 10  # among many of them the trees would hardly see other columns
+        predictors["forest_columns"] = Forest(joint_columns(table, topics))
     predictors |= {f"spread_{name}": LabelPropagation(B) for name, B in graphs.items()}
     found.predictors = predictors
     return found

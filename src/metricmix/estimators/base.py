@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,20 +11,15 @@ import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import item_keys
-from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.inputs import (
-    FeatureInput,
-    IdInput,
-    Input,
-    PrecomputedInput,
-    check_label_order,
-    input_kind,
-)
+from metricmix.estimators.inputs import FeatureInput, IdInput, Input
 from metricmix.estimators.parameters import NestedParameters
+from metricmix.estimators.precomputed_input import PrecomputedInput
 from metricmix.exceptions import InputError
+from metricmix.labels import check_label_order
 from metricmix.learning.learned import Learned
 from metricmix.learning.options import Options
 from metricmix.learning.task import Task
@@ -41,7 +36,11 @@ if TYPE_CHECKING:
     from metricmix.learning.findings import MetricFinding
     from metricmix.paths.contributions import Contributions
 
-__all__ = ["MixtureEstimator", "discard_previous_fit"]
+__all__ = [
+    "MixtureEstimator",
+    "discard_previous_fit",
+    "input_kind",
+]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -257,3 +256,24 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         state.clear()
         state.update(before)
         raise
+
+
+def input_kind(sources: Any) -> type[Input]:
+    """Return the kind of input that the parameter `sources` stands for."""
+    if isinstance(sources, str) and sources == "precomputed":
+        return PrecomputedInput
+    if isinstance(sources, DissimilarityStack):
+        return IdInput
+    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
+    if several and len(sources) > 0:
+        return FeatureInput
+    if isinstance(sources, (str, Recipe)) or callable(sources):
+        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
+    raise InputError(
+        argument="sources",
+        expected=(
+            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
+            "DissimilarityStack whose items X names"
+        ),
+        found=f"{sources!r}",
+    )

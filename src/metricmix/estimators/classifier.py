@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from metricmix.devices import resolve_device
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
+from metricmix.labels import as_labels, is_unlabelled, plain_labels
 from metricmix.learning.task import Classes
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.contributions import item_position
 from metricmix.typing import AnyArray, Floats
-from metricmix.validation import as_labels, is_unlabelled, plain_labels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What X and y are: the three kinds of input, and labels of which some are missing.
+"""What X is: the three kinds of input of an estimator.
 
 ==========================  ======================================================================
 ``sources``                 X
@@ -18,43 +18,28 @@ An estimator opens its input once, in ``fit``. The input never writes to the est
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_non_negative
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
-from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.matrix import (
-    DissimilarityMatrix,
-    as_dissimilarity,
-    is_frame,
-    is_numbering,
-    plain_list,
-)
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
+from metricmix.dissimilarity.matrix import as_dissimilarity
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.sources import DenseSource
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
-from metricmix.validation import as_float_array, unmasked
 
 __all__ = [
     "FeatureInput",
     "IdInput",
     "Input",
-    "PrecomputedInput",
-    "check_label_order",
-    "input_kind",
 ]
 
 VALUES_AT_ONCE = 1 << 24
 """Dissimilarities of new items that are computed at a time: 128 MiB."""
-ITEMS_AT_ONCE = 1 << 13
-"""New items with sparse edges that are processed at a time."""
 
 
 class Input(ABC):
@@ -89,198 +74,6 @@ class Input(ABC):
         """Yield the new items that are processed together."""
         step = max(1, VALUES_AT_ONCE // (self.stack.n_items * self.stack.n_sources))
         return (slice(start, start + step) for start in range(0, n_new, step))
-
-
-class PrecomputedInput(Input):
-    """Dissimilarities, given as they are.
-
-    Parameters
-    ----------
-    X : DissimilarityStack, (n, n, R) array, (n, n) array, DataFrame or mapping of these
-    scaling : as in DissimilarityStack
-    estimator_name : str
-        What error messages call the estimator.
-    """
-
-    def __init__(self, X: Any, scaling: Any, estimator_name: str) -> None:
-        self.estimator_name = estimator_name
-        if not isinstance(X, DissimilarityStack):
-            named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
-            given = X if named else self.as_array(X, square=True)
-            try:
-                X = DissimilarityStack(given, scaling="none")
-            except InputError as error:
-                if error.argument == "stack[0]":  # one matrix, which is X itself here
-                    error = error.replace(argument="X")
-                if error.remedy.startswith("pass directed=True"):
-                    wrap = "wrap it, DissimilarityStack(X, directed=True)"
-                    error = error.replace(remedy=f"{wrap}, or symmetrise it, e.g. (X + X.T) / 2")
-                raise error from None
-        if X.supervised:
-            raise InputError(
-                f"source {X.supervised[0]!r} is computed from labels, and each fit computes it "
-                "from its own",
-                argument="X",
-                remedy="pass the stack as sources=, and ids of its items as X",
-            )
-        if len(X) < 2:
-            raise InputError(
-                argument="X", expected="at least two items", found="n_samples=1 (1 sample)"
-            )
-        self.stack = scaled_once(X, scaling)
-        self.n_features = self.stack.n_items
-        self.samples = np.arange(self.stack.n_items)
-
-    def rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
-        """Yield X, in the order of the sources of the fit and not divided by their scales."""
-        if isinstance(self.stack, EdgeStack):
-            edges = self.edge_rows(X)
-            starts = range(0, len(edges), ITEMS_AT_ONCE)
-            return (edges.rows(slice(start, start + ITEMS_AT_ONCE)) for start in starts)
-        values = self.row_values(X)
-        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
-            raise InputError(
-                argument="X",
-                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
-            )
-        return (values[part] for part in self.slices(len(values)))
-
-    def edge_rows(self, X: Any) -> CrossEdges:
-        """Return the edges of new items to those of a stack over sparse edges.
-
-        X : CrossEdges, a dict of sparse (M, n) matrices by source, a single one where there is one
-        source, or an (M, n, R) array with inf where there is no edge.
-        """
-        n, names = self.stack.n_items, self.stack.names
-        if isinstance(X, EdgeStack):
-            every = np.arange(X.n_items)
-            ids = X.items if X.has_items else None
-            X = CrossEdges.between(X.edges, X.values, X.names, every, every)
-            X.column_items = ids
-        elif hasattr(X, "tocoo"):
-            X = CrossEdges.from_matrices({names[0]: X})
-        elif isinstance(X, Mapping):
-            X = CrossEdges.from_matrices(X)
-        elif not isinstance(X, CrossEdges):
-            X = CrossEdges.from_array(self.row_values(X, infinite=True), names)
-        if set(X.names) != set(names):
-            raise InputError(
-                argument="X",
-                expected=f"the sources of the fit, {list(names)}, found {list(X.names)}",
-            )
-        columns = self.columns(X.column_items)
-        edges: CrossEdges = X.arranged(names, None if isinstance(columns, slice) else columns)
-        if edges.shape[1] != n:
-            raise InputError(
-                argument="X",
-                expected=f"a column for each of the {n} items of the fit",
-                found=edges.shape[1],
-            )
-        alone = np.diff(edges.indptr) == 0
-        if alone.any():
-            raise InputError(
-                argument="X",
-                expected=(
-                    "an edge from every new item to an item of the fit, found none in row "
-                    f"{int(alone.argmax())}"
-                ),
-            )
-        return edges
-
-    def row_values(self, X: Any, *, infinite: bool = False) -> AnyArray:
-        """Return X as an (M, n, R) array, in the order of the sources and items of the fit."""
-        n, names = self.stack.n_items, self.stack.names
-        if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
-            if set(names) != set(X.names):
-                raise InputError(
-                    argument="X",
-                    expected=f"the sources of the fit, {list(names)}, found {list(X.names)}",
-                )
-            if isinstance(X, DissimilarityStack):
-                values, ids = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1), X.items
-            else:
-                values, ids = X.values * X.scales, X.column_items
-            values = values[:, :, [X.names.index(name) for name in names]]
-            values = values[:, self.columns(ids if X.has_items else None)]
-        else:
-            values = self.as_array(X, infinite=infinite)
-            values = values[:, :, None] if values.ndim == 2 else values
-            if is_frame(X):
-                values = values[:, self.columns(None if is_numbering(X.columns) else X.columns)]
-        if values.ndim != 3 or values.shape[1] != n:
-            width = values.shape[1] if values.ndim > 1 else 0
-            raise InputError(
-                f"X has {width} features, but {self.estimator_name} is expecting {n} features "
-                "as input: a dissimilarity to each of the items of the fit"
-            )
-        if values.shape[2] != len(names):
-            raise InputError(
-                argument="X",
-                expected=f"the {len(names)} sources of the fit, {list(names)}",
-                found=values.shape[2],
-            )
-        return values
-
-    def columns(self, ids: Any) -> Any:
-        """Return the positions of the items of the fit among `ids`; all, if one has no ids."""
-        if ids is None or not self.stack.has_items or np.array_equal(ids, self.stack.items):
-            return slice(None)
-        places = {label: k for k, label in enumerate(plain_list(ids))}
-        wanted = plain_list(self.stack.items)
-        missing = [label for label in wanted if label not in places]
-        if missing:
-            raise InputError(
-                argument="X",
-                expected=(
-                    "a dissimilarity to each item of the fit, found none to "
-                    f"{len(missing)} of them, such as {missing[0]!r}"
-                ),
-            )
-        return [places[label] for label in wanted]
-
-    def as_array(self, X: Any, *, square: bool = False, infinite: bool = False) -> AnyArray:
-        """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
-        X = unmasked(X)
-        if hasattr(X, "toarray"):
-            raise TypeError(
-                "X: sparse input does not distinguish distances of 0 from missing entries; "
-                "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
-            )
-        if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
-            raise InputError(
-                argument="X",
-                expected="one object",
-                found="a list of matrices",
-                remedy=(
-                    "wrap it, DissimilarityStack([...]), or stack them on the last axis, "
-                    "np.stack([...], axis=-1)"
-                ),
-            )
-        if isinstance(X, np.ndarray) and X.ndim == 3:
-            return as_float_array(X, name="X")
-        array: AnyArray = check_array(
-            X,
-            dtype="numeric",
-            input_name="X",
-            estimator=self.estimator_name,
-            ensure_all_finite=not infinite,
-        )
-        if square and array.shape[0] != array.shape[1]:
-            raise InputError(
-                argument="X",
-                expected="dissimilarities (n, n)",
-                found=f"shape {array.shape}",
-                remedy="for a feature table pass sources=[...], as in sources=['cosine']",
-            )
-        try:
-            check_non_negative(array, self.estimator_name)
-        except ValueError as error:
-            raise InputError(
-                str(error),
-                argument="X",
-                remedy="a similarity must first be turned into a dissimilarity",
-            ) from None
-        return array
 
 
 class FeatureInput(Input):
@@ -392,48 +185,6 @@ class IdInput(Input):
         raise InputError(argument="X", expected="ids of items of the stack")
 
 
-def input_kind(sources: Any) -> type[Input]:
-    """Return the kind of input that the parameter `sources` stands for."""
-    if isinstance(sources, str) and sources == "precomputed":
-        return PrecomputedInput
-    if isinstance(sources, DissimilarityStack):
-        return IdInput
-    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
-    if several and len(sources) > 0:
-        return FeatureInput
-    if isinstance(sources, (str, Recipe)) or callable(sources):
-        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
-    raise InputError(
-        argument="sources",
-        expected=(
-            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
-            "DissimilarityStack whose items X names"
-        ),
-        found=f"{sources!r}",
-    )
-
-
 def scaled_once(stack: DissimilarityStack, scaling: Any) -> DissimilarityStack:
     """Scale a stack, unless it was scaled on purpose: weights keep their meaning in its slices."""
     return stack.rescaled(scaling) if stack.scaling == "none" else stack
-
-
-# -- labels --------------------------------------------------------------------------------------
-
-
-def check_label_order(X: Any, y: Any) -> None:
-    """Raise if labels are indexed by what X holds or is indexed by, in another order."""
-    index = getattr(y, "index", None)
-    own = getattr(X, "index", X)
-    if index is None or callable(index) or callable(own) or np.ndim(own) != 1:
-        return
-    of_labels, of_items = list(index), list(own)
-    same_length = len(of_labels) == len(of_items)
-    if same_length and of_labels != of_items and set(of_labels) == set(of_items):
-        raise InputError(
-            argument="y",
-            expected=(
-                "labels in the order of X, found its index to hold the same ids in another order"
-            ),
-            remedy="pass y.loc[ids]",
-        )

@@ -12,9 +12,9 @@ from sklearn.utils.validation import column_or_1d
 
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
+from metricmix.labels import as_labels, check_targets
 from metricmix.learning.task import Numbers
 from metricmix.typing import Floats
-from metricmix.validation import as_labels, check_targets
 
 __all__ = ["MetricMixtureRegressor"]
 

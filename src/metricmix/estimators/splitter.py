@@ -11,8 +11,9 @@ from sklearn.utils import check_random_state
 
 from metricmix.dissimilarity.known import deal
 from metricmix.exceptions import InputError
+from metricmix.labels import as_labels, is_unlabelled, plain_labels
 from metricmix.typing import Indices
-from metricmix.validation import as_labels, check_integer, is_unlabelled, plain_labels
+from metricmix.validation import check_integer
 
 __all__ = ["LabelledKFold"]
 

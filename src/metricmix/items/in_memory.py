@@ -19,8 +19,9 @@ from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, is_known, quoted
 from metricmix.items.items import Items, Origin, Values
 from metricmix.items.relation import Matrix, Relation
+from metricmix.labels import check_targets, is_missing
 from metricmix.typing import AnyArray, Floats
-from metricmix.validation import as_float_array, check_choice, check_targets, is_missing, unmasked
+from metricmix.validation import as_float_array, check_choice, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.minplus import CHUNK, STRIP, panel_width
+from metricmix.kernels.minplus import CHUNK, panel_width
+from metricmix.kernels.minplus_tile import STRIP
 from metricmix.typing import AnyArray, Indices, Ints
 
 __all__ = [

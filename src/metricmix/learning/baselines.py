@@ -38,8 +38,8 @@ from metricmix.dissimilarity.diffusion import normalised, pagerank_smoothed, str
 from metricmix.dissimilarity.encoded_table import EncodedTable, encode_table
 from metricmix.dissimilarity.graphs import as_graph
 from metricmix.dissimilarity.item_data import ItemData, data_of
+from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, deal
-from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.nearest_items import joined, nearest_items
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.table_sources import attribute_matrix

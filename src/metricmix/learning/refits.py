@@ -190,8 +190,10 @@ class FoldMetric:
         reached = np.isfinite(d).any(axis=1)
         answers = no_answers(known, len(test))
         if reached.any():
-            about = {"n_classes": known.n_classes, "reach": self.searched[1][train]}
-            answers[reached] = rule.from_distances(d[reached], known.y, within, **about)
+            reach = self.searched[1][train]
+            answers[reached] = rule.from_distances(
+                d[reached], known.y, within, n_classes=known.n_classes, reach=reach
+            )
         return answers
 
 

@@ -28,6 +28,7 @@ from sklearn.utils.validation import column_or_1d
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.ridge import moved_in
 from metricmix.exceptions import InputError, warn_caller
+from metricmix.labels import as_labels, check_targets, is_unlabelled, plain_labels
 from metricmix.learning.rules import (
     ClassMean,
     KernelRidge,
@@ -38,7 +39,7 @@ from metricmix.learning.rules import (
     Rule,
 )
 from metricmix.typing import AnyArray, Floats, Indices, Keys
-from metricmix.validation import as_labels, check_targets, is_unlabelled, plain_labels, unmasked
+from metricmix.validation import unmasked
 
 __all__ = ["Classes", "Numbers", "Task"]
 
@@ -152,7 +153,7 @@ class Classes(Task):
     def encode(cls, y: Any, estimator_name: str) -> tuple[Classes, Indices]:
         """Return the task, and the class number of every item, -1 for unlabelled ones.
 
-        See :func:`~metricmix.validation.is_unlabelled` for what marks these in y.
+        See :func:`~metricmix.labels.is_unlabelled` for what marks these in y.
         """
         if y is None:
             raise InputError(

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.threads import in_threads, row_ranges, threads_for
-from metricmix.metric import ROW_BLOCK, lower_by_detours
+from metricmix.kernels.triangles import ROW_BLOCK, lower_by_detours
 from metricmix.typing import Floats, Indices
 from metricmix.validation import (
     as_float_array,

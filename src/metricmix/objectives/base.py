@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.exceptions import InputError
+from metricmix.labels import check_labels
 from metricmix.mixture.linear import Mixture
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import as_float_array, check_labels, check_number
+from metricmix.validation import as_float_array, check_number
 
 if TYPE_CHECKING:
     from metricmix.dissimilarity.known import Known

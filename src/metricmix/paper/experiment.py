@@ -1,4 +1,4 @@
-"""What the experiments have in common: independent cells, seeds, how weights are learned.
+"""What the experiments have in common: cells, seeds, how weights are learned, fingerprints.
 
 A cell is a pure function of its key, the data and the seed. Cells can be run in any order and in
 any process, and are stored one by one.
@@ -6,12 +6,18 @@ any process, and are stored one by one.
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import sys
 import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,7 +35,11 @@ __all__ = [
     "Cell",
     "CellResult",
     "Experiment",
+    "code_digest",
+    "fingerprint",
     "generator",
+    "imported_files",
+    "installed",
     "learn",
     "solve",
 ]
@@ -68,6 +78,8 @@ class Experiment(ABC):
     """Whether it measures time, so that its cells must run one after the other."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """What its results depend on besides the cell and its own fields."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Packages that it compares with, whose versions matter too."""
 
     @property
     def depends_on(self) -> dict[str, Any]:
@@ -130,3 +142,102 @@ def learn(
     weights = solve(objective, stack, method, n_jobs=1, **options).weights
     assert weights is not None
     return weights
+
+
+# -- fingerprints: code and versions that results depend on ---------------------------------------
+
+PACKAGE, ROOM = Path(__file__).parent.parent, Path(__file__).parent
+VERSIONS = ("metricmix", "numpy", "scipy", "numba", "scikit-learn")
+"""Packages that results are computed with."""
+
+
+def fingerprint(kind: type, *packages: str) -> dict[str, Any]:
+    """Return the digest of the code behind an experiment, and the versions of the packages.
+
+    The version of the library is the same for all commits between two releases, so the code itself
+    is hashed: the files that the module of an experiment imports, directly or not. Of other rooms
+    than this one all files count, since kinds are found by name (:mod:`metricmix.registry`). The
+    page, the figures and the command line are not among them, and comments and docstrings do not
+    count.
+
+    >>> from metricmix.paper.experiment2_feature_space import FeatureSpace
+    >>> sorted(fingerprint(FeatureSpace))
+    ['code', 'versions']
+    """
+    return {
+        "code": code_digest(str(sys.modules[kind.__module__].__file__)),
+        "versions": {name: installed(name) for name in (*VERSIONS, *packages)},
+    }
+
+
+def installed(package: str) -> str | None:
+    """Return the version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def code_digest(file: str) -> str:
+    """Return a digest of a file and of all files of this package that it needs."""
+    digest = hashlib.sha256()
+    for path in sorted({Path(file).resolve(), *imported_files(Path(file))}):
+        digest.update(f"{path.name} {parsed(path).digest}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def imported_files(file: Path) -> set[Path]:
+    """Return the files of this package that a file imports, directly or not; whole rooms."""
+    found: set[Path] = set()
+    waiting = [file.resolve()]
+    while waiting:
+        for one in parsed(waiting.pop()).imports - found:
+            found.add(one)
+            waiting.append(one)
+    return found
+
+
+class Parsed(NamedTuple):
+    """A digest of the statements of a file, and the files of this package that it imports."""
+
+    digest: str
+    imports: frozenset[Path]
+
+
+@cache
+def parsed(file: Path) -> Parsed:
+    """Parse a file."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [part for part in node.body if not is_text(part)]
+    imports = [files_of(name.split(".")[1:]) for name in names if name.startswith("metricmix.")]
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return Parsed(digest, frozenset().union(*imports))
+
+
+def is_text(part: ast.stmt) -> bool:
+    """Return whether a statement is a text alone: a docstring."""
+    return (
+        isinstance(part, ast.Expr)
+        and isinstance(part.value, ast.Constant)
+        and isinstance(part.value.value, str)
+    )
+
+
+def files_of(parts: list[str]) -> set[Path]:
+    """Return the file of a module of this room, or all files of another room."""
+    top = PACKAGE / parts[0]
+    if top == ROOM:
+        module = ROOM / f"{parts[1]}.py" if len(parts) > 1 else ROOM / "__init__.py"
+        return {module} if module.is_file() else set()
+    if top.is_dir():
+        return set(top.rglob("*.py"))
+    module = top.with_suffix(".py")
+    return {module} if module.is_file() else set()

@@ -110,6 +110,7 @@ class Complexity(Experiment):
     name: ClassVar[str] = "complexity"
     alone: ClassVar[bool] = True
     settings: ClassVar = {**SETTINGS, "methods": METHODS}
+    packages: ClassVar = ("cvxpy", "clarabel")
 
     def cells(self) -> list[Cell]:
         """Return a cell per size, method and repetition; fewer repetitions of slow methods.

@@ -314,9 +314,13 @@ SUMMARY = {
 MARK = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNCLEAR: "?"}
 
 
-def write_page(results: Results, folder: str) -> str:
-    """Return the page as Markdown; `folder` holds the figures, relative to the page."""
-    parts = [INTRODUCTION, provenance_text(results), "## Claims\n", claims_table(results), DECIDED]
+def write_page(results: Results, folder: str, outdated: Sequence[str] = ()) -> str:
+    """Return the page as Markdown; `folder` holds the figures, relative to the page.
+
+    `outdated` are the experiments whose results come from other code or package versions.
+    """
+    about = provenance_text(results, outdated)
+    parts = [INTRODUCTION, about, "## Claims\n", claims_table(results), DECIDED]
     for picture in pictures_of(results):
         image = f"![{picture.caption}]({folder}/{picture.name}.png)"
         below = "\n" + TABLES[picture.name](results) + "\n" if picture.name in TABLES else ""
@@ -324,7 +328,7 @@ def write_page(results: Results, folder: str) -> str:
     return "\n".join([*parts, SMALL_PRINT])
 
 
-def provenance_text(results: Results) -> str:
+def provenance_text(results: Results, outdated: Sequence[str] = ()) -> str:
     """Return data, seed, date, commit, versions and machine, and the command to run it again."""
     head = results.head
     versions = ", ".join(
@@ -337,11 +341,17 @@ def provenance_text(results: Results) -> str:
         "embedded": "scikit-learn's digits and a generated citation network, **not** the paper's "
         "data, to which its claims refer",
     }[head["data"]]
+    older = ""
+    if outdated:
+        older = (
+            "\n**Outdated**: computed by other code or package versions than those that wrote this "
+            f"page: {', '.join(outdated)}. `metricmix reproduce` computes them again.\n"
+        )
     return (
         f"Data: {data}. Seed {head['seed']}, {head['date']}, commit {head.get('commit')}, "
         f"{versions}; {head['cpu']}, {head['cores']} cores, {head['memory_gib']} GiB.\n\n"
         f"`metricmix reproduce --data {head['data']} --seed {head['seed']}` repeats it, with "
-        "the same `--sizes` and `--repetitions` if any were given.\n"
+        f"the same `--sizes` and `--repetitions` if any were given.\n{older}"
     )
 
 

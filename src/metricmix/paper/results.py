@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.atomic import replacing
 from metricmix.exceptions import ResultsError
-from metricmix.paper.experiment import Cell, CellResult, Experiment
+from metricmix.paper.experiment import Cell, CellResult, Experiment, fingerprint, installed
 
 __all__ = [
     "Interval",
@@ -50,11 +49,16 @@ class Results:
         The file to keep them in.
     head : dict
         Data, seed, versions and machine that they were computed with.
+
+    Attributes
+    ----------
+    now : dict
+        The same of this run, for what it adds.
     """
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.path = path
-        self.head = head
+        self.head = self.now = head
         self.settings: dict[str, Any] = {}
         self._cells: dict[str, dict[str, dict[str, Any]]] = {}
 
@@ -79,9 +83,7 @@ class Results:
                     f"{path}: holds results with {name} {results.head.get(name)}, not "
                     f"{head[name]}; choose another folder, or start afresh with --fresh"
                 )
-        commits = str(results.head.get("commit")).split(", ")
-        if head["commit"] is not None and head["commit"] not in commits:
-            results.head["commit"] = ", ".join([*commits, head["commit"]])
+        results.now = head
         return results
 
     @classmethod
@@ -121,16 +123,35 @@ class Results:
             file.write(text.replace('{"cell":', '\n{"cell":').encode())
 
     def missing(self, experiment: Experiment) -> list[Cell]:
-        """Return the cells still to be run, after dropping those run with other settings."""
-        settings = json.loads(json.dumps(experiment.depends_on, default=str))
+        """Return the cells to be run: those of other settings, code or versions are dropped."""
+        settings = self.settings_of(experiment)
         if self.settings.get(experiment.name) != settings:
             self._cells.pop(experiment.name, None)
         self.settings[experiment.name] = settings
         known = self._cells.setdefault(experiment.name, {})
         return [cell for cell in experiment.cells() if _key(cell) not in known]
 
+    def settings_of(self, experiment: Experiment) -> dict[str, Any]:
+        """Return all that the results of an experiment depend on, as the file holds it."""
+        found = {**experiment.depends_on, **fingerprint(type(experiment), *experiment.packages)}
+        return dict(json.loads(json.dumps(found, default=str)))
+
+    def is_outdated(self, kind: type[Experiment]) -> bool:
+        """Return whether the cells of an experiment were run by other code or package versions."""
+        stored = self.settings.get(kind.name, {})
+        now = fingerprint(kind, *kind.packages)
+        return self.has(kind.name) and any(stored.get(name) != now[name] for name in now)
+
     def add(self, experiment: Experiment, cell: Cell, found: CellResult) -> None:
-        """Store the result of a cell."""
+        """Store the result of a cell, and in the head what it was computed with.
+
+        Of a file without other cells the head becomes that of this run; else the commit is added.
+        """
+        if not any(self._cells.values()):
+            self.head = dict(self.now)
+        commits, commit = str(self.head.get("commit")).split(", "), self.now.get("commit")
+        if commit is not None and commit not in commits:
+            self.head["commit"] = ", ".join([*commits, commit])
         record: dict[str, Any] = {"cell": dict(cell), "values": found.values}
         if found.seconds:
             record["seconds"] = found.seconds
@@ -168,10 +189,7 @@ def provenance() -> dict[str, Any]:
     """Return the versions of the packages, the machine, the commit and the date."""
     found: dict[str, Any] = {}
     for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
+        found[package] = installed(package)
     return found | {
         "python": platform.python_version(),
         "cpu": cpu_name(),

@@ -6,16 +6,16 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from metricmix.atomic import replacing, signals_blocked
-from metricmix.exceptions import InputError, MissingPackageError
+from metricmix.atomic import replacing, reserved, signals_blocked
+from metricmix.exceptions import InputError, MissingPackageError, ResultsError
 from metricmix.kernels.blocks import current_engine, map_tasks
 from metricmix.kernels.threads import effective_threads
 from metricmix.paper.convergence import AlgorithmConvergence
@@ -242,7 +242,8 @@ def reproduce(
     """Run the paper's experiments; draw its figures and check its claims with the results.
 
     Finished cells are kept in ``out/reproduction/results.json``. After an interruption, the same
-    call runs only the others.
+    call runs only the others. Cells of an experiment that were computed by other code, settings or
+    package versions are computed again.
 
     Parameters
     ----------
@@ -269,7 +270,8 @@ def reproduce(
     InputError
         If there is no such experiment, or the data is too small for a size.
     ResultsError
-        If the results in the folder are damaged, or of other data, another seed or version.
+        If the results in the folder are damaged, or of other data, another seed or version; or
+        another run is writing to the folder.
     """
     folder = Path(out)
     source = Data(data, data_home)
@@ -282,15 +284,33 @@ def reproduce(
             raise MissingPackageError(
                 f"{package}: pictures and page need it; pip install 'metricmix[plot]'"
             ) from None
-    results = Results.begin(results_path(folder), data, seed, fresh=fresh)
+    path = results_path(folder)
+    Results.begin(path, data, seed, fresh=fresh)  # refuses before data is loaded
     for experiment in experiments:
         experiment.check(source)
-    results.write()  # fails at once if the folder cannot be written to
-    n_cells = run_experiments(
-        experiments, results, source, seed, n_jobs=n_jobs, on_progress=on_progress
-    )
-    page, html = draw_and_write(results, folder)
+    with only_writer(path):
+        results = Results.begin(path, data, seed, fresh=fresh)
+        results.write()  # fails at once if the folder cannot be written to
+        n_cells = run_experiments(
+            experiments, results, source, seed, n_jobs=n_jobs, on_progress=on_progress
+        )
+        page, html = draw_and_write(results, folder)
     return Reproduction(results, n_cells, page, html)
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Lock the folder of a results file; ResultsError if another run has: one would lose cells."""
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            held.enter_context(reserved(path.parent, ()))
+        except BlockingIOError:
+            raise ResultsError(
+                f"{path}: another run is writing to it; wait until it ends, or choose another "
+                "folder"
+            ) from None
+        yield
 
 
 def results_path(out: Path) -> Path:
@@ -302,7 +322,9 @@ def draw_and_write(results: Results, out: Path) -> tuple[Path, Path]:
     """Draw all figures, write the page as Markdown and HTML, and return the paths of both."""
     for picture in pictures_of(results):
         save_figure(picture.draw(results), out / FOLDER / picture.name)
-    markdown = write_page(results, FOLDER)
+    kinds = [kind for part in PARTS.values() for kind in part]
+    outdated = [kind.name for kind in kinds if results.is_outdated(kind)]
+    markdown = write_page(results, FOLDER, outdated)
     html = self_contained(markdown, out, title="metricmix: the paper, reproduced")
     written = []
     for name, text in (("reproduction.md", markdown), ("reproduction.html", html)):

@@ -28,7 +28,6 @@ from metricmix.exceptions import TooLargeError
 from metricmix.kernels.compile import kernel
 from metricmix.kernels.locality import reorder, tour_order
 from metricmix.kernels.minplus import (
-    STRIP,
     Packed,
     fold,
     mirror,
@@ -38,6 +37,7 @@ from metricmix.kernels.minplus import (
     tile_maxima,
     update,
 )
+from metricmix.kernels.minplus_tile import STRIP
 from metricmix.kernels.threads import ThreadPool, effective_threads, in_threads, row_ranges
 from metricmix.mixture.edge_lengths import FORMED_UP_TO, EdgeLengths, edge_lengths
 from metricmix.paths.sparse_rows import distances_in_blocks

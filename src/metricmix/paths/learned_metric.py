@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, known_mask
-from metricmix.dissimilarity.matrix import table_items
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.metric import MetricViolations, metric_violations

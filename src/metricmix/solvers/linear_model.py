@@ -30,7 +30,8 @@ import numpy as np
 from metricmix.exceptions import InputError
 from metricmix.kernels.mixing import mix_rows
 from metricmix.kernels.threads import in_threads, threads_for
-from metricmix.metric import ROW_BLOCK, lower_by_detours, metric_violations, worst_of_rows
+from metricmix.kernels.triangles import ROW_BLOCK, lower_by_detours, worst_of_rows
+from metricmix.metric import metric_violations
 from metricmix.mixture.edge_lengths import ROWS_AT_ONCE
 from metricmix.solvers.unprojected_problem import UnprojectedProblem
 from metricmix.typing import AnyArray, Floats, Indices

@@ -22,9 +22,10 @@ from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.sources import Subset
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.stored_stack import StoredEdges, StoredMatrices, stored_stack
+from metricmix.estimators.base import input_kind
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
-from metricmix.estimators.inputs import FeatureInput, IdInput, input_kind
+from metricmix.estimators.inputs import FeatureInput, IdInput
 from metricmix.estimators.metric_mixture import MetricMixture
 from metricmix.estimators.metric_repair import MetricRepair
 from metricmix.estimators.predictor import MixturePredictor

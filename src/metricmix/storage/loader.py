@@ -15,11 +15,12 @@ from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.stored_stack import StoredMatrices, with_scales
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import AppliedSupervised
-from metricmix.estimators.base import known_items
+from metricmix.estimators.base import input_kind, known_items
 from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
-from metricmix.estimators.inputs import FeatureInput, IdInput, PrecomputedInput, input_kind
+from metricmix.estimators.inputs import FeatureInput, IdInput
 from metricmix.estimators.metric_repair import MetricRepair
+from metricmix.estimators.precomputed_input import PrecomputedInput
 from metricmix.estimators.predictor import NEW_ITEMS, MixturePredictor
 from metricmix.kernels.threads import effective_threads
 from metricmix.learning.candidates import Selection

@@ -34,7 +34,7 @@ from metricmix.kernels.compile import kernel
 from metricmix.kernels.minplus import lower_by_product, pack_panels
 from metricmix.kernels.minplus import min_plus as product_of
 from metricmix.kernels.threads import check_time, in_threads, threads_for
-from metricmix.metric import ROW_BLOCK, worst_triangles
+from metricmix.kernels.triangles import ROW_BLOCK, worst_triangles
 from metricmix.paths import all_pairs
 from metricmix.paths.predecessors import find_predecessors
 from metricmix.paths.trees import push_flow

@@ -33,8 +33,6 @@ __all__ = [
 CLASS_RULES: Registry[type[Rule]] = Registry("rule", "metricmix.learning.rules")
 NUMBER_RULES: Registry[type[Rule]] = Registry("rule", "metricmix.learning.rules")
 SINGLE_BEYOND = 1 << 26
-"""Distances to labelled items beyond which they are kept as float32 over sparse edges."""
-SINGLE_BEYOND = 1 << 26
 """Distances over sparse edges beyond which these are in single precision."""
 
 

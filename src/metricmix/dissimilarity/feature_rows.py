@@ -1,0 +1,363 @@
+"""The metrics that have a name, and their distances between the rows of a feature table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricmix.dissimilarity.matrix import (
+    DissimilarityMatrix,
+    SourceFacts,
+    as_dissimilarity,
+)
+from metricmix.dissimilarity.squared_distances import (
+    CHUNK,
+    SquaredDistances,
+    squared_distances,
+    unit_rows,
+)
+from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray, Floats, Indices
+from metricmix.validation import check_square_fits, check_table
+
+__all__ = ["FeatureRows", "check_metric_name", "feature_facts", "feature_rows", "metric_name"]
+
+FACTS = {
+    "euclidean": SourceFacts("metric", new_items=True),
+    "sqeuclidean": SourceFacts("no", new_items=True),
+    "cosine": SourceFacts("no", bound=2.0, new_items=True),
+    "angular": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "normalized-euclidean": SourceFacts("no", new_items=True),
+    "cityblock": SourceFacts("metric", new_items=True),
+    "chebyshev": SourceFacts("metric", new_items=True),
+    "minkowski": SourceFacts("metric", new_items=True),  # with p >= 1, and p = 2 unless given
+    "seuclidean": SourceFacts("metric", new_items=True),
+    "mahalanobis": SourceFacts("metric", new_items=True, row_cost="O(n d^2)"),
+    "canberra": SourceFacts("metric", new_items=True),  # bounded by d
+    "braycurtis": SourceFacts("no", new_items=True),  # bounded by 1 for features >= 0
+    "correlation": SourceFacts("no", bound=2.0, new_items=True),
+    "hamming": SourceFacts("metric", bound=1.0, new_items=True),
+    "jensenshannon": SourceFacts("pseudo-metric", bound=np.sqrt(np.log(2.0)), new_items=True),
+    "haversine": SourceFacts("pseudo-metric", bound=np.pi, new_items=True),
+    "nan_euclidean": SourceFacts("no", new_items=True),
+    # On sets, X != 0: rows with the same non-zero features are at 0.
+    "jaccard": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "rogerstanimoto": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "sokalsneath": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "russellrao": SourceFacts("pseudo-metric", bound=1.0, new_items=True),
+    "dice": SourceFacts("no", bound=1.0, new_items=True),
+    "yule": SourceFacts("no", bound=2.0, new_items=True),
+}
+"""The named metrics, and what holds for each of them whatever the table."""
+ALIASES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
+BY_PRODUCT = ("euclidean", "sqeuclidean", "cosine", "angular", "normalized-euclidean")
+OF_DIRECTIONS = ("cosine", "angular")
+BY_SKLEARN = ("haversine", "nan_euclidean")
+ON_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
+
+Metric = str | Callable[..., float]
+
+
+def feature_rows(
+    X: ArrayLike | Any, metric: Metric = "euclidean", **metric_params: Any
+) -> FeatureRows:
+    """Return an object that computes rows of ``features(X, metric)`` when asked for them."""
+    check_metric_name(metric)
+    table = check_table(X, allow_nan=metric == "nan_euclidean")
+    return FeatureRows(table, metric, metric_params)
+
+
+def check_metric_name(metric: Metric) -> None:
+    """Raise unless `metric` is a function or a name that :func:`features` knows."""
+    known = {*FACTS, *ALIASES}
+    if not callable(metric) and not (isinstance(metric, str) and metric in known):
+        close = difflib.get_close_matches(str(metric), sorted(known), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(map(repr, close))}" if close else "see the documentation"
+        raise InputError(
+            argument="metric",
+            expected="a known name or a function",
+            found=f"{metric!r}",
+            remedy=f"{hint}?",
+        )
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of what :func:`features` computes with this metric."""
+    if callable(metric):
+        return str(getattr(metric, "__name__", "features"))
+    return ALIASES.get(metric, metric)
+
+
+def feature_facts(metric: Metric, params: dict[str, Any]) -> SourceFacts:
+    """Return what holds for a metric with parameters: little, unless they are known to be harmless.
+
+    >>> feature_facts("minkowski", {"p": 3}).metric, feature_facts("minkowski", {"p": 0.5}).metric
+    ('metric', 'no')
+    """
+    if callable(metric):
+        return SourceFacts("no", new_items=True, row_cost="n calls")
+    known = FACTS[ALIASES.get(metric, metric)]
+    norm = metric == "minkowski" and set(params) <= {"p"} and params.get("p", 2) >= 1
+    return (
+        known if norm or not params else SourceFacts("no", new_items=True, row_cost=known.row_cost)
+    )
+
+
+class FeatureRows:
+    """``rows(indices)[k, j] = metric(x_indices[k], x_j)``, computed on demand.
+
+    Up to rounding in the last digits these are the rows of :func:`features`.
+
+    >>> feature_rows([[0, 0], [3, 4], [3, 4]]).rows(np.array([2]))
+    array([[5., 0., 0.]])
+    """
+
+    def __init__(self, X: Any, metric: Metric, params: dict[str, Any]) -> None:
+        self.n: int = X.shape[0]
+        self.metric: Metric = metric if callable(metric) else ALIASES.get(metric, metric)
+        self.name: str = metric_name(metric)
+        self._params = dict(params)
+        # Weighted forms of these metrics are rare: scipy computes them as it does the others.
+        self._by_product = self.metric in BY_PRODUCT and not params
+        self.facts = feature_facts(metric, params)
+        if self._by_product:
+            rows, self._norms = self._ready(X, name="X")
+            self._squared = SquaredDistances(rows)
+            return
+        if self.metric == "normalized-euclidean":
+            raise InputError(
+                f"got parameters {sorted(params)}", argument="metric 'normalized-euclidean'"
+            )
+        self._X = X if isinstance(X, np.ndarray) else X.toarray()
+        self._X = self._as_sets(self._X)
+        if callable(metric):
+            self.check_symmetric()
+        if self.metric == "seuclidean" and "V" not in params:
+            self._params["V"] = self._X.var(axis=0, ddof=min(1, self.n - 1))
+        if self.metric == "mahalanobis" and "VI" not in params:
+            covariance = np.atleast_2d(np.cov(self._X, rowvar=False)) if self.n > 1 else [[0.0]]
+            if np.linalg.matrix_rank(covariance, hermitian=True) < X.shape[1]:
+                raise InputError(
+                    f"the covariance of X, shape {X.shape}, has no inverse",
+                    argument="metric 'mahalanobis'",
+                    remedy=(
+                        "pass VI=, or use metricmix.dissimilarity.mahalanobis with a matrix of "
+                        "your own"
+                    ),
+                )
+            self._params["VI"] = np.linalg.inv(covariance)
+
+    def check_symmetric(self) -> None:
+        """Raise if a function is not symmetric, as tried on the first six rows."""
+        function: Any = self.metric
+        for i in range(min(5, self.n - 1)):
+            there = float(function(self._X[i], self._X[i + 1], **self._params))
+            back = float(function(self._X[i + 1], self._X[i], **self._params))
+            if abs(there - back) > 1e-9 * max(abs(there), abs(back)):
+                raise InputError(
+                    argument=f"metric {self.name!r}",
+                    expected="the same distance both ways",
+                    found=f"{there:g} from row {i} to row {i + 1} and {back:g} back",
+                    remedy="symmetrise the function",
+                )
+
+    def matrix(self) -> DissimilarityMatrix:
+        """Return all rows, exactly symmetric: what :func:`features` returns."""
+        n = self.n
+        instead = "use fewer items, or FeatureSource, which computes rows on demand"
+        check_square_fits(n, 8, what="the distance matrix", argument="X", instead=instead)
+        matrix = np.empty((n, n))
+        # A function is slow enough to be worth calling for exactly the pairs that are needed.
+        step = 1 if callable(self.metric) else max(1, CHUNK // n)
+        for start in range(0, n, step):
+            stop = min(n, start + step)
+            block = self.block(np.arange(start, stop), start)
+            within = np.triu(block[:, : stop - start], 1)
+            matrix[start:stop, start:stop] = within + within.T
+            matrix[start:stop, stop:] = block[:, stop - start :]
+            matrix[stop:, start:stop] = block[:, stop - start :].T
+        return as_dissimilarity(matrix, self.name, facts=self.facts)
+
+    def rows(self, indices: Indices) -> Floats:
+        """Return the distances from `indices` to all items, (len(indices), n)."""
+        return self.block(np.asarray(indices), 0)
+
+    def block(self, rows: Indices, first: int) -> Floats:
+        """Return the distances from `rows` to the items first, first + 1, ..., n - 1."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self._by_product:
+                squared, scale = self._squared.block(rows, slice(first, None)), self._squared.scale
+                left, right = self._norms[rows, None], self._norms[first:]
+                values = self._finished(squared, scale, left, right)
+            else:
+                values = self._elementwise(self._X[rows], self._X[first:])
+        here = np.flatnonzero(rows >= first)
+        values[here, rows[here] - first] = 0.0
+        if not self._by_product:
+            for k, i in enumerate(rows):
+                equal = self.equal_rows[self.digests[i]]
+                values[k, equal[equal >= first] - first] = 0.0
+        self._check_distances(values, lambda k, j: f"between rows {rows[k]} and {first + j}")
+        return values
+
+    def between(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances from the items `i` to the items `j`, (len(i), len(j))."""
+        if not self._by_product:
+            return self.rows(i)[:, j]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            squared, scale = self._squared.block(i, j), self._squared.scale
+            values = self._finished(squared, scale, self._norms[i, None], self._norms[j])
+        values[i[:, None] == j] = 0.0
+        self._check_distances(values, lambda k, m: f"between rows {i[k]} and {j[m]}")
+        return values
+
+    def pairs(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances of the pairs (i[k], j[k]), (len(i),): O(d) each."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self._by_product:
+                squared = squared_distances(self._squared.X, i, j)
+                norms = self._norms[i], self._norms[j]
+                values = self._finished(squared, self._squared.scale, *norms)
+            else:
+                values = np.empty(len(i))
+                order = np.argsort(i, kind="stable")
+                starts = np.flatnonzero(np.diff(i[order], prepend=-1))
+                for few in np.split(order, starts[1:]) if len(order) else []:
+                    row = i[few[0]]
+                    values[few] = self._elementwise(self._X[[row]], self._X[j[few]])[0]
+                digests = np.array(self.digests)
+                values[digests[i] == digests[j]] = 0.0
+        values[i == j] = 0.0
+        self._check_distances(values[None], lambda _, k: f"between rows {i[k]} and {j[k]}")
+        return values
+
+    def cross(self, Y: Any) -> Floats:
+        """Return ``metric(y_k, x_j)`` for the rows of a checked table as sparse as X, (m, n)."""
+        if self._by_product:
+            rows, norms = self._ready(Y, name="Y")
+        else:
+            rows = self._as_sets(Y if isinstance(Y, np.ndarray) else Y.toarray())
+        values = np.empty((Y.shape[0], self.n))
+        # sklearn's nan_euclidean cancels: row by row the rounding of one is not that of its batch.
+        step = 1 if self.metric == "nan_euclidean" else max(1, CHUNK // self.n)
+        for start in range(0, len(values), step):
+            some = rows[start : start + step]
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                if self._by_product:
+                    squared, scales = self._squared.cross(some)
+                    left = norms[start : start + step, None]
+                    block = self._finished(squared, scales, left, self._norms)
+                else:
+                    block = self._elementwise(some, self._X)
+            values[start : start + step] = block
+        if not self._by_product:
+            for k, digest in enumerate(row_digests(rows)):
+                values[k, self.equal_rows.get(digest, [])] = 0.0
+        self._check_distances(values, lambda k, j: f"from row {k} of Y to row {j} of X")
+        return values
+
+    @cached_property
+    def digests(self) -> list[bytes]:
+        """One digest per row, equal for rows that the metric reads as equal."""
+        return row_digests(self._X)
+
+    @cached_property
+    def equal_rows(self) -> dict[bytes, Indices]:
+        """The numbers of equal rows, by their digest."""
+        found: dict[bytes, list[int]] = {}
+        for j, digest in enumerate(self.digests):
+            found.setdefault(digest, []).append(j)
+        return {digest: np.array(rows) for digest, rows in found.items()}
+
+    def _check_distances(self, values: Floats, where: Callable[[int, int], str]) -> None:
+        """Raise if some distance is NaN, infinite or negative, naming its two rows."""
+        if not np.all(values >= 0) or np.isinf(values).any():
+            k, j = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
+            raise InputError(
+                argument=f"metric {self.name!r}",
+                expected=f"a finite distance >= 0 {where(k, j)}",
+                found=f"{values[k, j]:g}",
+                remedy="leave these rows out or choose another metric",
+            )
+
+    def _as_sets(self, X: AnyArray) -> AnyArray:
+        """Return X != 0 for metrics on sets: scipy returns nonsense for other numbers."""
+        return X != 0 if self.metric in ON_SETS else X
+
+    def _ready(self, X: Any, *, name: str) -> tuple[Any, Floats]:
+        """Return the rows whose squared distances are needed, and their norms if those are."""
+        if self.metric not in (*OF_DIRECTIONS, "normalized-euclidean"):
+            return X, np.zeros(X.shape[0])
+        directions, norms = unit_rows(X)
+        if self.metric in OF_DIRECTIONS:
+            return directions, norms
+        if not norms.all():
+            i = int(np.argmin(norms))
+            raise InputError(
+                (f"'normalized-euclidean' divides by the norm of a row, and row {i} is all zeros"),
+                argument=name,
+                remedy="leave it out, or shift the features so that no row is zero",
+            )
+        return X, norms
+
+    def _finished(
+        self,
+        squared: Floats,
+        scale: float | Floats,
+        left: Floats,
+        right: Floats,
+    ) -> Floats:
+        """Turn squared distances, divided by scale^2, between rows of these norms into the metric.
+
+        `scale` is one number, or one per row of `squared`, as a column; `left` and `right` have
+        shapes that broadcast to that of `squared`.
+        """
+        if self.metric == "cosine":  # of unit vectors: ||u - v||^2 / 2 = 1 - u.v
+            squared *= scale * scale / 2
+            np.minimum(squared, 2.0, out=squared)
+            squared[(left == 0) != (right == 0)] = 1.0
+            return squared
+        if self.metric == "angular":  # of unit vectors: ||u - v|| = 2 sin(angle / 2)
+            np.sqrt(squared, out=squared)
+            squared *= scale / 2
+            np.minimum(squared, 1.0, out=squared)
+            np.arcsin(squared, out=squared)
+            squared *= 2 / np.pi
+            squared[(left == 0) != (right == 0)] = 0.5
+            return squared
+        if self.metric == "sqeuclidean":
+            squared *= scale
+            squared *= scale
+            return squared
+        np.sqrt(squared, out=squared)
+        if self.metric == "normalized-euclidean":
+            squared /= np.sqrt(left / scale) * np.sqrt(right / scale)
+        else:
+            squared *= scale
+        return squared
+
+    def _elementwise(self, left: AnyArray, right: AnyArray) -> Floats:
+        try:
+            if self.metric in BY_SKLEARN:
+                from sklearn.metrics import pairwise_distances as compute
+            else:
+                from scipy.spatial.distance import cdist as compute
+            values = compute(left, right, metric=self.metric, **self._params)
+        except (TypeError, ValueError) as error:
+            reason = str(error).split(". ")[0].split("\n")[0]  # scipy goes on for many lines
+            raise InputError(f"metric {self.name!r}: {reason}") from error
+        distances = np.asarray(values, dtype=np.float64)
+        distances[(distances < 0) & (distances > -1e-12)] = 0.0  # correlation of equal rows
+        return distances
+
+
+def row_digests(X: AnyArray) -> list[bytes]:
+    """Return one digest per row of a table, equal for equal rows."""
+    rows = ((row + 0.0).tobytes() for row in X)  # -0.0 becomes 0.0
+    return [blake2b(row, digest_size=16).digest() for row in rows]

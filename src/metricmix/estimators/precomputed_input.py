@@ -1,0 +1,214 @@
+"""Dissimilarities as input of an estimator, those of new items included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
+
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
+from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.item_ids import is_frame, is_numbering, plain_list
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.estimators.inputs import Input, scaled_once
+from metricmix.exceptions import InputError
+from metricmix.typing import AnyArray
+from metricmix.validation import as_float_array, unmasked
+
+__all__ = ["PrecomputedInput"]
+
+
+class PrecomputedInput(Input):
+    """Dissimilarities, given as they are.
+
+    Parameters
+    ----------
+    X : DissimilarityStack, (n, n, R) array, (n, n) array, DataFrame or mapping of these
+    scaling : as in DissimilarityStack
+    estimator_name : str
+        What error messages call the estimator.
+    """
+
+    def __init__(self, X: Any, scaling: Any, estimator_name: str) -> None:
+        self.estimator_name = estimator_name
+        if not isinstance(X, DissimilarityStack):
+            named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
+            given = X if named else self.as_array(X, square=True)
+            try:
+                X = DissimilarityStack(given, scaling="none")
+            except InputError as error:
+                if error.argument == "stack[0]":  # one matrix, which is X itself here
+                    error = error.replace(argument="X")
+                if error.remedy.startswith("pass directed=True"):
+                    wrap = "wrap it, DissimilarityStack(X, directed=True)"
+                    error = error.replace(remedy=f"{wrap}, or symmetrise it, e.g. (X + X.T) / 2")
+                raise error from None
+        if X.supervised:
+            raise InputError(
+                f"source {X.supervised[0]!r} is computed from labels, and each fit computes it "
+                "from its own",
+                argument="X",
+                remedy="pass the stack as sources=, and ids of its items as X",
+            )
+        if len(X) < 2:
+            raise InputError(
+                argument="X", expected="at least two items", found="n_samples=1 (1 sample)"
+            )
+        self.stack = scaled_once(X, scaling)
+        self.n_features = self.stack.n_items
+        self.samples = np.arange(self.stack.n_items)
+
+    def rows(self, X: Any) -> Iterator[AnyArray | CrossEdges]:
+        """Yield X, in the order of the sources of the fit and not divided by their scales."""
+        if isinstance(self.stack, EdgeStack):
+            edges, at_once = self.edge_rows(X), 1 << 13
+            starts = range(0, len(edges), at_once)
+            return (edges.rows(slice(start, start + at_once)) for start in starts)
+        values = self.row_values(X)
+        if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0):
+            raise InputError(
+                argument="X",
+                expected="finite dissimilarities >= 0, found NaN, infinity or negative ones",
+            )
+        return (values[part] for part in self.slices(len(values)))
+
+    def edge_rows(self, X: Any) -> CrossEdges:
+        """Return the edges of new items to those of a stack over sparse edges.
+
+        X : CrossEdges, a dict of sparse (M, n) matrices by source, a single one where there is one
+        source, or an (M, n, R) array with inf where there is no edge.
+        """
+        n, names = self.stack.n_items, self.stack.names
+        if isinstance(X, EdgeStack):
+            every = np.arange(X.n_items)
+            ids = X.items if X.has_items else None
+            X = CrossEdges.between(X.edges, X.values, X.names, every, every)
+            X.column_items = ids
+        elif hasattr(X, "tocoo"):
+            X = CrossEdges.from_matrices({names[0]: X})
+        elif isinstance(X, Mapping):
+            X = CrossEdges.from_matrices(X)
+        elif not isinstance(X, CrossEdges):
+            X = CrossEdges.from_array(self.row_values(X, infinite=True), names)
+        self.check_names(X.names)
+        columns = self.columns(X.column_items)
+        edges: CrossEdges = X.arranged(names, None if isinstance(columns, slice) else columns)
+        if edges.shape[1] != n:
+            raise InputError(
+                argument="X",
+                expected=f"a column for each of the {n} items of the fit",
+                found=edges.shape[1],
+            )
+        alone = np.diff(edges.indptr) == 0
+        if alone.any():
+            raise InputError(
+                argument="X",
+                expected=(
+                    "an edge from every new item to an item of the fit, found none in row "
+                    f"{int(alone.argmax())}"
+                ),
+            )
+        return edges
+
+    def row_values(self, X: Any, *, infinite: bool = False) -> AnyArray:
+        """Return X as an (M, n, R) array, in the order of the sources and items of the fit."""
+        n, names = self.stack.n_items, self.stack.names
+        if isinstance(X, (DissimilarityStack, CrossDissimilarities)):
+            self.check_names(X.names)
+            if isinstance(X, DissimilarityStack):
+                values, ids = np.moveaxis(X.raw_rows(np.arange(X.n_items)), 0, -1), X.items
+            else:
+                values, ids = X.values * X.scales, X.column_items
+            values = values[:, :, [X.names.index(name) for name in names]]
+            values = values[:, self.columns(ids if X.has_items else None)]
+        else:
+            values = self.as_array(X, infinite=infinite)
+            values = values[:, :, None] if values.ndim == 2 else values
+            if is_frame(X):
+                values = values[:, self.columns(None if is_numbering(X.columns) else X.columns)]
+        if values.ndim != 3 or values.shape[1] != n:
+            width = values.shape[1] if values.ndim > 1 else 0
+            raise InputError(
+                f"X has {width} features, but {self.estimator_name} is expecting {n} features "
+                "as input: a dissimilarity to each of the items of the fit"
+            )
+        if values.shape[2] != len(names):
+            raise InputError(
+                argument="X",
+                expected=f"the {len(names)} sources of the fit, {list(names)}",
+                found=values.shape[2],
+            )
+        return values
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise unless these are the names of the sources of the fit, in any order."""
+        own = self.stack.names
+        if set(names) != set(own):
+            raise InputError(
+                argument="X", expected=f"the sources of the fit, {list(own)}, found {list(names)}"
+            )
+
+    def columns(self, ids: Any) -> Any:
+        """Return the positions of the items of the fit among `ids`; all, if one has no ids."""
+        if ids is None or not self.stack.has_items or np.array_equal(ids, self.stack.items):
+            return slice(None)
+        places = {label: k for k, label in enumerate(plain_list(ids))}
+        wanted = plain_list(self.stack.items)
+        missing = [label for label in wanted if label not in places]
+        if missing:
+            raise InputError(
+                argument="X",
+                expected=(
+                    "a dissimilarity to each item of the fit, found none to "
+                    f"{len(missing)} of them, such as {missing[0]!r}"
+                ),
+            )
+        return [places[label] for label in wanted]
+
+    def as_array(self, X: Any, *, square: bool = False, infinite: bool = False) -> AnyArray:
+        """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
+        X = unmasked(X)
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                "X: sparse input does not distinguish distances of 0 from missing entries; "
+                "pass a dense array, or a graph through metricmix.dissimilarity.path_length"
+            )
+        if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) == 2:
+            raise InputError(
+                argument="X",
+                expected="one object",
+                found="a list of matrices",
+                remedy=(
+                    "wrap it, DissimilarityStack([...]), or stack them on the last axis, "
+                    "np.stack([...], axis=-1)"
+                ),
+            )
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            return as_float_array(X, name="X")
+        array: AnyArray = check_array(
+            X,
+            dtype="numeric",
+            input_name="X",
+            estimator=self.estimator_name,
+            ensure_all_finite=not infinite,
+        )
+        if square and array.shape[0] != array.shape[1]:
+            raise InputError(
+                argument="X",
+                expected="dissimilarities (n, n)",
+                found=f"shape {array.shape}",
+                remedy="for a feature table pass sources=[...], as in sources=['cosine']",
+            )
+        try:
+            check_non_negative(array, self.estimator_name)
+        except ValueError as error:
+            raise InputError(
+                str(error),
+                argument="X",
+                remedy="a similarity must first be turned into a dissimilarity",
+            ) from None
+        return array
