@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metricmix.atomic import replacing
 from metricmix.datasets.example_tables import (
@@ -24,8 +25,12 @@ from metricmix.datasets.packaged_tables import (
     make_karate,
 )
 from metricmix.exceptions import DatasetError
+from metricmix.validation import check_choice
 
-__all__ = ["EXAMPLES", "ExampleFiles"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EXAMPLES", "ExampleFiles", "load_example"]
 
 
 README = "README.txt"
@@ -64,6 +69,15 @@ class ExampleFiles:
         place = shlex.quote(os.fspath(folder))
         return tuple(step.format(folder=place) for step in self.steps)
 
+    def texts(self) -> dict[str, str]:
+        """Return the tables as CSV, by file name."""
+        found = {}
+        for name, table in self.make().items():
+            written = io.StringIO()
+            csv.writer(written, lineterminator="\n").writerows(table)
+            found[name] = written.getvalue()
+        return found
+
     def existing_files(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Return those of its files that exist in a folder."""
         return [path for name in (*self.files, README) if (path := Path(folder, name)).exists()]
@@ -84,11 +98,7 @@ class ExampleFiles:
         before = self.existing_files(target)
         if before and not overwrite:
             raise DatasetError(f"{before[0]}: exists; pass overwrite=True to replace it")
-        texts = {}
-        for name, table in self.make().items():
-            written = io.StringIO()
-            csv.writer(written, lineterminator="\n").writerows(table)
-            texts[name] = written.getvalue()
+        texts = self.texts()
         width = max(map(len, self.files))
         listed = [f"{name:<{width}}  {what}" for name, what in self.files.items()]
         commands = self.commands_in(target)
@@ -241,3 +251,26 @@ ROADS = ExampleFiles(
 ALL = (CITATIONS, ARTICLES, DIGITS, DIABETES, KARATE, GESTURES, ROADS)
 EXAMPLES = {example.name: example for example in ALL}
 """All examples, by name: citations, gestures and roads are generated, the others real."""
+
+
+def load_example(name: str = "citations") -> dict[str, pd.DataFrame]:
+    """Return the tables of a worked example as frames, by the names of their files.
+
+    Parameters
+    ----------
+    name : {"citations", "articles", "digits", "diabetes", "karate", "gestures", "roads"}
+        Generated or packaged data, always the same; ``metricmix example`` writes them as files.
+
+    Examples
+    --------
+    >>> data = load_example("karate")
+    >>> list(data), data["ties"].columns.tolist()
+    (['members', 'ties', 'truth'], ['source', 'target', 'similarity'])
+    """
+    import pandas as pd
+
+    texts = EXAMPLES[check_choice(name, tuple(EXAMPLES), name="name")].texts()
+    return {
+        file.removesuffix(".csv"): pd.read_csv(io.StringIO(text), float_precision="round_trip")
+        for file, text in texts.items()
+    }
