@@ -16,6 +16,7 @@ from metricmix.exceptions import InputError
 from metricmix.learning.task import Classes
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.contributions import item_position
+from metricmix.state import saved
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import as_labels, is_unlabelled, plain_labels
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricMixtureClassifier"]
 
 
+@saved("MetricMixtureClassifier")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     r"""Classify items by one metric learned from many dissimilarities.

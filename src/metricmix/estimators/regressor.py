@@ -13,12 +13,14 @@ from sklearn.utils.validation import column_or_1d
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
 from metricmix.learning.task import Numbers
+from metricmix.state import saved
 from metricmix.typing import Floats
 from metricmix.validation import as_labels, check_targets
 
 __all__ = ["MetricMixtureRegressor"]
 
 
+@saved("MetricMixtureRegressor")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     r"""Predict a numeric target by one metric learned from many dissimilarities.
