@@ -138,7 +138,7 @@ class StoredEstimator(BaseEstimator):
         fitted = checked_state(fitted, {**CONVENTIONS, **cls.fitted_parts}, name)
         names, output = (fitted.pop(part) for part in CONVENTIONS)
         estimator = cls(**parameters)
-        effective_threads(estimator.n_jobs)  # type: ignore[attr-defined]
+        effective_threads(estimator.n_jobs)
         estimator.restore_fit(fitted, options)
         if names is not None:
             n = estimator.n_features_in_

@@ -71,8 +71,9 @@ def check_result(result: SolveResult, stack: DissimilarityStack, *, verify: bool
     require(mixture is not None, "expected 'mixture' of SolveResult to be Mixture, found None")
     assert mixture is not None
     check_finite_lengths(stack, mixture, verify=verify)
-    local = isinstance(mixture, LocalMixture)
-    size = (mixture.local_weights.size,) if local else mixture.weights.shape
+    size = mixture.weights.shape
+    if isinstance(mixture, LocalMixture):
+        size = (mixture.local_weights.size,)
     complete = len(trace.objective) == len(trace.time) == len(trace)
     complete = complete and all(row.shape == size for row in trace.weights)
     require(complete, "expected the result of a solver, with its trace")

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.predictions import PredictedSource
 from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
@@ -226,7 +227,8 @@ class EdgeLengths:
             edges, values = self.stack.edges, self.stack.values
             for start in range(0, len(edges), EDGES_AT_ONCE):
                 some = slice(start, start + EDGES_AT_ONCE)
-                yield self.mixed.values(values[:, some], edges.tails[some], edges.heads[some])
+                u, v = edges.tails[some].astype(np.int64), edges.heads[some].astype(np.int64)
+                yield self.mixed.values(values[:, some], u, v)
         else:
             for start in range(0, self.n, ROWS_AT_ONCE):
                 yield self.mixed_rows(np.arange(start, min(self.n, start + ROWS_AT_ONCE)))
@@ -419,9 +421,11 @@ def check_finite_lengths(
 
 
 def largest_value(source: Source) -> float:
-    """Return the largest value of a source in memory; 1 for others."""
+    """Return the largest value of a source in memory, or of predictions; 1 for others."""
     if isinstance(source, EdgeSource):
         return float(source.values.max(initial=0.0))
+    if isinstance(source, PredictedSource) and source.prediction.is_numeric:
+        return float(np.ptp(source.values))
     return float(source.matrix.max()) if isinstance(source, DenseSource) else 1.0
 
 

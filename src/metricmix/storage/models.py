@@ -169,7 +169,7 @@ def decode_model(decoder: Decoder, content: Any, options: LoadOptions) -> Any:
     kinds = model_kinds()
     require(names_model(content), f"expected one of {', '.join(kinds)}")
     ((kind, sections),) = content.items()
-    sound = isinstance(sections, dict) and conforms([*sections.values()], list[dict])
+    sound = isinstance(sections, dict) and conforms([*sections.values()], list[dict[str, Any]])
     require(sound, f"expected the sections of {kind}")
     state = {
         section: {
