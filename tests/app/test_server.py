@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.app.connections import connection_limit
 from metricmix.app.page import page_content, page_html
-from metricmix.app.server import PageServer, connection_limit, is_loopback
+from metricmix.app.server import PageServer, is_loopback
 from metricmix.exceptions import InputError
 from metricmix.paths.geodesic import geodesic_stack
 from reference.models import signed_classifier

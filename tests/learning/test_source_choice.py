@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import metricmix as mm
+from metricmix.learning.candidates import Selection
 from metricmix.learning.options import Options
 from metricmix.learning.refits import FoldMetric
-from metricmix.learning.selection import Selection, SourceTrials, select_sources
+from metricmix.learning.selection import select_sources
 from metricmix.learning.task import Classes
+from metricmix.learning.trials import SourceTrials
 
 
 def species(seed: int, n: int = 40, n_clades: int = 8, n_labels: int = 12):

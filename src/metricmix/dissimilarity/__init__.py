@@ -1,6 +1,6 @@
 """From raw data to dissimilarities: features, graphs, and the stack that holds them."""
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.default_sources import sources_for
 from metricmix.dissimilarity.diffusion import diffusion
 from metricmix.dissimilarity.edge_building import EdgeReport
@@ -14,7 +14,7 @@ from metricmix.dissimilarity.path_length import knn_path_length, path_length
 from metricmix.dissimilarity.predictions import ProbabilitySource
 from metricmix.dissimilarity.recipes import Recipe, as_recipe
 from metricmix.dissimilarity.sources import ComputedSource, GraphSource, Source
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.dissimilarity.supervised_recipes import supervised
 from metricmix.dissimilarity.threshold_graphs import threshold_graphs
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.matrix import as_dissimilarity
 from metricmix.dissimilarity.path_length import AppliedKnnPathLength
 from metricmix.dissimilarity.recipes import AppliedRecipe, Recipe, as_recipe
 from metricmix.dissimilarity.sources import DenseSource
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray, Indices
 

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import is_frame, is_numbering, plain_list
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
-from metricmix.dissimilarity.stack import CrossDissimilarities, DissimilarityStack
+from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import Input, scaled_once
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray

@@ -10,13 +10,14 @@ import numpy as np
 
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.kernels.mixing import link_in_place
 from metricmix.learning.candidates import Candidate
 from metricmix.learning.learn import MOVED_AT_MOST, along, moved_share
 from metricmix.learning.learned import Learned
 from metricmix.learning.options import Options
 from metricmix.learning.refits import FoldMetric, RefitPlan, refit
 from metricmix.learning.task import Task
-from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.typing import AnyArray, Floats
 
 __all__ = ["FOLDS", "SourceTrials", "Trials", "nearly_zero"]

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.item_ids import ItemIds
 from metricmix.dissimilarity.known import Known, known_mask
-from metricmix.dissimilarity.stack import CrossDissimilarities
 from metricmix.exceptions import InputError
 from metricmix.paths.contributions import (
     Contributions,

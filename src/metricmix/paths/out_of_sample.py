@@ -20,9 +20,9 @@ from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.compile import kernel, kernel_step
 from metricmix.kernels.minplus import min_plus
-from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, tangent_of
+from metricmix.kernels.mixing import DenseLengths, floor_of, length_of, link_in_place, tangent_of
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, link_in_place
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths
 from metricmix.mixture.network import NetworkMixture
 from metricmix.paths.dijkstra import (
     Goal,

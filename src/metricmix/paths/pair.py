@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths, link_in_place
+from metricmix.mixture.edge_lengths import ROWS_AT_ONCE, EdgeLengths, edge_lengths
 from metricmix.paths.bidirectional import (
     BidirectionalState,
     expand,

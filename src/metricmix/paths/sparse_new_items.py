@@ -18,8 +18,9 @@ from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.compile import kernel_step
+from metricmix.kernels.mixing import link_in_place
 from metricmix.kernels.threads import effective_threads, in_threads
-from metricmix.mixture.edge_lengths import EdgeLengths, link_in_place
+from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.paths.neighbours import kneighbors, nearest_labelled
 from metricmix.paths.out_of_sample import ROUNDING, ROW_ROUNDING, NewItems, nearest_by_table
 from metricmix.typing import AnyArray, Floats, Indices

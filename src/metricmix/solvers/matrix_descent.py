@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricmix.kernels.compile import kernel
-from metricmix.kernels.mixing import length_of
+from metricmix.kernels.mixing import form_lengths, length_of
 from metricmix.kernels.threads import TimeUp, check_time, stop_after
 from metricmix.metric import clip_to_metric
-from metricmix.mixture.edge_lengths import form_lengths, lengths_of
+from metricmix.mixture.edge_lengths import lengths_of
 from metricmix.mixture.linear import LINKS, link_code, link_derivative
 from metricmix.objectives.base import Objective, check_objective
 from metricmix.paths.all_pairs import project

@@ -32,13 +32,7 @@ from metricmix.app.pipeline.run_folder import (
     write_csv,
 )
 from metricmix.app.pipeline.settings import FitSettings, resolved
-from metricmix.app.pipeline.storage import (
-    SEARCHED_UP_TO,
-    ValueStorage,
-    build,
-    in_words,
-    pairs_to_compare,
-)
+from metricmix.app.pipeline.storage import SEARCHED_UP_TO, ValueStorage, build, pairs_to_compare
 from metricmix.atomic import Reservation
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_data import ItemData
@@ -52,6 +46,7 @@ from metricmix.learning.findings import diagnose
 from metricmix.learning.learned import Learned
 from metricmix.learning.rules import as_rule
 from metricmix.learning.verdict import Comparison
+from metricmix.memory import in_words
 from metricmix.paths.learned_metric import nearest_others
 from metricmix.paths.stretch import Stretch, stretch
 from metricmix.paths.trees import distances_from
