@@ -50,6 +50,8 @@ __all__ = [
 
 FORMED_UP_TO = 8000
 """Largest n for which all lengths are formed where that saves time: half a gigabyte."""
+EDGES_AT_ONCE = 1 << 20
+"""Edges of a sparse set that are mixed together."""
 ROWS_AT_ONCE = 128
 """Rows of computed sources that are requested together."""
 
@@ -143,9 +145,8 @@ class EdgeLengths:
         if not isinstance(stack, EdgeStack):
             return None
         w = np.empty(len(stack.edges), stack.values.dtype)
-        edges_at_once = 1 << 20  # edges of a sparse set that are mixed together
-        for start in range(0, len(w), edges_at_once):
-            some = slice(start, start + edges_at_once)
+        for start in range(0, len(w), EDGES_AT_ONCE):
+            some = slice(start, start + EDGES_AT_ONCE)
             w[some] = self._of_edges(some)
         return w
 
