@@ -235,18 +235,17 @@ def fitted(make: Any, X: Any, ids: Any, y: Any) -> Any:
 
 def same_but_for_the_order(one: Any, two: Any, order: Any, columns: Any = slice(None)) -> None:
     """Assert that the items of `two` are those of `one` in another order, and so is all else."""
-    # Classifiers of default sources are solved to a tolerance, which sums in another order meet
-    # elsewhere: weights differ by 1e-5.
+    # The promise is equality up to the tolerance of the solvers: sums in another order end elsewhere
+    # within it, and the sums of a BLAS are different on every processor. Weights are solved to 1e-6
+    # (L-BFGS), answers follow them; classifiers of default sources are solved to 1e-5.
     solved = any(name.startswith("learned_") for name in one.stack_.names)
-    close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-9, "abs": 1e-9}
+    close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-5, "abs": 1e-5}
     assert two.weights_ == pytest.approx(one.weights_, **close)
     first, second = one.selection_, two.selection_
     assert second.candidates == first.candidates
     assert second.chosen == first.chosen
-    loose = {"rel": 1e-6, "abs": 1e-6}  # temperatures are searched for
-    loose = close if solved else loose
     for name in ("loss", "score", "gain", "standard_error"):
-        assert getattr(second, name) == pytest.approx(getattr(first, name), nan_ok=True, **loose)
+        assert getattr(second, name) == pytest.approx(getattr(first, name), nan_ok=True, **close)
     answers = one.learned_.answers[order]
     answers = answers if answers.ndim == 1 else answers[:, columns]
     assert two.learned_.answers == pytest.approx(answers, **close)
