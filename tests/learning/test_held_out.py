@@ -235,9 +235,9 @@ def fitted(make: Any, X: Any, ids: Any, y: Any) -> Any:
 
 def same_but_for_the_order(one: Any, two: Any, order: Any, columns: Any = slice(None)) -> None:
     """Assert that the items of `two` are those of `one` in another order, and so is all else."""
-    # The promise is equality up to the tolerance of the solvers: sums in another order end elsewhere
-    # within it, and the sums of a BLAS are different on every processor. Weights are solved to 1e-6
-    # (L-BFGS), answers follow them; classifiers of default sources are solved to 1e-5.
+    # The promise is equality up to the tolerance of the solvers: sums in another order, or by the
+    # BLAS of another processor, end elsewhere within it. Weights are solved to 1e-6 (L-BFGS), and
+    # answers follow them; classifiers of default sources are solved to 1e-5.
     solved = any(name.startswith("learned_") for name in one.stack_.names)
     close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-5, "abs": 1e-5}
     assert two.weights_ == pytest.approx(one.weights_, **close)
