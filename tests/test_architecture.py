@@ -114,6 +114,17 @@ def test_no_relative_imports() -> None:
             assert not (isinstance(node, ast.ImportFrom) and node.level), path
 
 
+def test_fast_tests_have_a_file_of_every_room() -> None:
+    tests = Path(__file__).parent
+    makefile = (tests.parent / "Makefile").read_text().replace("\\\n", " ")
+    (line,) = (line for line in makefile.splitlines() if line.startswith("FAST "))
+    fast = [tests / name for name in line.split(":=")[1].split()]
+    assert not [path for path in fast if not path.exists()]
+    rooms = {path.parent for path in tests.rglob("test_*.py") if path.parent != tests}
+    needed = rooms - {tests / name for name in ("app", "browser", "dask", "properties")}
+    assert not needed - {path if path.is_dir() else path.parent for path in fast}
+
+
 @pytest.fixture(scope="module")
 def metrics() -> Any:
     file = Path(__file__).parents[1] / "tools" / "code_metrics.py"
