@@ -34,6 +34,8 @@ from metricmix.datasets.example_tables import COLUMNS, DEPOTS, dynamic_time_warp
 from metricmix.exceptions import DatasetError
 from metricmix.nearness import violation_counts
 
+pytestmark = pytest.mark.default_sources
+
 TABLES = {
     "articles": ("articles.csv", "field", 30),
     "citations": ("papers.csv", "topic", 600),

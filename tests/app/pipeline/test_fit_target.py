@@ -22,6 +22,8 @@ from metricmix.app.pipeline.new_labels import label_rows
 from metricmix.app.pipeline.run_folder import as_csv
 from metricmix.dissimilarity.supervised import SupervisedSource
 
+pytestmark = pytest.mark.default_sources
+
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
