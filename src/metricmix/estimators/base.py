@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +18,7 @@ from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input
 from metricmix.estimators.parameters import NestedParameters, StoredEstimator
-from metricmix.estimators.precomputed_input import PrecomputedInput
+from metricmix.estimators.precomputed_input import PrecomputedInput, input_kind
 from metricmix.estimators.stored_fit import (
     FIT_PARTS,
     check_result,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MixtureEstimator",
     "discard_previous_fit",
-    "input_kind",
 ]
 
 
@@ -333,24 +332,3 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         state.clear()
         state.update(before)
         raise
-
-
-def input_kind(sources: Any) -> type[Input]:
-    """Return the kind of input that the parameter `sources` stands for."""
-    if isinstance(sources, str) and sources == "precomputed":
-        return PrecomputedInput
-    if isinstance(sources, DissimilarityStack):
-        return IdInput
-    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
-    if several and len(sources) > 0:
-        return FeatureInput
-    if isinstance(sources, (str, Recipe)) or callable(sources):
-        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
-    raise InputError(
-        argument="sources",
-        expected=(
-            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
-            "DissimilarityStack whose items X names"
-        ),
-        found=f"{sources!r}",
-    )

@@ -25,9 +25,8 @@ from metricmix.dissimilarity.stored_stack import (
 )
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import AppliedSupervised
-from metricmix.estimators.base import input_kind
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input
-from metricmix.estimators.precomputed_input import PrecomputedInput
+from metricmix.estimators.precomputed_input import PrecomputedInput, input_kind
 from metricmix.state import LoadOptions, NotStored, checked_state, require, stored
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_indices
