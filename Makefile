@@ -8,13 +8,17 @@ SITE   := docs/_build/html
 DATA   ?= embedded
 MINUTES ?= 10
 JOBS   ?= 1
-FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test_one_of_each.py test_public_names.py test_validation.py \
+FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test_one_of_each.py test_public_names.py \
+	test_registry.py test_validation.py \
 	kernels/test_heap.py kernels/test_minplus.py kernels/test_mixing.py kernels/test_symmetric.py mixture objectives \
 	dissimilarity/test_edge_stack.py dissimilarity/test_graphs.py dissimilarity/test_stack.py \
 	paths/test_all_pairs.py paths/test_pair.py paths/test_sparse_pairs.py paths/test_trees.py \
 	solvers/test_gradient.py solvers/test_lbfgs.py nearness/test_constraints.py nearness/test_problem.py \
-	relaxations/test_graph_search.py relaxations/test_odd_cycles.py learning/test_rules.py learning/test_task.py \
-	app/ingest/test_delimited_text.py app/ingest/test_number_formats.py app/page/test_html.py app/pipeline/test_config.py
+	relaxations/test_graph_search.py relaxations/test_odd_cycles.py torch/test_lengths.py datasets/test_graphs.py \
+	learning/test_refits.py learning/test_rules.py learning/test_task.py estimators/test_missing_labels.py \
+	storage/test_edge_stack_files.py plots/test_weights.py \
+	app/ingest/test_delimited_text.py app/ingest/test_number_formats.py app/page/test_html.py app/pipeline/test_config.py \
+	app/cli/test_cli_example.py paper/test_results.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean

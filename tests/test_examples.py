@@ -21,7 +21,9 @@ SLOW = {
     "large_network",
     "reliability",
     "torch_classifier",
+    "torch_layer",
 }
+"""Take more than ten seconds; torch_roads and docs/torch.md train through the same layer."""
 
 
 @pytest.mark.parametrize(

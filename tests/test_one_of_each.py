@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-import metricmix
+from source_trees import SOURCE, parsed
 
-SOURCE = Path(metricmix.__file__).parent
 APART = ("paper", "torch", "relaxations", "nearness", "app")  # rooms with words of their own
 
 
@@ -85,7 +83,7 @@ def definitions() -> list[Definition]:
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef):
                 found.append(Definition(place, "class", node.name, node))
             elif isinstance(node, ast.FunctionDef):

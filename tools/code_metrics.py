@@ -13,6 +13,7 @@ import threading
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ HEAP = {
     "sift_up",
     "sift_down",
 }
+OWN = {"self", "cls", "other"}
+"""Names of objects whose underscore attributes a method may read."""
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -44,76 +47,98 @@ class Metrics(dict[str, object]):
         return value if isinstance(value, int) else len(value)  # type: ignore[arg-type]
 
 
+class Module:
+    """A file of the package, read, parsed and walked once.
+
+    Parameters
+    ----------
+    path : Path
+    source : Path
+        The folder of the package.
+    """
+
+    def __init__(self, path: Path, source: Path) -> None:
+        self.path, self.source = path, source
+        self.place = path.relative_to(source)
+        self.text = path.read_text()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """All functions and methods."""
+        return [node for node in self.nodes if isinstance(node, Functions)]
+
+    @cached_property
+    def tokens(self) -> list[tokenize.TokenInfo]:
+        """The tokens: identifiers among them, apart from comments and strings."""
+        return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
+
+
 def measure(source: Path = SOURCE) -> Metrics:
     """Return the measures of all modules below `source`."""
-    paths = sorted(source.rglob("*.py"))
-    texts = {path: path.read_text() for path in paths}
-    trees = {path: ast.parse(text) for path, text in texts.items()}
-    tokens = {path: _tokens(text) for path, text in texts.items()}
-    words = {
-        path: Counter(token.string for token in found if token.type == tokenize.NAME)
-        for path, found in tokens.items()
-    }
-    helpers = [
-        (f"{path.relative_to(source)}:{name}", words[path][name] - 1)
-        for path, tree in trees.items()
-        for name in _private_helpers(tree)
-    ]
+    modules = [Module(path, source) for path in sorted(source.rglob("*.py"))]
+    helpers = []
+    for module in modules:
+        words = Counter(token.string for token in module.tokens if token.type == tokenize.NAME)
+        helpers += [
+            (f"{module.place}:{name}", words[name] - 1) for name in _private_helpers(module)
+        ]
     classes = Counter(
-        node.name
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
+        node.name for module in modules for node in module.nodes if isinstance(node, ast.ClassDef)
     )
-    stems = Counter(path.stem for path in paths if path.stem not in ("__init__", "__main__"))
+    stems = Counter(
+        module.path.stem for module in modules if module.path.stem not in ("__init__", "__main__")
+    )
     constants = [
-        f"{path.relative_to(source)}:{name}"
-        for path, tree in trees.items()
-        for name in _tuning_constants(tree)
+        f"{module.place}:{name}" for module in modules for name in _tuning_constants(module)
     ]
     return Metrics(
         {
-            "files": len(paths),
-            "lines of code": sum(map(_lines_of_code, tokens.values())),
+            "files": len(modules),
+            "lines of code": sum(map(_lines_of_code, modules)),
             "private helpers": len(helpers),
             "private helpers used once": [name for name, uses in helpers if uses == 1],
-            "modules with a single importer": _single_importers(trees, source),
+            "modules with a single importer": _single_importers(modules),
             "file names that occur twice": sorted(name for name, n in stems.items() if n > 1),
             "class names defined twice": sorted(name for name, n in classes.items() if n > 1),
             "numeric module constants": constants,
             "NDArray aliases": sum(
-                len(re.findall(r"^\w+ = NDArray\[", text, re.M)) for text in texts.values()
+                len(re.findall(r"^\w+ = NDArray\[", module.text, re.M)) for module in modules
             ),
-            f"functions with more than {PARAMETER_LIMIT} parameters": _wide(trees, source),
+            f"functions with more than {PARAMETER_LIMIT} parameters": _wide(modules),
             f"modules above {LONG_MODULE} lines": [
-                f"{path.relative_to(source)} ({n})"
-                for path, text in texts.items()
-                if (n := len(text.splitlines())) > LONG_MODULE
+                f"{module.place} ({n})"
+                for module in modules
+                if (n := len(module.text.splitlines())) > LONG_MODULE
             ],
             **{
                 name: [
-                    f"{path.relative_to(source)}:{line} {what}"
-                    for path, tree in trees.items()
-                    for line, what in find(tree)
+                    f"{module.place}:{line} {what}"
+                    for module in modules
+                    for line, what in find(module)
                 ]
                 for name, find in PASSAGES.items()
             },
-            "lists of the names of a package": _name_lists(trees, source),
+            "lists of the names of a package": _name_lists(modules),
         }
     )
 
 
-def _tokens(text: str) -> list[tokenize.TokenInfo]:
-    """Return the tokens of a module: identifiers among them, apart from comments and strings."""
-    return list(tokenize.generate_tokens(io.StringIO(text).readline))
-
-
-def _lines_of_code(tokens: list[tokenize.TokenInfo]) -> int:
+def _lines_of_code(module: Module) -> int:
     """Return the number of lines that hold code: no comment, docstring or blank line."""
     lines: set[int] = set()
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
     previous = tokenize.NEWLINE
-    for token in tokens:
+    for token in module.tokens:
         is_docstring = token.type == tokenize.STRING and previous in (
             *(tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
         )
@@ -124,11 +149,9 @@ def _lines_of_code(tokens: list[tokenize.TokenInfo]) -> int:
     return len(lines)
 
 
-def _private_helpers(tree: ast.Module) -> Iterator[str]:
+def _private_helpers(module: Module) -> Iterator[str]:
     """Yield the names of functions and methods with a leading underscore, dunders left out."""
-    for node in ast.walk(tree):
-        if isinstance(node, Functions) and re.match(r"_(?!_)", node.name):
-            yield node.name
+    return (node.name for node in module.functions if re.match(r"_(?!_)", node.name))
 
 
 def _imported(tree: ast.Module) -> set[str]:
@@ -139,6 +162,8 @@ def _imported(tree: ast.Module) -> set[str]:
         node = todo.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
+        if isinstance(node, ast.expr):  # has no statements inside
+            continue
         todo.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("metricmix"):
             found.add(node.module or "")
@@ -148,23 +173,23 @@ def _imported(tree: ast.Module) -> set[str]:
     return found
 
 
-def _single_importers(trees: dict[Path, ast.Module], source: Path) -> list[str]:
+def _single_importers(modules: list[Module]) -> list[str]:
     """Return the modules that exactly one other module imports, a package's own among them."""
     importers: defaultdict[str, set[Path]] = defaultdict(set)
-    for path, tree in trees.items():
-        for name in _imported(tree):
-            importers[name].add(path)
-    modules = (
-        ".".join(("metricmix", *path.relative_to(source).with_suffix("").parts))
-        for path in trees
-        if path.stem not in ("__init__", "__main__")
+    for module in modules:
+        for name in _imported(module.tree):
+            importers[name].add(module.path)
+    names = (
+        ".".join(("metricmix", *module.place.with_suffix("").parts))
+        for module in modules
+        if module.path.stem not in ("__init__", "__main__")
     )
-    return [name for name in modules if len(importers[name]) == 1]
+    return [name for name in names if len(importers[name]) == 1]
 
 
-def _tuning_constants(tree: ast.Module) -> Iterator[str]:
+def _tuning_constants(module: Module) -> Iterator[str]:
     """Yield the upper-case module-level names that are bound to a number."""
-    for node in tree.body:
+    for node in module.tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         value = node.value if isinstance(node, ast.Assign) else None
         if isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp) and not (
@@ -173,13 +198,13 @@ def _tuning_constants(tree: ast.Module) -> Iterator[str]:
             yield from (t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper())
 
 
-def _wide(trees: dict[Path, ast.Module], source: Path) -> list[str]:
+def _wide(modules: list[Module]) -> list[str]:
     """Return functions with more than PARAMETER_LIMIT parameters; constructors left out."""
     return [
-        f"{path.relative_to(source)}:{node.name} ({n})"
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, Functions) and node.name != "__init__"
+        f"{module.place}:{node.name} ({n})"
+        for module in modules
+        for node in module.functions
+        if node.name != "__init__"
         if (n := len(node.args.args) + len(node.args.kwonlyargs) + len(node.args.posonlyargs))
         > PARAMETER_LIMIT
     ]
@@ -190,7 +215,7 @@ def _wide(trees: dict[Path, ast.Module], source: Path) -> list[str]:
 Found = Iterator[tuple[int, str]]
 
 
-def _foreign_reads(tree: ast.Module) -> Found:
+def _foreign_reads(module: Module) -> Found:
     """Yield reads of another object's underscore attributes.
 
     An object may read its own, and those of another of its class: left out are `self`, `cls`,
@@ -198,19 +223,26 @@ def _foreign_reads(tree: ast.Module) -> Found:
     ``cls.__new__(cls)`` or ``copy(self)``. Dunder names are left out, too. Setting counts as
     reading.
     """
-    for node, own in _with_owners(tree):
-        if (
-            isinstance(node, ast.Attribute)
-            and re.match(r"_(?!_)", node.attr)
-            and not (isinstance(node.value, ast.Name) and node.value.id in own)
-            and ast.unparse(node.value) not in ("super()", "type(self)")
-        ):
-            yield node.lineno, ast.unparse(node)
+    if not any(_is_foreign_read(node, OWN) for node in module.nodes):
+        return
+    for node, own in _with_owners(module.tree):
+        if _is_foreign_read(node, own):
+            yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
+
+
+def _is_foreign_read(node: ast.AST, own: set[str]) -> bool:
+    """Whether a node is an underscore attribute of an object that is not among `own`."""
+    return (
+        isinstance(node, ast.Attribute)
+        and re.match(r"_(?!_)", node.attr) is not None
+        and not (isinstance(node.value, ast.Name) and node.value.id in own)
+        and ast.unparse(node.value) not in ("super()", "type(self)")
+    )
 
 
 def _with_owners(tree: ast.Module) -> Iterator[tuple[ast.AST, set[str]]]:
     """Yield every node with the names of the objects whose attributes are its function's own."""
-    todo: list[tuple[ast.AST, set[str]]] = [(tree, {"self", "cls", "other"})]
+    todo: list[tuple[ast.AST, set[str]]] = [(tree, OWN)]
     while todo:
         node, own = todo.pop()
         yield node, own
@@ -245,16 +277,16 @@ def _is_copy_of_self(node: ast.AST) -> bool:
     ] == ["self"]
 
 
-def _self_copies(tree: ast.Module) -> Found:
+def _self_copies(module: Module) -> Found:
     """Yield calls of `copy` on `self`, each followed by changes to the copy."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if _is_copy_of_self(node):
             yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
 
 
-def _estimator_tests(tree: ast.Module) -> Found:
+def _estimator_tests(module: Module) -> Found:
     """Yield `isinstance` tests and `type(x) is` comparisons that name a class of estimators."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if _called(node) in ("isinstance", "issubclass"):
             classes: ast.AST = node.args[1]  # type: ignore[attr-defined]
         elif isinstance(node, ast.Compare) and _called(node.left) == "type":
@@ -266,27 +298,29 @@ def _estimator_tests(tree: ast.Module) -> Found:
             yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
 
 
-def _edge_branches(tree: ast.Module) -> Found:
+def _edge_branches(module: Module) -> Found:
     """Yield tests of whether edges are sparse: `x.edges is None`, `isinstance(x, EdgeStack)`."""
     pattern = r"(\.|^)_?edges is (not )?None|isinstance\(.*\bEdge(Stack|Set)\b"
-    for node in ast.walk(tree):
+    for node in module.nodes:
         is_test = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
         is_test |= _called(node) == "isinstance"
         if is_test and re.search(pattern, ast.unparse(node)):
             yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
 
 
-def _heap_loops(tree: ast.Module) -> Found:
+def _heap_loops(module: Module) -> Found:
     """Yield functions that call a kernel of a priority queue (:mod:`metricmix.kernels.heap`)."""
-    for node in ast.walk(tree):
-        if isinstance(node, Functions) and node.name not in HEAP:
+    if HEAP.isdisjoint(map(_called, module.nodes)):
+        return
+    for node in module.functions:
+        if node.name not in HEAP:
             called = set(map(_called, ast.walk(node)))
             inner = any(isinstance(part, Functions) for part in ast.walk(node) if part is not node)
             if called & HEAP and not inner:
                 yield node.lineno, node.name
 
 
-PASSAGES: dict[str, Callable[[ast.Module], Found]] = {
+PASSAGES: dict[str, Callable[[Module], Found]] = {
     "reads of other objects' underscore attributes": _foreign_reads,
     "copies of self": _self_copies,
     "tests for classes of estimators": _estimator_tests,
@@ -295,14 +329,14 @@ PASSAGES: dict[str, Callable[[ast.Module], Found]] = {
 }
 
 
-def _name_lists(trees: dict[Path, ast.Module], source: Path) -> list[str]:
+def _name_lists(modules: list[Module]) -> list[str]:
     """Return where the public names of a package are listed: `__all__`, tables, type imports."""
     found: list[str] = []
-    for path, tree in trees.items():
-        if path.name != "__init__.py":
+    for module in modules:
+        if module.path.name != "__init__.py":
             continue
-        package = str(path.parent.relative_to(source.parent))
-        for node in tree.body:
+        package = str(module.path.parent.relative_to(module.source.parent))
+        for node in module.tree.body:
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 count = sum(
                     len(part.names) for part in node.body if isinstance(part, ast.ImportFrom)

@@ -99,6 +99,8 @@ def learned() -> Any:
     return mm.dissimilarity.supervised(LogisticRegression(), n_folds=2)
 
 
+MIXTURE = mm.Mixture([1.0, -0.2], ["one", "two"])
+LOCAL = mm.mixture.LocalMixture([[1.0, 0.1], [0.2, 1.0]], np.eye(2)[np.arange(N) % 2])
 MODELS: tuple[Any, ...] = (
     lambda: (mm.MetricMixtureClassifier(["cosine", "euclidean"]), TABLE),
     lambda: (mm.MetricMixtureClassifier(rule="k-nearest"), stack()),
@@ -108,6 +110,10 @@ MODELS: tuple[Any, ...] = (
     lambda: (mm.MetricMixtureClassifierCV(stack(), cv=2, rhos=(1e-2,), random_state=0), IDS),
     lambda: (mm.MetricMixtureClassifier(["cosine", learned()], rule="class-mean"), TABLE),
     lambda: (mm.MetricMixtureClassifier(mm.EdgeStack.of(stack(), RING), rule="nearest"), IDS),
+    lambda: (mm.Metric(stack(), MIXTURE), IDS),
+    lambda: (mm.Metric(stack(), LOCAL).geodesic(2), IDS),
+    lambda: (mm.Metric(mm.EdgeStack.of(stack(), RING), MIXTURE), IDS),
+    lambda: (mm.Metric(MATRIX), list(range(N))),
 )
 
 
@@ -115,7 +121,8 @@ MODELS: tuple[Any, ...] = (
 def saved(number: int) -> tuple[bytes, Any, Any]:
     """Return a model file, what to ask the model, and its answer."""
     model, X = MODELS[number]()
-    model.fit(X, LABELS)
+    if not isinstance(model, mm.Metric):
+        model.fit(X, LABELS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.mm"
         mm.save(model, path)
@@ -123,6 +130,8 @@ def saved(number: int) -> tuple[bytes, Any, Any]:
 
 
 def answer(model: Any, X: Any) -> Any:
+    if isinstance(model, mm.Metric):
+        return np.vstack([np.asarray(model), model.distance(X[0], X[1:] + X[:1])])
     ask_for = getattr(model, "predict_proba", None) or model.transform
     new = X + 0.25 if X is TABLE else X  # of a table new rows
     return np.asarray(ask_for(new))
@@ -297,10 +306,10 @@ AREA = Area(
     "models",
     make,
     check,
-    tried="`load` (and checkpoints of `nearest_metric`) on files of eight kinds of models with "
-    "flipped, missing and inserted bytes, members that are swapped, renamed, compressed or "
-    "missing, manifests with hostile values under valid checksums, hostile array headers, "
-    "decompression bombs and pickles.",
+    tried="`load` (and checkpoints of `nearest_metric`) on files of eight kinds of models and four "
+    "of metrics with flipped, missing and inserted bytes, members that are swapped, renamed, "
+    "compressed or missing, manifests with hostile values under valid checksums, hostile array "
+    "headers, decompression bombs and pickles.",
     promised="A file loads or raises a one-sentence `ModelFileError`; damage under invalid "
     "checksums never yields a different model; no code from a file is executed.",
     lists=("edits",),

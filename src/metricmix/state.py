@@ -21,6 +21,11 @@ metricmix.exceptions.ModelFileError: expected 'x' of Point to be float, found 2
 ``from_state`` returns an object, or raises a :class:`~metricmix.exceptions.ModelFileError`. A class
 gets both unless it has its own: the arguments of its constructor, which are attributes as well,
 each checked against its annotation. What the constructor checks is checked on load, too.
+
+What :func:`~metricmix.save` takes is a *model*. Its class registers itself with ``@saved("Name")``,
+and writes the pair itself: ``to_state(keep=...)`` returns sections, each a dictionary of such
+values or of other models; ``from_state(sections, options)`` checks all of them. So a new kind of
+model needs no change elsewhere.
 """
 
 from __future__ import annotations
@@ -36,18 +41,23 @@ import numpy as np
 from metricmix.exceptions import ModelFileError
 
 __all__ = [
+    "LoadOptions",
     "NotStored",
     "PendingArray",
     "checked_state",
     "conforms",
     "kind_of",
+    "model_kinds",
     "require",
+    "saved",
     "stored",
     "stored_class",
 ]
 
 KINDS: dict[str, type[Any]] = {}
 """Classes by the name they registered; filled where they are defined."""
+MODELS: dict[str, type[Any]] = {}
+"""Those whose objects are files of their own."""
 
 
 def stored(kind: str) -> Callable[[type[Any]], type[Any]]:
@@ -64,6 +74,22 @@ def stored(kind: str) -> Callable[[type[Any]], type[Any]]:
         return cls
 
     return register
+
+
+def saved(kind: str) -> Callable[[type[Any]], type[Any]]:
+    """Register a class of models, which are files of their own, by the name that files call it."""
+
+    def register(cls: type[Any]) -> type[Any]:
+        if MODELS.setdefault(kind, cls) is not cls:
+            raise TypeError(f"two classes of models are saved as {kind!r}")
+        return cls
+
+    return register
+
+
+def model_kinds() -> dict[str, type[Any]]:
+    """Return the classes of models by name, in alphabetical order."""
+    return dict(sorted(MODELS.items()))
 
 
 def kind_of(value: Any) -> str | None:
@@ -103,10 +129,16 @@ def checked_state(
     require(not different, f"expected {name} to have other entries than {different}")
     for entry, kind in table.items():
         expected = getattr(kind, "__name__", str(kind)).replace("numpy.", "")
-        found = str(state[entry])[:40].replace("\n", " ")
-        message = f"expected {entry!r} of {name} to be {expected}, found {found}"
+        message = f"expected {entry!r} of {name} to be {expected}, found {shown(state[entry])}"
         require(conforms(state[entry], kind), message)
     return {entry: state[entry] for entry in table}
+
+
+def shown(value: Any) -> str:
+    """Return a value in a few words: numbers and texts themselves, of others the type."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return " ".join(str(value)[:40].split())
+    return f"{type(value).__name__}"
 
 
 def conforms(value: Any, kind: Any) -> bool:
@@ -136,6 +168,21 @@ def require(condition: Any, message: str) -> None:
     """Raise a ModelFileError unless a condition holds."""
     if not condition:
         raise ModelFileError(message)
+
+
+class LoadOptions(NamedTuple):
+    """What the caller of :func:`~metricmix.load` adds to a file.
+
+    Attributes
+    ----------
+    sources : DissimilarityStack or array, optional
+        The matrices of a file that was saved without them.
+    verify : bool
+        Whether to read large arrays completely.
+    """
+
+    sources: Any = None
+    verify: bool = True
 
 
 class PendingArray(NamedTuple):

@@ -30,6 +30,8 @@ from metricmix.exceptions import DatasetError
 from metricmix.items.items import Items
 from metricmix.nearness import violation_counts
 
+pytestmark = pytest.mark.default_sources
+
 TABLES = {
     "articles": ("articles.csv", "field", 30),
     "citations": ("papers.csv", "topic", 600),

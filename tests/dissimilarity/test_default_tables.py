@@ -14,6 +14,8 @@ from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.known import Known
 from metricmix.dissimilarity.table_sources import scaled_columns, without_far_values
 
+pytestmark = pytest.mark.default_sources
+
 
 def test_every_default_source_of_a_table_is_a_metric():
     X, y = load_wine(return_X_y=True)

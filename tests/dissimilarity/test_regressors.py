@@ -19,6 +19,8 @@ from metricmix.dissimilarity.propagation import LabelPropagation
 from metricmix.dissimilarity.ridge import moved_in, ridge_path
 from metricmix.dissimilarity.supervised import SupervisedSource
 
+pytestmark = pytest.mark.default_sources
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
 TRUE = X[:, 0] - 2.0 * X[:, 1] + 0.1 * RNG.normal(size=60)

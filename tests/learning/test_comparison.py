@@ -128,7 +128,8 @@ def check_against_loop(
 
 @pytest.mark.parametrize("rule", RULES)
 def test_accuracies_are_those_of_a_loop(rule: str) -> None:
-    check_against_loop(fitted(rule=rule), KNOWN, 3, n_repeats=2, seed=1)
+    n_repeats = 2 if rule == "class-mean" else 1
+    check_against_loop(fitted(rule=rule), KNOWN, 3, n_repeats=n_repeats, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_parameters_are_those_of_the_model(options: dict[str, Any]) -> None:
 def test_a_directed_stack(rule: str) -> None:
     sources = random_sources(np.random.default_rng(0), N, 2, directed=True)
     stack = mm.DissimilarityStack(sources, ["there", "back"], directed=True)
-    check_against_loop(fitted(stack, rule=rule), KNOWN, 3)
+    check_against_loop(fitted(stack, rule=rule), KNOWN, 2)
 
 
 def test_weights_learned_through_paths() -> None:

@@ -163,7 +163,7 @@ def chance_at_most(n: int) -> float:
 
 
 def test_a_few_labels_of_noise_do_not_leak() -> None:
-    assert_no_leak(lambda seed: noise_table(seed, 60), range(2), compared=0)
+    assert_no_leak(lambda seed: noise_table(seed, 60), range(1), compared=0)
 
 
 @pytest.mark.slow
@@ -214,16 +214,12 @@ def of_default_sources(X: Any, ids: Any, y: Any) -> tuple[Any, Any]:
     return mm.sources_for(pd.DataFrame(X, index=ids), **about), ids
 
 
-each_input = pytest.mark.parametrize(
-    "make",
-    [
-        of_recipes,
-        of_matrices,
-        of_ids,
-        of_supervised_recipes,
-        pytest.param(of_default_sources, marks=pytest.mark.slow),
-    ],
-)
+INPUTS = (of_recipes, of_matrices, of_ids, of_supervised_recipes)
+"""Folds are dealt by rows, matrices or ids: each of them has a quick test of the order."""
+
+
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def fitted(make: Any, X: Any, ids: Any, y: Any) -> Any:
@@ -235,18 +231,17 @@ def fitted(make: Any, X: Any, ids: Any, y: Any) -> Any:
 
 def same_but_for_the_order(one: Any, two: Any, order: Any, columns: Any = slice(None)) -> None:
     """Assert that the items of `two` are those of `one` in another order, and so is all else."""
-    # Classifiers of default sources are solved to a tolerance, which sums in another order meet
-    # elsewhere: weights differ by 1e-5.
+    # The promise is equality up to the tolerance of the solvers: sums in another order, or by the
+    # BLAS of another processor, end elsewhere within it. Weights are solved to 1e-6 (L-BFGS), and
+    # answers follow them; classifiers of default sources are solved to 1e-5.
     solved = any(name.startswith("learned_") for name in one.stack_.names)
-    close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-9, "abs": 1e-9}
+    close = {"rel": 1e-4, "abs": 1e-4} if solved else {"rel": 1e-5, "abs": 1e-5}
     assert two.weights_ == pytest.approx(one.weights_, **close)
     first, second = one.selection_, two.selection_
     assert second.candidates == first.candidates
     assert second.chosen == first.chosen
-    loose = {"rel": 1e-6, "abs": 1e-6}  # temperatures are searched for
-    loose = close if solved else loose
     for name in ("loss", "score", "gain", "standard_error"):
-        assert getattr(second, name) == pytest.approx(getattr(first, name), nan_ok=True, **loose)
+        assert getattr(second, name) == pytest.approx(getattr(first, name), nan_ok=True, **close)
     answers = one.learned_.answers[order]
     answers = answers if answers.ndim == 1 else answers[:, columns]
     assert two.learned_.answers == pytest.approx(answers, **close)
@@ -257,8 +252,15 @@ def same_but_for_the_order(one: Any, two: Any, order: Any, columns: Any = slice(
     assert found[known[order]] == pytest.approx(held_out[known[order]], **close)
 
 
-@each_input
-@pytest.mark.parametrize(("numeric", "n_labels"), [(False, 40), (False, 10), (True, 40)])
+@pytest.mark.parametrize(
+    ("make", "numeric", "n_labels"),
+    [
+        *((make, numeric, 40) for make in INPUTS for numeric in (False, True)),
+        (of_matrices, False, 10),
+        *(slow(make, False, 10) for make in (of_recipes, of_ids, of_supervised_recipes)),
+        *(slow(of_default_sources, *case) for case in ((False, 40), (False, 10), (True, 40))),
+    ],
+)
 def test_the_order_of_the_items_does_not_matter(make: Any, numeric: bool, n_labels: int) -> None:
     X, codes, target = problem()
     some = np.arange(len(X)) < n_labels
@@ -269,8 +271,16 @@ def test_the_order_of_the_items_does_not_matter(make: Any, numeric: bool, n_labe
     same_but_for_the_order(one, two, order)
 
 
-@each_input
-@pytest.mark.parametrize("n_labels", [40, 10])
+@pytest.mark.parametrize(
+    ("make", "n_labels"),
+    [
+        *((of_matrices, n_labels) for n_labels in (40, 10)),
+        (of_supervised_recipes, 40),
+        *(slow(make, n_labels) for make in (of_recipes, of_ids) for n_labels in (40, 10)),
+        slow(of_supervised_recipes, 10),
+        *(slow(of_default_sources, n_labels) for n_labels in (40, 10)),
+    ],
+)
 def test_the_names_of_the_classes_do_not_matter(make: Any, n_labels: int) -> None:
     X, codes, _ = problem()
     codes = np.where(np.arange(len(X)) < n_labels, codes, -1)

@@ -187,14 +187,14 @@ def test_a_chosen_single_source_keeps_the_whole_weight(numeric):
 
 
 def test_permuted_labels_are_at_chance():
-    X, y, _ = clusters(n=300)
+    X, y, _ = clusters(n=150)
     rng = np.random.default_rng(1)
     shuffled = rng.permutation(y)
-    known = np.where(np.arange(300) < 120, shuffled, -1)
+    known = np.where(np.arange(150) < 60, shuffled, -1)
     stack = mm.sources_for(X, labels=known)
-    model = mm.MetricMixtureClassifier(stack).fit(np.arange(300), known)
+    model = mm.MetricMixtureClassifier(stack).fit(np.arange(150), known)
     held_out = model.selection_.score[model.selection_.chosen]
-    assert held_out < 1 / 3 + 4 * np.sqrt(2 / 9 / 120)
+    assert held_out < 1 / 3 + 4 * np.sqrt(2 / 9 / 60)
 
 
 def test_supervised_sources_are_computed_from_the_labels_of_the_fold(monkeypatch):

@@ -377,16 +377,21 @@ def test_a_metric_by_itself_needs_no_projection():
     assert mm.Metric(mm.DissimilarityStack([source]), [-1.0]).needs_projection
 
 
-def test_states_and_pickles(stack, mixture):
+def stored_again(metric, path):
+    mm.save(metric, path)
+    return mm.load(path)
+
+
+def test_files_and_pickles(stack, mixture, tmp_path):
     metric = mm.Metric(stack, mixture, n_jobs=1)
-    copies = [mm.Metric.from_state(metric.to_state())]
+    copies = [stored_again(metric, tmp_path / "metric.mm")]
     if stack.block is not None or stack.edges is not None:  # no functions of this test
         copies.append(pickle.loads(pickle.dumps(metric)))
     for again in copies:
         assert np.array_equal(again.to_array(), metric.to_array())
     if stack.edges is None:
         along = metric.geodesic(4)
-        again = mm.Metric.from_state(along.to_state())
+        again = stored_again(along, tmp_path / "along.mm")
         assert np.array_equal(again.to_array(), along.to_array())
         assert again.near[1] == 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,21 +11,35 @@ import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import item_keys
 from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.estimators.inputs import FeatureInput, IdInput, Input
-from metricmix.estimators.parameters import NestedParameters
-from metricmix.estimators.precomputed_input import PrecomputedInput
+from metricmix.estimators.parameters import NestedParameters, StoredEstimator
+from metricmix.estimators.precomputed_input import PrecomputedInput, input_kind
+from metricmix.estimators.stored_fit import (
+    FIT_PARTS,
+    check_result,
+    check_selection,
+    check_supervised,
+    checked_task,
+    fit_state,
+)
+from metricmix.estimators.stored_input import check_sources, scales_of
 from metricmix.exceptions import InputError
 from metricmix.labels import check_label_order
+from metricmix.learning.candidates import Selection
+from metricmix.learning.learn import objective_of
 from metricmix.learning.learned import Learned
 from metricmix.learning.options import Options
 from metricmix.learning.task import Task
 from metricmix.mixture.linear import Mixture
+from metricmix.paths.geodesic import check_stored_edges
 from metricmix.paths.learned_metric import Metric
 from metricmix.solvers.result import SolveResult
+from metricmix.state import LoadOptions, NotStored, require
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import unmasked
 
@@ -39,12 +53,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MixtureEstimator",
     "discard_previous_fit",
-    "input_kind",
 ]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MixtureEstimator(NestedParameters):
+class MixtureEstimator(NestedParameters, StoredEstimator):
     """Base of the estimators over a mixture of sources.
 
     Parameters are the fields of the class, in scikit-learn's sense: stored as they are, checked in
@@ -53,6 +66,7 @@ class MixtureEstimator(NestedParameters):
 
     _may_choose: ClassVar[bool] = False
     """Whether parameters may be left to selection."""
+    fitted_parts: ClassVar[Mapping[str, Any]] = FIT_PARTS
 
     sources: Any = field(default="precomputed", kw_only=False)
     objective: Any = "class-means"
@@ -97,11 +111,6 @@ class MixtureEstimator(NestedParameters):
         inputs.two_d_array = kind is not IdInput
         inputs.sparse = kind is FeatureInput
         return tags
-
-    @property
-    def fitted_input(self) -> Input:
-        """The items of the fit."""
-        return self._input
 
     # -- to the learning core ----------------------------------------------------------------------
 
@@ -152,6 +161,73 @@ class MixtureEstimator(NestedParameters):
         if isinstance(self._input, FeatureInput):
             X = self._check_table(X, self._input.recipes, reset=False)
         return self._input.rows(X)
+
+    # -- model files -------------------------------------------------------------------------------
+
+    def check_unchanged(self) -> None:
+        """Raise if parameters that say what the items are have changed since the fit."""
+        check_sources(self.sources, self._input, self.learned_.whole)
+
+    def stored_parameters(self) -> dict[str, Any]:
+        """Return the parameters, if they are still those of the fit.
+
+        Of a stack its scaling alone, since the fit has the sources; of an objective of your own
+        its name.
+        """
+        self.check_unchanged()
+        given, objective = super().stored_parameters(), self.objective
+        if isinstance(self.sources, DissimilarityStack):
+            scales = scales_of(self.sources, self.stack_)
+            given["sources"] = {"scaling": self.sources.scaling, "scales": scales}
+        if not (objective is None or isinstance(objective, str | NotStored)):
+            name = getattr(objective, "__name__", type(objective).__name__)
+            given["objective"] = NotStored(str(name))
+        return given
+
+    def fitted_state(self, *, keep: bool) -> dict[str, Any]:
+        """Return what was learned, and from which items."""
+        return fit_state(self._input, self.learned_, keep=keep)
+
+    def restore_learned(
+        self,
+        fitted: Mapping[str, Any],
+        options: LoadOptions,
+        *,
+        is_numeric: bool = False,
+        selection: Selection | None = None,
+    ) -> tuple[Input, Learned]:
+        """Return the items of a fit and what was learned from them, from stored parts."""
+        opened, self.sources = fitted["input"].opened(self.sources, options)
+        result, edges, near = fitted["result"], fitted["edges"], fitted["near"]
+        whole, values, known = opened.stack, fitted["known"], None
+        require(0.0 <= fitted["moved_share"] <= 1.0, "expected 'moved_share' to be from 0 to 1")
+        if opened.n_features is not None:
+            self.n_features_in_ = opened.n_features
+        check_result(result, whole, verify=options.verify)
+        check_stored_edges(edges, near, whole, verify=options.verify)
+        task = checked_task(fitted["classes"], values, len(whole), is_numeric=is_numeric)
+        if values is not None:
+            check_supervised(whole, values)
+            known = known_items(opened, task, values[opened.samples])
+        chosen = given = self.learning_options()
+        if selection is not None:
+            check_selection(selection, whole.names, task)
+            chosen = given.as_candidate(selection.best)
+        named = isinstance(chosen.objective, str) and known is not None
+        learned = Learned(
+            stack=whole if edges is None else EdgeStack.of(whole, edges),
+            whole=whole,
+            near=near,
+            task=task,
+            known=known,
+            options=chosen,
+            result=result,
+            moved_share=fitted["moved_share"],
+            objective=objective_of(chosen, known) if named else None,
+            given=given,
+            selection=selection,
+        )
+        return opened, learned
 
     # -- what was learned --------------------------------------------------------------------------
 
@@ -256,24 +332,3 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         state.clear()
         state.update(before)
         raise
-
-
-def input_kind(sources: Any) -> type[Input]:
-    """Return the kind of input that the parameter `sources` stands for."""
-    if isinstance(sources, str) and sources == "precomputed":
-        return PrecomputedInput
-    if isinstance(sources, DissimilarityStack):
-        return IdInput
-    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
-    if several and len(sources) > 0:
-        return FeatureInput
-    if isinstance(sources, (str, Recipe)) or callable(sources):
-        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
-    raise InputError(
-        argument="sources",
-        expected=(
-            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
-            "DissimilarityStack whose items X names"
-        ),
-        found=f"{sources!r}",
-    )

@@ -17,6 +17,7 @@ from metricmix.labels import as_labels, is_unlabelled, plain_labels
 from metricmix.learning.task import Classes
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.contributions import item_position
+from metricmix.state import saved
 from metricmix.typing import AnyArray, Floats
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricMixtureClassifier"]
 
 
+@saved("MetricMixtureClassifier")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixtureClassifier(ClassifierMixin, MixturePredictor):
     r"""Classify items by one metric learned from many dissimilarities.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -19,6 +19,7 @@ from metricmix.estimators.classifier import MetricMixtureClassifier
 from metricmix.estimators.inputs import Input
 from metricmix.estimators.predictor import NEW_ITEMS
 from metricmix.estimators.splitter import LabelledKFold
+from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.kernels.blocks import map_tasks
 from metricmix.learning.candidates import Candidate
@@ -27,6 +28,7 @@ from metricmix.learning.refits import FoldMetric, RefitPlan, refit
 from metricmix.learning.rules import KNearest, Rule, as_rule
 from metricmix.learning.selection import fit
 from metricmix.learning.task import Classes
+from metricmix.state import LoadOptions, require, saved
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice
 
@@ -39,6 +41,7 @@ __all__ = ["TUNED", "MetricMixtureClassifierCV"]
 TUNED = "rule and rho were chosen on all labels, these included"
 
 
+@saved("MetricMixtureClassifierCV")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     """A :class:`MetricMixtureClassifier` that chooses its settings by cross-validation.
@@ -85,6 +88,11 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
     """
 
     _may_choose: ClassVar[bool] = True
+    fitted_parts: ClassVar[Mapping[str, Any]] = {
+        "best_estimator_": MetricMixtureClassifier,
+        "best_index_": int,
+        "cv_results_": dict,
+    }
 
     constraint: str | None = "nonnegative"
     rhos: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -162,6 +170,30 @@ class MetricMixtureClassifierCV(ClassifierMixin, MixtureEstimator):
                 setattr(best, name, getattr(self, name))
         for name in ("learned_", "classes_", "transduction_"):
             setattr(self, name, getattr(best, name))
+
+    def check_unchanged(self) -> None:
+        """Raise if `sources` have changed since the fit."""
+        same = self.sources is self.best_estimator_.sources
+        require(same, CHANGED.format("sources"))
+
+    def fitted_state(self, *, keep: bool) -> dict[str, Any]:
+        """Return what the search has found; the best classifier is a model of its own."""
+        return {name: getattr(self, name) for name in self.fitted_parts}
+
+    def restore_fit(self, fitted: dict[str, Any], options: LoadOptions) -> None:
+        """Take what the search has found."""
+        best, index, results = (fitted[name] for name in self.fitted_parts)
+        settings = results["params"]
+        columns = [column for name, column in results.items() if name != "params"]
+        sound = all(np.shape(column) == (len(settings),) for column in columns)
+        sound = sound and index >= 0 and isinstance(settings[index], dict)
+        require(sound, "expected the results of a search, and which of them is the best")
+        self.cv_results_, self.best_index_, self.best_params_ = results, index, settings[index]
+        self.best_score_ = float(results["mean_test_score"][index])
+        self.sources = best.sources
+        if hasattr(best, "n_features_in_"):
+            self.n_features_in_ = best.n_features_in_
+        self.adopt_best(best)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the class probabilities of the items X."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import Input
+from metricmix.estimators.stored_fit import FIT_PARTS, Matrix, check_stored_metric
 from metricmix.learning.learn import learn
 from metricmix.learning.learned import Learned
 from metricmix.learning.task import Classes
 from metricmix.objectives.base import Objective
 from metricmix.paths.out_of_sample import are_items
+from metricmix.state import LoadOptions, saved
 from metricmix.typing import AnyArray, Floats
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricMixture"]
 
 
+@saved("MetricMixture")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEstimator):
     r"""Learn one metric from many dissimilarities, and return its distances.
@@ -56,6 +60,8 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
     >>> D.shape, mm.is_metric(D)
     ((150, 150), True)
     """
+
+    fitted_parts: ClassVar[Mapping[str, Any]] = {**FIT_PARTS, "metric": Matrix | None}
 
     rho: float | None = None
     beta: float = 1.0
@@ -94,15 +100,18 @@ class MetricMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MixtureEs
         self._cache = {} if metric is None else {"metric": metric}
         self._n_features_out = len(opened.samples)
 
-    @property
-    def known_metric(self) -> Floats | None:
-        """The metric between all items, if it was computed."""
-        return self._cache.get("metric")
+    def fitted_state(self, *, keep: bool) -> dict[str, Any]:
+        """Return what was learned, and the metric between all items if it was computed."""
+        metric = self._cache.get("metric") if keep else None
+        return {**super().fitted_state(keep=keep), "metric": metric}
 
-    @property
-    def is_numeric(self) -> bool:
-        """Labels are classes."""
-        return False
+    def restore_fit(self, fitted: dict[str, Any], options: LoadOptions) -> None:
+        """Take what was learned, and the metric between all items if it was stored."""
+        opened, learned = self.restore_learned(fitted, options)
+        n, directed, metric = len(learned.whole), learned.whole.directed, fitted["metric"]
+        if metric is not None:
+            check_stored_metric(metric, n, directed=directed, verify=options.verify)
+        self.restore(opened, learned, metric)
 
     def compute_metric(self, *, device: str = "cpu") -> Floats:
         """Return the metric between all items of `stack_`, (n, n), computed once.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from metricmix.estimators.parameters import StoredEstimator
+from metricmix.estimators.stored_fit import Matrix, check_stored_metric
 from metricmix.exceptions import InputError
 from metricmix.kernels.minplus import min_plus
 from metricmix.metric import MetricViolations, metric_violations
@@ -18,13 +21,15 @@ from metricmix.nearness.nearest_metric import nearest_metric
 from metricmix.nearness.norms.norm import NORMS
 from metricmix.nearness.unknown import FilledMetric, fill_unknown
 from metricmix.paths.all_pairs import project
+from metricmix.state import LoadOptions, require, saved
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_square, unmasked
 
 __all__ = ["MetricRepair"]
 
 
-class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@saved("MetricRepair")
+class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StoredEstimator):
     r"""Turn a dissimilarity into a metric.
 
     .. math:: P(X) = \max \{ d : d_{ij} \le X_{ij},\; d_{ij} \le d_{ik} + d_{kj} \}
@@ -112,6 +117,17 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
            [4., 2., 0.]])
     """
 
+    fitted_parts: ClassVar[Mapping[str, Any]] = {
+        "metric_": Matrix,
+        "violations_": MetricViolations,
+        "n_changed_": int,
+        "largest_change_": float,
+        "n_filled_": int,
+        "filled_": Indices,
+        "allowed_": Floats,
+        "gap_": float,
+        "_rows": Indices | None,
+    }
     metric_: AnyArray
     violations_: MetricViolations
     n_changed_: int
@@ -266,6 +282,22 @@ class MetricRepair(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not self.directed:
             low = np.maximum(low, -min_plus(d, -self.metric_, n_jobs=self.n_jobs))
         return np.where(unknown, d - 0.5 * (d - np.clip(low, 0, d)), d)
+
+    def restore_fit(self, fitted: dict[str, Any], options: LoadOptions) -> None:
+        """Take the metric and what was changed."""
+        require(options.sources is None, "sources: expected None, since a MetricRepair has none")
+        for name, part in fitted.items():
+            setattr(self, name, part)
+        n = self.n_features_in_ = self._n_features_out = len(self.metric_)
+        directed = self.directed is True
+        check_stored_metric(self.metric_, n, directed=directed, verify=options.verify)
+        shape = None if self._rows is None else self._rows.shape
+        wanted = None if self.norm == "decrease" else (n,)
+        require(shape == wanted, "expected a digest of every row, unless norm is 'decrease'")
+        pairs, sides = self.filled_, (len(self.filled_), 2)
+        sound = pairs.shape == self.allowed_.shape == sides
+        sound = sound and bool(((pairs >= 0) & (pairs < n)).all())
+        require(sound, "expected an interval for each filled pair of items")
 
     def _match_items(self, rows: AnyArray) -> tuple[NDArray[np.bool_], Indices]:
         """Return which rows are those of an item of the fit, and of which item."""

@@ -1,15 +1,22 @@
-"""Parameters of estimators: nested settings objects, and paragraphs that docstrings share."""
+"""Parameters of estimators: nested settings, paragraphs that docstrings share, and model files."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from metricmix.exceptions import InputError
+from metricmix.kernels.threads import effective_threads
+from metricmix.state import LoadOptions, checked_state, conforms, require
+from metricmix.typing import AnyArray
+from metricmix.validation import check_choice
 
-__all__ = ["NestedParameters", "is_settings"]
+__all__ = ["NestedParameters", "StoredEstimator", "is_settings"]
 
 DOCUMENTATION = {
     "sources": """\
@@ -92,6 +99,69 @@ DOCUMENTATION["parameters"] = "".join(
     DOCUMENTATION[part] for part in ("sources", "objective", "learning")
 )
 """Paragraphs that the docstrings of the estimators share, written there as ``{name}``."""
+
+
+CONVENTIONS = {"feature_names_in_": AnyArray | None, "_sklearn_output_config": dict | None}
+"""What scikit-learn itself sets on estimators."""
+
+
+class StoredEstimator(BaseEstimator):
+    """Base of the estimators that model files hold: their parameters, and what a fit left.
+
+    ::
+
+        {"MetricMixtureClassifier":
+            parameters      those of the constructor
+            fitted          what `fitted_parts` lists: input, result, classes, known, ...}
+
+    What follows from these, such as fitted rules, is computed again. An estimator says which parts
+    there are, returns them (:meth:`fitted_state`) and takes them back (:meth:`restore_fit`).
+    """
+
+    fitted_parts: ClassVar[Mapping[str, Any]] = {}
+    """The parts of a fit that are stored, with their types."""
+
+    def to_state(self, *, keep: bool = True) -> dict[str, dict[str, Any]]:
+        """Return the parameters and what a fit left; without `keep`, checksums of the sources."""
+        check_is_fitted(self)
+        parameters = self.stored_parameters()
+        common = {name: getattr(self, name, None) for name in CONVENTIONS}
+        return {"parameters": parameters, "fitted": {**self.fitted_state(keep=keep), **common}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], options: LoadOptions) -> Self:
+        """Return the estimator of a state, if its parts are consistent."""
+        name, sections = cls.__name__, {"parameters": dict, "fitted": dict}
+        parameters, fitted = checked_state(state, sections, cls.__name__).values()
+        unknown = sorted(parameters.keys() - inspect.signature(cls).parameters.keys())
+        require(not unknown, f"expected no parameter {', '.join(map(repr, unknown))}")
+        fitted = checked_state(fitted, {**CONVENTIONS, **cls.fitted_parts}, name)
+        names, output = (fitted.pop(part) for part in CONVENTIONS)
+        estimator = cls(**parameters)
+        effective_threads(estimator.n_jobs)
+        estimator.restore_fit(fitted, options)
+        if names is not None:
+            n = estimator.n_features_in_
+            fits = conforms(names.tolist(), list[str]) and len(names) == n
+            require(fits, f"expected {n} feature names")
+            estimator.feature_names_in_ = names
+        if output is not None:
+            check_choice(output["transform"], ("default", "pandas", "polars"), name="output")
+            estimator._sklearn_output_config = output
+        return estimator
+
+    def stored_parameters(self) -> dict[str, Any]:
+        """Return the parameters, if they are still those of the fit."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters
+
+    def fitted_state(self, *, keep: bool) -> dict[str, Any]:
+        """Return the parts that a fit left, as `fitted_parts` lists them."""
+        return {name: getattr(self, name) for name in self.fitted_parts}
+
+    def restore_fit(self, fitted: dict[str, Any], options: LoadOptions) -> None:
+        """Take the parts that a fit left; their types were checked, and nothing else."""
+        raise NotImplementedError
 
 
 class NestedParameters(BaseEstimator):

@@ -13,13 +13,14 @@ from metricmix.dissimilarity.cross_edges import CrossDissimilarities, CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import is_frame, is_numbering, plain_list
 from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
-from metricmix.estimators.inputs import Input, scaled_once
+from metricmix.estimators.inputs import FeatureInput, IdInput, Input, scaled_once
 from metricmix.exceptions import InputError
 from metricmix.typing import AnyArray
 from metricmix.validation import as_float_array, unmasked
 
-__all__ = ["PrecomputedInput"]
+__all__ = ["PrecomputedInput", "input_kind"]
 
 
 class PrecomputedInput(Input):
@@ -212,3 +213,24 @@ class PrecomputedInput(Input):
                 remedy="a similarity must first be turned into a dissimilarity",
             ) from None
         return array
+
+
+def input_kind(sources: Any) -> type[Input]:
+    """Return the kind of input that the parameter `sources` stands for."""
+    if isinstance(sources, str) and sources == "precomputed":
+        return PrecomputedInput
+    if isinstance(sources, DissimilarityStack):
+        return IdInput
+    several = isinstance(sources, (Sequence, Mapping)) and not isinstance(sources, str)
+    if several and len(sources) > 0:
+        return FeatureInput
+    if isinstance(sources, (str, Recipe)) or callable(sources):
+        raise InputError(argument="sources", expected=f"a list, as in sources=[{sources!r}]")
+    raise InputError(
+        argument="sources",
+        expected=(
+            "'precomputed', a list such as ['euclidean', 'cosine'], a dict, or a "
+            "DissimilarityStack whose items X names"
+        ),
+        found=f"{sources!r}",
+    )

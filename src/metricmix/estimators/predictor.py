@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,6 +14,8 @@ from metricmix.dissimilarity.item_data import ItemData
 from metricmix.dissimilarity.known import Known
 from metricmix.estimators.base import MixtureEstimator, discard_previous_fit, known_items
 from metricmix.estimators.inputs import FeatureInput, Input
+from metricmix.estimators.stored_fit import FIT_PARTS, checked_transduction
+from metricmix.estimators.stored_input import CHANGED
 from metricmix.exceptions import InputError
 from metricmix.learning.candidates import Selection
 from metricmix.learning.learned import Learned
@@ -22,6 +24,7 @@ from metricmix.learning.selection import fit
 from metricmix.mixture.edge_lengths import EdgeLengths
 from metricmix.mixture.local import LocalMixture
 from metricmix.paths.contributions import item_position
+from metricmix.state import LoadOptions, require
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import check_choice, check_integer
 
@@ -41,6 +44,12 @@ class MixturePredictor(MixtureEstimator):
     _may_choose: ClassVar[bool] = True
     _task: ClassVar[Any]
     """The class of the task."""
+    fitted_parts: ClassVar[Mapping[str, Any]] = {
+        **FIT_PARTS,
+        "selection": Selection,
+        "transduction": AnyArray,
+    }
+    """`transduction` are class numbers, or targets."""
 
     constraint: str | None = "auto"
     rho: float | None = None
@@ -109,6 +118,39 @@ class MixturePredictor(MixtureEstimator):
         """The rule that was chosen."""
         rule: Rule = self.learned_.options.rule
         return rule
+
+    # -- model files -------------------------------------------------------------------------------
+
+    def allows_rule(self, rule: Rule) -> bool:
+        """Return whether the parameter `rule` allows a rule."""
+        return self.rule == "auto" or as_rule(self.rule, is_numeric=rule.is_numeric) == rule
+
+    def check_unchanged(self) -> None:
+        """Raise if `sources` or `rule` have changed since the fit."""
+        super().check_unchanged()
+        require(self.allows_rule(self.rule_), CHANGED.format("rule"))
+
+    def fitted_state(self, *, keep: bool) -> dict[str, Any]:
+        """Return what was learned, chosen and predicted."""
+        classes, last = self.learned_.task.classes, self.transduction_
+        numbers = last if classes is None else np.searchsorted(classes, last)
+        parts = super().fitted_state(keep=keep)
+        return {**parts, "selection": self.selection_, "transduction": numbers}
+
+    def restore_fit(self, fitted: dict[str, Any], options: LoadOptions) -> None:
+        """Take what was learned, chosen and predicted."""
+        require(fitted["known"] is not None, "expected the labels of its items")
+        check_choice(self.new_items, NEW_ITEMS, name="new_items")
+        selection = fitted["selection"]
+        opened, learned = self.restore_learned(
+            fitted, options, is_numeric=self.is_numeric, selection=selection
+        )
+        require(self.allows_rule(selection.best.rule), "expected 'rule' to be that of the fit")
+        assert learned.known is not None
+        last = checked_transduction(fitted["transduction"], learned.known.values, learned.task)
+        self.restore(opened, learned, last)
+
+    # -- predictions -------------------------------------------------------------------------------
 
     def _answers(self, X: Any) -> Floats:
         """Return what the rule says of the items X: class probabilities (M, C) or numbers (M,)."""

@@ -14,11 +14,13 @@ from metricmix.estimators.predictor import MixturePredictor
 from metricmix.exceptions import InputError
 from metricmix.labels import as_labels, check_targets
 from metricmix.learning.task import Numbers
+from metricmix.state import saved
 from metricmix.typing import Floats
 
 __all__ = ["MetricMixtureRegressor"]
 
 
+@saved("MetricMixtureRegressor")
 @dataclass(eq=False, repr=False, kw_only=True)
 class MetricMixtureRegressor(RegressorMixin, MixturePredictor):
     r"""Predict a numeric target by one metric learned from many dissimilarities.

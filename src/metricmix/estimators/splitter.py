@@ -12,12 +12,14 @@ from sklearn.utils import check_random_state
 from metricmix.dissimilarity.known import deal
 from metricmix.exceptions import InputError
 from metricmix.labels import as_labels, is_unlabelled, plain_labels
+from metricmix.state import stored
 from metricmix.typing import Indices
 from metricmix.validation import check_integer
 
 __all__ = ["LabelledKFold"]
 
 
+@stored("LabelledKFold")
 class LabelledKFold(BaseCrossValidator):
     """Cross-validation that splits the labelled items only, and keeps the others in training.
 

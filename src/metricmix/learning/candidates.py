@@ -13,6 +13,7 @@ from metricmix.learning.options import Options
 from metricmix.learning.rules import Rule, as_rule
 from metricmix.learning.task import Task
 from metricmix.objectives.named import OBJECTIVES
+from metricmix.state import stored
 from metricmix.typing import Floats
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Selection", "candidates_of", "is_left_to_few", "unselected"]
 
 
+@stored("Candidate")
 @dataclass(frozen=True)
 class Candidate:
     """A way to weigh the sources, and a rule.
@@ -92,6 +94,7 @@ class Candidate:
         return f"{self.name}{ridge}, rule {self.rule.name}"
 
 
+@stored("Selection")
 @dataclass(frozen=True, eq=False)
 class Selection:
     """What was compared, and what was chosen.

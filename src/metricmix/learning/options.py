@@ -15,6 +15,7 @@ from metricmix.mixture.local import check_memberships
 from metricmix.objectives.base import Objective
 from metricmix.solvers.minimize import METHODS
 from metricmix.solvers.problem import CONSTRAINTS
+from metricmix.state import stored
 from metricmix.typing import Floats
 from metricmix.validation import check_choice, check_integer, check_number
 
@@ -27,6 +28,7 @@ OWN = ("beta", "constraint", "max_iter", "method", "n_jobs", "projection")
 """Options of the solver that are parameters of the estimators themselves."""
 
 
+@stored("Network")
 @dataclass(frozen=True)
 class Network:
     """Settings of a network mixture.

@@ -9,14 +9,17 @@ with weights that depend on u and v where the mixture is a local one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_set import EdgeSet, EdgeSource
 from metricmix.dissimilarity.edge_stack import EdgeStack
+from metricmix.dissimilarity.predictions import PredictedSource
+from metricmix.dissimilarity.sources import DenseSource, Source
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError
 from metricmix.kernels.locality import copy_rows
@@ -29,6 +32,7 @@ from metricmix.mixture.linear import (
     check_nonnegative,
     link_derivative,
 )
+from metricmix.state import require
 from metricmix.typing import AnyArray, Floats, Indices, Ints
 from metricmix.validation import check_square, check_square_fits, symmetrized
 
@@ -37,6 +41,7 @@ __all__ = [
     "ROWS_AT_ONCE",
     "EdgeLengths",
     "SparseLengths",
+    "check_finite_lengths",
     "edge_lengths",
     "form_lengths",
     "lengths_of",
@@ -45,6 +50,8 @@ __all__ = [
 
 FORMED_UP_TO = 8000
 """Largest n for which all lengths are formed where that saves time: half a gigabyte."""
+EDGES_AT_ONCE = 1 << 20
+"""Edges of a sparse set that are mixed together."""
 ROWS_AT_ONCE = 128
 """Rows of computed sources that are requested together."""
 
@@ -138,9 +145,8 @@ class EdgeLengths:
         if not isinstance(stack, EdgeStack):
             return None
         w = np.empty(len(stack.edges), stack.values.dtype)
-        edges_at_once = 1 << 20  # edges of a sparse set that are mixed together
-        for start in range(0, len(w), edges_at_once):
-            some = slice(start, start + edges_at_once)
+        for start in range(0, len(w), EDGES_AT_ONCE):
+            some = slice(start, start + EDGES_AT_ONCE)
             w[some] = self._of_edges(some)
         return w
 
@@ -214,6 +220,18 @@ class EdgeLengths:
         """Return m[items, :] before the link, or m[:, items].T when `reverse`; (len(items), n)."""
         raw = self.stack.raw_rows(items, reverse=reverse)
         return self.mixed.values(raw, items[:, None], np.arange(self.n)[None])
+
+    def mixed_blocks(self) -> Iterator[Floats]:
+        """Yield m before the link, of all edges: some at a time."""
+        if isinstance(self.stack, EdgeStack):
+            edges, values = self.stack.edges, self.stack.values
+            for start in range(0, len(edges), EDGES_AT_ONCE):
+                some = slice(start, start + EDGES_AT_ONCE)
+                u, v = edges.tails[some].astype(np.int64), edges.heads[some].astype(np.int64)
+                yield self.mixed.values(values[:, some], u, v)
+        else:
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                yield self.mixed_rows(np.arange(start, min(self.n, start + ROWS_AT_ONCE)))
 
     def new_item_weights(self, m: Floats, ends: Indices | None, same: Indices) -> Floats | None:
         """Return the weights of new items, (M, R), where they are local: those of near items.
@@ -382,6 +400,33 @@ def edge_lengths(
         )
     w = check_square(lengths, name="lengths", directed=directed, allow_infinite=True)
     return lengths_of(w if directed else symmetrized(w), directed=directed)
+
+
+def check_finite_lengths(
+    stack: DissimilarityStack, mixture: Mixture, *, verify: bool = True
+) -> None:
+    """Raise unless a stored mixture gives finite lengths >= 0, and paths of finite length.
+
+    `verify` says whether to read all values; without it sources count as at most 1.
+    """
+    largest = [largest_value(source) if verify else 1.0 for source in stack.sources]
+    lengths = EdgeLengths(stack, mixture)
+    longest = np.log(2) / mixture.beta + lengths.mixed.bound(np.array(largest, np.float64))
+    sound = np.isfinite(stack.n_items * longest) and np.isfinite(lengths.raw_weights).all()
+    require(sound, "expected finite edge lengths >= 0")
+    needed = mixture.link == "identity" and verify
+    if needed and not (lengths.is_linear and (lengths.raw_weights >= 0).all()):
+        least = min(float(m.min(initial=0.0)) for m in lengths.mixed_blocks())
+        require(least >= -1e-9 * longest, "expected finite edge lengths >= 0")
+
+
+def largest_value(source: Source) -> float:
+    """Return the largest value of a source in memory, or of predictions; 1 for others."""
+    if isinstance(source, EdgeSource):
+        return float(source.values.max(initial=0.0))
+    if isinstance(source, PredictedSource) and source.prediction.is_numeric:
+        return float(np.ptp(source.values))
+    return float(source.matrix.max()) if isinstance(source, DenseSource) else 1.0
 
 
 def lengths_of(w: AnyArray, *, directed: bool) -> EdgeLengths:

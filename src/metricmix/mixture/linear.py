@@ -105,7 +105,8 @@ class Mixture:
                     argument=field, expected=f"{len(values)}, one per weight", found=len(found)
                 )
         if self.scaling is not None and not (self.scaling > 0).all():
-            raise InputError(argument="scaling", expected="positive numbers", found=f"{scaling!r}")
+            found = f"{self.scaling.min():g}"
+            raise InputError(argument="scaling", expected="positive numbers", found=found)
 
     @property
     def n_sources(self) -> int:
@@ -205,6 +206,10 @@ class MixtureOn:
             m += weight * values.astype(np.float64, copy=False)
         return m
 
+    def bound(self, largest: Floats) -> float:
+        """Return a bound of the absolute value of m, where no source r exceeds ``largest[r]``."""
+        return float(np.abs(self.weights) @ largest)
+
     def shares(self, u: Indices, v: Indices) -> Floats | None:
         """Return what weights of each region count at pairs (u, v), (E, C); None for one region."""
         return None
@@ -302,9 +307,12 @@ def _vector(values: Any, name: str) -> Floats:
     try:
         vector = np.array(values, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
-        vector = np.empty(0)
-    if len(vector) == 0 or not np.isfinite(vector).all():
-        raise InputError(argument=name, expected="finite numbers", found=f"{values!r}")
+        raise InputError(argument=name, expected="finite numbers", found=f"{values!r}") from None
+    if len(vector) == 0:
+        raise InputError(argument=name, expected="finite numbers", found="none")
+    if not np.isfinite(vector).all():
+        first = f"{vector[~np.isfinite(vector)][0]}"
+        raise InputError(argument=name, expected="finite numbers", found=first)
     vector.flags.writeable = False
     return vector
 

@@ -242,6 +242,10 @@ class LocalMixtureOn(MixtureOn):
         """Return the weights at pairs (u, v), (R, ...)."""
         return mean_share(self.item_weights[:, u], self.item_weights[:, v])
 
+    def bound(self, largest: Floats) -> float:
+        """Return a bound of the absolute value of m, by the largest weights of any region."""
+        return float(np.abs(self.rows).max(axis=0) @ largest)
+
     def shares(self, u: Indices, v: Indices) -> Floats:
         """Return the mean shares of two items in each region, (E, C)."""
         p = self.mixture.memberships

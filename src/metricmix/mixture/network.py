@@ -179,6 +179,17 @@ class NetworkMixtureOn(MixtureOn):
         raw = self.stack.raw_pairs(u, v) if raw is None else raw
         return self.mixture.pair_weights(raw, self.stack)
 
+    def bound(self, largest: Floats) -> float:
+        """Return a bound of the absolute value of m: hidden units add at most twice their weights.
+
+        Infinite where a hidden unit overflows.
+        """
+        linear = self.mixture.on_raw_sources(self.mixture.linear, self.stack)
+        hidden = self.mixture.on_raw_sources(self.mixture.hidden, self.stack)
+        if not np.isfinite(np.abs(hidden) @ largest).all():
+            return np.inf
+        return float(np.abs(linear) @ largest + 2.0 * np.abs(self.mixture.out).sum())
+
     def values(self, raw: AnyArray, u: Indices, v: Indices) -> Floats:
         """Return the values of the network at raw values (R, ...)."""
         return self.mixture.values(raw, self.stack)

@@ -25,13 +25,14 @@ from metricmix.dissimilarity.edge_set import EdgeSet
 from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.kernels.threads import check_time
-from metricmix.mixture.edge_lengths import EdgeLengths
+from metricmix.mixture.edge_lengths import EdgeLengths, check_finite_lengths
 from metricmix.mixture.linear import Mixture
 from metricmix.paths.out_of_sample import NewItems, find_same_items
+from metricmix.state import require
 from metricmix.typing import AnyArray, Indices
 from metricmix.validation import check_integer
 
-__all__ = ["geodesic_edges", "geodesic_stack", "join_nearest"]
+__all__ = ["check_stored_edges", "geodesic_edges", "geodesic_stack", "join_nearest"]
 
 ROWS_AT_ONCE = 256
 
@@ -171,3 +172,19 @@ def join_nearest(
     values = rows[row, ends].T
     cross = CrossEdges.of_sorted(row, ends, values, near.stack.names, (len(rows), n))
     return replace(NewItems.from_rows(lengths, cross, n_jobs=n_jobs), same=same)
+
+
+def check_stored_edges(
+    edges: EdgeSet | None, near: Mixture | None, stack: DissimilarityStack, *, verify: bool
+) -> None:
+    """Raise unless the edges of a geodesic metric, if there are some, join the items of a stack.
+
+    `near` is the mixture by whose lengths they were chosen.
+    """
+    require((edges is None) == (near is None), "expected edges and the lengths they are chosen by")
+    if edges is None or near is None:
+        return
+    fits = stack.edges is None and (edges.n, edges.directed) == (len(stack), stack.directed)
+    require(fits, "expected edges between the items of its stack")
+    check_finite_lengths(stack, near, verify=verify)
+    require(edges.components[0] == 1, "expected edges that join all items")

@@ -21,24 +21,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricmix.dissimilarity.edge_set import EdgeSet
+from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.item_ids import table_items
 from metricmix.dissimilarity.known import Known, known_mask
 from metricmix.dissimilarity.stack import DissimilarityStack
+from metricmix.dissimilarity.stored_stack import StoredEdges, StoredMatrices, stored_stack
 from metricmix.exceptions import InputError
 from metricmix.metric import MetricViolations, metric_violations
-from metricmix.mixture.edge_lengths import EdgeLengths, edge_lengths
+from metricmix.mixture.edge_lengths import (
+    EdgeLengths,
+    check_finite_lengths,
+    edge_lengths,
+    lengths_of,
+)
 from metricmix.mixture.linear import Mixture
 from metricmix.paths.all_pairs import path_metric
 from metricmix.paths.contributions import Contributions, item_position, path_contributions
 from metricmix.paths.distance_files import write_distances
-from metricmix.paths.geodesic import geodesic_stack
+from metricmix.paths.geodesic import check_stored_edges, geodesic_stack
 from metricmix.paths.joined_items import Joined, is_several, join_items
 from metricmix.paths.neighbours import kneighbors, kneighbors_graph, nearest_labelled
 from metricmix.paths.pair import Path, shortest_path, shortest_paths
 from metricmix.paths.sampled_violations import SampledViolations, sampled_violations
 from metricmix.paths.trees import distances_from
+from metricmix.state import LoadOptions, checked_state, require, saved
 from metricmix.typing import AnyArray, Floats, Indices
-from metricmix.validation import check_integer
+from metricmix.validation import check_integer, check_square
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,6 +55,19 @@ if TYPE_CHECKING:
 __all__ = ["Metric", "nearest_others"]
 
 
+PARTS: dict[str, Any] = {
+    "stack": StoredMatrices | StoredEdges | None,
+    "mixture": Mixture,
+    "lengths": Floats | np.ndarray[Any, np.dtype[np.float32]] | None,
+    "directed": bool,
+    "edges": EdgeSet | None,
+    "near": Mixture | None,
+    "n_neighbors": int | None,
+}
+"""What model files hold of a metric."""
+
+
+@saved("Metric")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Metric:
     r"""A metric between n items, learned or given; immutable.
@@ -358,28 +380,59 @@ class Metric:
 
     # -- files -------------------------------------------------------------------------------------
 
-    def to_state(self) -> dict[str, Any]:
-        """Return what it is made of: a stack and a mixture, which have states of their own.
+    def to_state(self, *, keep: bool = True) -> dict[str, dict[str, Any]]:
+        """Return what it is made of: the sources and the mixture, or a matrix of lengths.
 
-        Of a matrix of lengths, that matrix. Threads are not part of it.
+        Of a geodesic metric, the sources between all pairs and the edges. Without `keep`, checksums
+        in place of the sources. Threads are not part of it.
         """
+        require(self.n > 1, "expected a metric between two items at least")
+        parts: dict[str, Any] = dict.fromkeys(PARTS)
+        parts |= {"mixture": self.mixture, "directed": self.directed}
+        whole = self.stack
+        if self.near is not None:
+            whole = self.near[0].stack
+            known = self.stack.origin is whole
+            require(known, "near: expected the sources of the metric between all pairs")
+            parts |= {"edges": self.stack.edges, "near": self.near[0].mixture}
+            parts["n_neighbors"] = self.near[1]
         if self.lengths.plain:
             assert self.lengths.block is not None
-            return {"lengths": self.lengths.block[0], "directed": self.directed}
-        near = None
-        if self.near is not None:
-            near = {"metric": self.near[0].to_state(), "n_neighbors": self.near[1]}
-        return {"stack": self.stack, "mixture": self.mixture, "near": near}
+            parts["lengths"] = self.lengths.block[0]
+        else:
+            parts["stack"] = stored_stack(whole, keep=keep)
+        return {"fitted": parts}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], *, n_jobs: int | None = None) -> Metric:
-        """Return the metric of a state, its stack and mixture restored."""
-        if "lengths" in state:
-            return cls(state["lengths"], directed=state["directed"], n_jobs=n_jobs)
-        near = state["near"]
-        if near is not None:
-            near = cls.from_state(near["metric"], n_jobs=n_jobs), near["n_neighbors"]
-        return cls(state["stack"], state["mixture"], n_jobs=n_jobs, near=near)
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        options: LoadOptions = LoadOptions(),  # noqa: B008  (immutable)
+        *,
+        n_jobs: int | None = None,
+    ) -> Metric:
+        """Return the metric of a state, if its parts are consistent."""
+        (given,) = checked_state(state, {"fitted": dict}, cls.__name__).values()
+        parts = checked_state(given, PARTS, cls.__name__)
+        w, stack, mixture, near = (parts[name] for name in ("lengths", "stack", "mixture", "near"))
+        require((w is None) != (stack is None), "expected sources, or a matrix of lengths")
+        if w is not None:
+            expected = "sources: expected None, since the file has the lengths"
+            require(options.sources is None and near is None, expected)
+            require(w.ndim == 2 and w.shape[0] == w.shape[1] > 1, "expected a square matrix")
+            if options.verify:
+                check_square(w, name="lengths", directed=parts["directed"], allow_infinite=True)
+            return cls(lengths_of(w, directed=parts["directed"]), n_jobs=n_jobs)
+        whole = stack.opened(options.sources, verify=options.verify)
+        require(whole.directed == parts["directed"], "expected sources as directed as the metric")
+        check_finite_lengths(whole, mixture, verify=options.verify)
+        check_stored_edges(parts["edges"], near, whole, verify=options.verify)
+        if near is None:
+            return cls(EdgeLengths(whole, mixture), n_jobs=n_jobs)
+        k = parts["n_neighbors"]
+        require(k is not None and k > 0, "expected a number of nearest items for new ones")
+        along = EdgeLengths(EdgeStack.of(whole, parts["edges"]), mixture)
+        return cls(along, n_jobs=n_jobs, near=(cls(EdgeLengths(whole, near), n_jobs=n_jobs), k))
 
 
 def nearest_others(

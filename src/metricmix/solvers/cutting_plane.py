@@ -30,6 +30,7 @@ from metricmix.solvers.problem import Problem
 from metricmix.solvers.quadratic_program import Quadratic, QuadraticProgram, quadratic_of
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
+from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
 
@@ -72,6 +73,7 @@ class CuttingPlaneState:
     order=3,
     words="the optimum of quadratic objectives, with a proof, for thousands of items",
 )
+@stored("CuttingPlane")
 @dataclass(frozen=True, kw_only=True)
 class CuttingPlane(IterativeSolver[CuttingPlaneState]):
     """Cutting planes over the weights: ``method="cutting-plane"``.

@@ -32,6 +32,7 @@ from metricmix.solvers.loop import RunOptions
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status, Trace
 from metricmix.solvers.weight_solver import METHODS, WeightSolver
+from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_number
 
@@ -168,6 +169,7 @@ class SingleCallSolver(WeightSolver):
     order=4,
     words="the paper's baseline for the same, by cvxpy, up to a few hundred items",
 )
+@stored("Direct")
 @dataclass(frozen=True, kw_only=True)
 class Direct(SingleCallSolver):
     """All constraints at once, by cvxpy: ``method="direct"``.
@@ -300,6 +302,7 @@ def trust_constr_bytes(n: int, *, directed: bool = False) -> int:
     order=5,
     words="any smooth objective, for a few dozen items",
 )
+@stored("TrustConstr")
 @dataclass(frozen=True, kw_only=True)
 class TrustConstr(SingleCallSolver):
     """All constraints at once, by scipy's trust-region method: ``method="trust-constr"``.

@@ -24,6 +24,7 @@ from metricmix.exceptions import TemperatureError
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import Status
 from metricmix.solvers.weight_solver import METHODS, IterativeSolver
+from metricmix.state import stored
 from metricmix.typing import Floats
 from metricmix.validation import check_integer, check_number
 
@@ -54,6 +55,7 @@ class LBFGSState:
     words="all shortest paths in each step and an exact sub-gradient, O(n³) but few steps; the "
     "choice up to a few thousand items",
 )
+@stored("LBFGS")
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(IterativeSolver[LBFGSState]):
     """L-BFGS on the full objective: ``method="full"``.

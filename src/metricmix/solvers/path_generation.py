@@ -32,6 +32,7 @@ from metricmix.solvers.lbfgs import LBFGS
 from metricmix.solvers.problem import Problem, project_weights
 from metricmix.solvers.result import Status
 from metricmix.solvers.weight_solver import METHODS, IterativeSolver
+from metricmix.state import stored
 from metricmix.typing import Floats, Indices, Ints
 from metricmix.validation import check_integer, check_number
 
@@ -142,6 +143,7 @@ class PathGenerationState:
     words="a few rounds, each with one search from every item that the objective looks at; the "
     "choice over sparse edges, and mostly the quickest elsewhere",
 )
+@stored("PathGeneration")
 @dataclass(frozen=True, kw_only=True)
 class PathGeneration(IterativeSolver[PathGenerationState]):
     """Path generation: ``method="path-generation"``.

@@ -22,6 +22,7 @@ from metricmix.solvers.loop import Outcome
 from metricmix.solvers.problem import project_weights
 from metricmix.solvers.result import SolveResult, Status
 from metricmix.solvers.weight_solver import FEW_TERMS, METHODS, IterativeSolver
+from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_choice, check_integer, check_number
 
@@ -71,6 +72,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "pair",
     default=True,
 )
+@stored("Stochastic")
 @dataclass(frozen=True, kw_only=True)
 class Stochastic(IterativeSolver[StochasticState]):
     """Algorithm 1 and its variants: ``method="stochastic"``.

@@ -1,8 +1,7 @@
-"""Model files: fitted estimators without pickles.
+"""Model files: metrics and fitted estimators without pickles.
 
 =================  ==========================================================================
 :mod:`.models`     ``save`` and ``load``
-:mod:`.fitted`     what is stored of each estimator, and how it is put together again
 :mod:`.codec`      values as JSON and arrays, and back
 :mod:`.foreign`    estimators of scikit-learn: their class and settings
 :mod:`.container`  the file itself

@@ -1,4 +1,11 @@
-"""Write fitted estimators to files, and read them back: :func:`save` and :func:`load`."""
+"""Write metrics and fitted estimators to files, and read them back: :func:`save`, :func:`load`.
+
+::
+
+    {"MetricMixtureClassifier":         a class that has registered itself (:mod:`metricmix.state`)
+        {"parameters": {...},           its sections, each of values or of other models
+         "fitted": {...}}}
+"""
 
 from __future__ import annotations
 
@@ -7,13 +14,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+import metricmix.estimators  # noqa: F401  (its classes register themselves)
 from metricmix.exceptions import InputError, ModelFileError
+from metricmix.state import LoadOptions, conforms, model_kinds, require
 from metricmix.storage.codec import INCONSISTENT, Decoder, Encoder
 from metricmix.storage.container import ModelFile, write_model
-from metricmix.storage.fitted import ESTIMATORS, FITTED, encode_estimator
-from metricmix.storage.loader import Loader
 
 __all__ = ["load", "save"]
 
@@ -21,19 +27,19 @@ Functions = Mapping[str, Callable[..., float]]
 
 
 def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) -> None:
-    """Write a fitted estimator to a file.
+    """Write a metric or a fitted estimator to a file.
 
     Parameters
     ----------
-    estimator : MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV,
+    estimator : Metric, MetricMixture, MetricMixtureClassifier, MetricMixtureClassifierCV,
         MetricMixtureRegressor or MetricRepair
     path : path
         Replaced in one step if it exists: an interrupted save leaves the old file as it was.
     sources : bool
         Whether the n × n matrices, or sparse edges and their values, go into the file. If not, it
         holds only checksums of them, and :func:`load` has to be given the same ones; of a fit to
-        features it computes them again. A `metric_` is left out too (but that of a MetricRepair is
-        all it has learned).
+        features it computes them again. A computed metric is left out too. What has no sources
+        keeps its matrix: a MetricRepair, and a Metric of given lengths.
 
     Raises
     ------
@@ -56,6 +62,9 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     included, but not the sources between any two items. A loaded model predicts and explains; where
     sources are supervised it cannot be fitted to other labels.
 
+    A :class:`~metricmix.Metric` is stored as its sources and weights: the loaded one answers the
+    same, bit for bit, and joins new items by their dissimilarities.
+
     Examples
     --------
     >>> import tempfile, pathlib, metricmix as mm
@@ -67,17 +76,21 @@ def save(estimator: Any, path: str | os.PathLike[str], *, sources: bool = True) 
     ...     again = mm.load(pathlib.Path(folder) / "iris.mm")
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mm.save(model.metric_, pathlib.Path(folder) / "metric.mm")
+    ...     metric = mm.load(pathlib.Path(folder) / "metric.mm")
+    >>> metric.path(0, 100) == model.metric_.path(0, 100)
+    True
     """
-    if type(estimator) not in FITTED:
+    if type(estimator) not in model_kinds().values():
         raise InputError(
             argument="estimator",
-            expected=f"one of {ESTIMATORS}",
+            expected=f"one of {', '.join(model_kinds())}",
             found=type(estimator).__name__,
         )
-    check_is_fitted(estimator)
     encoder = Encoder()
     try:
-        content = encode_estimator(encoder, estimator, keep=sources)
+        content = encode_model(encoder, estimator, keep=sources)
     except InputError as error:  # a recipe that cannot be stored, or a wrong parameter
         raise ModelFileError(str(error)) from None
     write_model(path, content, encoder.arrays)
@@ -90,13 +103,13 @@ def load(
     functions: Functions | None = None,
     verify: bool = True,
 ) -> Any:
-    """Return the estimator that :func:`save` wrote; it predicts the same, bit for bit.
+    """Return what :func:`save` wrote; it answers and predicts the same, bit for bit.
 
     Parameters
     ----------
     path : path
         Large arrays are memory maps into this file, so that it must not be written to while the
-        estimator is in use; it may be replaced or deleted.
+        model is in use; it may be replaced or deleted.
     sources : DissimilarityStack or array, optional
         The matrices of the fit, for a file that was saved without them.
     functions : dict, optional
@@ -120,10 +133,56 @@ def load(
     try:
         with open(path, "rb") as stream, np.errstate(all="ignore"):
             file = ModelFile(stream, verify=verify)
-            estimator = Loader(Decoder(file, functions or {}), sources).estimator(file.content)
+            options = LoadOptions(sources, verify)
+            model = decode_model(Decoder(file, functions or {}), file.content, options)
             file.check_all_read()
     except (ModelFileError, InputError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+        sentence = " ".join(str(error).split())  # arrays that it shows may take several lines
+        raise ModelFileError(f"{os.fspath(path)}: {sentence}") from None
     except INCONSISTENT as error:
         raise ModelFileError(f"{os.fspath(path)}: inconsistent contents") from error
-    return estimator
+    return model
+
+
+def encode_model(encoder: Encoder, model: Any, *, keep: bool) -> dict[str, Any]:
+    """Return a model as JSON: the name of its class, and the sections of its state."""
+    (kind,) = (name for name, cls in model_kinds().items() if cls is type(model))
+    encoded: dict[str, dict[str, Any]] = {}
+    for section, parts in model.to_state(keep=keep).items():
+        encoded[section] = {}
+        for name, part in parts.items():
+            if type(part) in model_kinds().values():
+                encoded[section][name] = encode_model(encoder, part, keep=keep)
+                continue
+            try:
+                encoded[section][name] = encoder.encode(part, name)
+            except ModelFileError as error:
+                if section != "parameters" or name == "sources":
+                    raise
+                remedy = f"predictions do not need it, set_params({name}=None) before saving"
+                raise ModelFileError(f"{error}; {remedy}") from None
+    return {kind: encoded}
+
+
+def decode_model(decoder: Decoder, content: Any, options: LoadOptions) -> Any:
+    """Return a model from JSON; its class checks what the sections hold."""
+    kinds = model_kinds()
+    require(names_model(content), f"expected one of {', '.join(kinds)}")
+    ((kind, sections),) = content.items()
+    sound = isinstance(sections, dict) and conforms([*sections.values()], list[dict[str, Any]])
+    require(sound, f"expected the sections of {kind}")
+    state = {
+        section: {
+            name: decode_model(decoder, part, options)
+            if section == "fitted" and names_model(part)
+            else decoder.decode(part)
+            for name, part in parts.items()
+        }
+        for section, parts in sections.items()
+    }
+    return kinds[kind].from_state(state, options)
+
+
+def names_model(content: Any) -> bool:
+    """Return whether a value of a file is a model."""
+    return isinstance(content, dict) and len(content) == 1 and {*content} <= {*model_kinds()}

@@ -22,6 +22,8 @@ from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.fitting.fit_items import held_out_answers
 from metricmix.fitting.new_labels import label_rows
 
+pytestmark = pytest.mark.default_sources
+
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,6 +17,7 @@ from metricmix.objectives.class_scores import (
     with_single_labels,
 )
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 
 __all__ = ["ROWS_AT_ONCE", "ClassMean"]
@@ -26,6 +27,7 @@ ROWS_AT_ONCE = 1 << 16
 
 
 @CLASS_RULES.register("class-mean", words="class whose mean in the metric is nearest", default=True)
+@stored("ClassMean")
 @dataclass(frozen=True)
 class ClassMean(Rule):
     r"""Predict the class whose mean, taken in the metric, is nearest.

@@ -9,6 +9,7 @@ import numpy as np
 from metricmix.dissimilarity.ridge import ridge_path
 from metricmix.learning.rules.base import NUMBER_RULES, FittedRule, Rule, distances_to, usable
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number
 
@@ -21,6 +22,7 @@ __all__ = ["KernelRidge", "RidgeSmoother"]
     default=True,
     numeric=True,
 )
+@stored("KernelRidge")
 @dataclass(frozen=True)
 class KernelRidge(Rule):
     r"""Predict by ridge regression in the feature space of the metric.

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricmix.exceptions import InputError
 from metricmix.learning.rules.base import CLASS_RULES, FittedRule
 from metricmix.learning.rules.class_mean import ROWS_AT_ONCE, ClassMean, reweighted
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_integer, check_number
 
@@ -18,6 +19,7 @@ __all__ = ["Logistic"]
 
 
 @CLASS_RULES.register("logistic", words="logistic regression on double-centred distances")
+@stored("Logistic")
 @dataclass(frozen=True)
 class Logistic(ClassMean):
     r"""Predict by a multinomial logistic regression on the double-centred distances.

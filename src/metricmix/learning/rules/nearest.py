@@ -17,6 +17,7 @@ from metricmix.learning.rules.base import (
 )
 from metricmix.paths.neighbours import nearest_labelled, nearest_labels
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.state import stored
 from metricmix.typing import AnyArray, Floats, Indices
 from metricmix.validation import check_choice, check_integer
 
@@ -27,6 +28,7 @@ NEAREST_CLASSES = 16
 
 
 @CLASS_RULES.register("nearest", words="class of the nearest labelled item")
+@stored("Nearest")
 @dataclass(frozen=True)
 class Nearest(Rule):
     """Predict the class of the nearest labelled item."""
@@ -134,6 +136,7 @@ class Neighbours(Rule):
 
 
 @CLASS_RULES.register("k-nearest", words="votes of the k nearest labelled items")
+@stored("KNearest")
 @dataclass(frozen=True)
 class KNearest(Neighbours):
     """Predict by the votes of the k nearest labelled items.
@@ -175,6 +178,7 @@ class KNearest(Neighbours):
 
 
 @NUMBER_RULES.register("k-nearest", words="mean target of the k nearest items", numeric=True)
+@stored("NearestMean")
 @dataclass(frozen=True)
 class NearestMean(Neighbours):
     r"""Predict the mean target of the k nearest items of known target.

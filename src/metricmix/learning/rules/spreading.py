@@ -11,6 +11,7 @@ from metricmix.learning.rules.base import CLASS_RULES, FittedRule, Rule
 from metricmix.learning.rules.nearest import Nearest
 from metricmix.paths.neighbours import kneighbors
 from metricmix.paths.out_of_sample import NewItems
+from metricmix.state import stored
 from metricmix.typing import Floats, Indices
 from metricmix.validation import check_integer, check_number
 
@@ -18,6 +19,7 @@ __all__ = ["Spreading"]
 
 
 @CLASS_RULES.register("spreading", words="labels spread over the neighbour graph")
+@stored("Spreading")
 @dataclass(frozen=True)
 class Spreading(Rule):
     r"""Spread labels over the k-nearest-neighbour graph of the metric.
