@@ -271,6 +271,5 @@ def load_example(name: str = "citations") -> dict[str, pd.DataFrame]:
 
     texts = EXAMPLES[check_choice(name, tuple(EXAMPLES), name="name")].texts()
     return {
-        file.removesuffix(".csv"): pd.read_csv(io.StringIO(text), float_precision="round_trip")
-        for file, text in texts.items()
+        file.removesuffix(".csv"): pd.read_csv(io.StringIO(text)) for file, text in texts.items()
     }
