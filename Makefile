@@ -14,7 +14,7 @@ FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test
 	paths/test_all_pairs.py paths/test_pair.py paths/test_sparse_pairs.py paths/test_trees.py \
 	solvers/test_gradient.py solvers/test_lbfgs.py nearness/test_constraints.py nearness/test_problem.py \
 	relaxations/test_graph_search.py relaxations/test_odd_cycles.py learning/test_rules.py learning/test_task.py \
-	app/ingest/test_delimited_text.py app/ingest/test_number_formats.py app/page/test_html.py app/pipeline/test_config.py
+	app/ingest/test_delimited_text.py items fitting/test_phrases.py app/page/test_html.py app/pipeline/test_config.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-slow check format docs bench scale cluster examples accuracy packaged-data reproduce metrics fuzz clean
