@@ -17,7 +17,7 @@ from metricmix.app.pipeline.outcome import run_page
 from metricmix.app.pipeline.run_folder import prediction_rows, reserved_folder
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import InputError
+from metricmix.exceptions import FileError, InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new
@@ -75,7 +75,7 @@ def fit(
 
     Raises
     ------
-    InputError, TableFileError, MatrixFileError
+    InputError
         If something does not fit together; one sentence says what.
 
     Examples
@@ -116,7 +116,10 @@ def fit(
         target=None if items.targets is None else "number",
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
-    plan = plan_items(items, settings)
+    try:
+        plan = plan_items(items, settings)
+    except FileError as error:  # the words of files, where there is none
+        raise InputError(str(error)) from None
     storage = storage_of(plan, settings)
     progress = StepProgress(expected_seconds(plan, settings, storage), None)
     return FitResult(fit_plan(plan, settings, progress, storage))
