@@ -132,7 +132,7 @@ def test_matrices_alone(folder) -> None:
 def test_no_folds(folder) -> None:
     lines, record = fitted(folder, "--folds", "0")
     assert record["accuracy"] is None
-    assert lines[0] == "no comparison with simpler methods: --folds 0 was passed"
+    assert lines[0] == "no comparison with simpler methods: no folds were requested"
 
 
 def test_three_labels(folder, tmp_path) -> None:
