@@ -17,7 +17,7 @@ FAST   := test_architecture.py test_atomic.py test_memory.py test_metric.py test
 	relaxations/test_graph_search.py relaxations/test_odd_cycles.py torch/test_lengths.py datasets/test_graphs.py \
 	learning/test_refits.py learning/test_rules.py learning/test_task.py estimators/test_missing_labels.py \
 	storage/test_edge_stack_files.py plots/test_weights.py \
-	app/ingest/test_delimited_text.py app/ingest/test_number_formats.py app/page/test_html.py app/pipeline/test_config.py \
+	app/ingest/test_delimited_text.py items fitting/test_phrases.py app/page/test_html.py app/pipeline/test_config.py \
 	app/cli/test_cli_example.py paper/test_results.py
 
 .DEFAULT_GOAL := help

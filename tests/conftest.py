@@ -3,7 +3,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,3 +57,15 @@ def no_progress_lines() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metricmix.app.cli.common.SECONDS_A_LINE", 3600.0)
         yield
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write a file, text in UTF-8 or bytes, and return its path."""
+
+    def write(name: str, content: str | bytes) -> Path:
+        file = tmp_path / name
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+    return write

@@ -13,12 +13,14 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import metricmix as mm
+from metricmix import InputError
 from metricmix.dissimilarity import features
 from metricmix.estimators import (
     LabelledKFold,
     MetricMixture,
     MetricMixtureClassifier,
     MetricMixtureClassifierCV,
+    MetricMixtureRegressor,
 )
 from metricmix.learning.rules import CLASS_RULES, KNearest, Spreading
 
@@ -250,6 +252,35 @@ def test_sparse_dissimilarities_are_a_type_error() -> None:
     model = precomputed(M)
     with pytest.raises(TypeError, match="X: sparse input"):
         model.predict(sparse.csr_array(M))
+
+
+TABLE = pd.DataFrame({"x": [0.5, 1, 2, 3], "said": ["a b", "c", "d", "e"]})
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sentence"),
+    [
+        (
+            MetricMixtureClassifier(),
+            "X: expected dissimilarities (n, n), got shape (4, 2); for a feature table pass "
+            "sources=[...], as in sources=['cosine'], or call mm.fit(X, label=y)",
+        ),
+        (
+            MetricMixtureRegressor(),
+            "X: expected dissimilarities (n, n), got shape (4, 2); for a feature table pass "
+            "sources=[...], as in sources=['cosine'], or call mm.fit(X, target=y)",
+        ),
+        (
+            MetricMixtureClassifier(sources=["euclidean"]),
+            "X: expected numbers in every column, got object in 'said'; mm.fit(X, label=y) takes "
+            "texts, categories and dates",
+        ),
+    ],
+)
+def test_a_plain_frame(estimator: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        estimator.fit(TABLE.astype({"said": object}), [0, 1, 0, 1])
+    assert str(caught.value) == sentence
 
 
 def test_a_column_of_labels_warns() -> None:

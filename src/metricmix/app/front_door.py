@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from metricmix.app.pipeline.outcome import run_page
 from metricmix.app.pipeline.run_folder import prediction_rows, reserved_folder
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
-from metricmix.exceptions import InputError
+from metricmix.exceptions import FileError, InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new
@@ -27,11 +28,12 @@ from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
 from metricmix.fitting.progress import StepProgress, expected_seconds, storage_of
 from metricmix.items.cells import did_you_mean
-from metricmix.items.in_memory import as_items, new_items_like
+from metricmix.items.in_memory import as_items, new_items_like, texts_of
 from metricmix.items.items import Items
 from metricmix.learning.explanation import Explanation
 from metricmix.paths.contributions import Contributions
 from metricmix.paths.learned_metric import Metric
+from metricmix.validation import as_float_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +77,7 @@ def fit(
 
     Raises
     ------
-    InputError, TableFileError, MatrixFileError
+    InputError
         If something does not fit together; one sentence says what.
 
     Examples
@@ -116,10 +118,20 @@ def fit(
         target=None if items.targets is None else "number",
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},
     )
-    plan = plan_items(items, settings)
+    with errors_of_arguments():
+        plan = plan_items(items, settings)
     storage = storage_of(plan, settings)
     progress = StepProgress(expected_seconds(plan, settings, storage), None)
     return FitResult(fit_plan(plan, settings, progress, storage))
+
+
+@contextmanager
+def errors_of_arguments() -> Iterator[None]:
+    """Raise errors about files as errors about arguments: there is no file."""
+    try:
+        yield
+    except FileError as error:
+        raise InputError(str(error)) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,13 +232,19 @@ class FitResult:
         new : as `data` of :func:`fit`
             With the columns of the fit.
         edges : as in :func:`fit`
-            Edges of new items, to each other and to those of the fit, under the names of the fit.
-        matrices : mapping of names to (m, n) arrays
-            Dissimilarities from the new items to those of the fit.
+            Edges of new items, to each other and to those of the fit, under the names of the fit;
+            the only graph of the fit needs no name.
+        matrices : (m, n) array, or mapping of names to these
+            Dissimilarities from the new items to those of the fit; the columns of a frame are
+            aligned by id.
         """
         import pandas as pd
 
         gathered = self.outcome.gathered
+        specs = [source.spec for source in gathered.sources]
+        names = list(graph_names(specs))
+        given = [spec.name for spec in specs if spec.kind == "matrix"]
+        edges, matrices = by_name("edges", edges, names), by_name("matrices", matrices, given)
         items, index = new_items_like(gathered.items, new, edges)
         inputs = FitInputs(
             gathered.items,
@@ -236,14 +254,12 @@ class FitResult:
             gathered.items.label_column,
             gathered.edges_per_item,
         )
-        names = graph_names([source.spec for source in gathered.sources])
-        unknown = [name for name in items.relations if name not in names]
-        if unknown:
-            raise InputError(argument="edges", expected=did_you_mean(list(names), unknown[0]))
         relations = [(name, name, relation) for name, relation in items.relations.items()]
         graphs, memberships, _ = attach_relations(inputs, items, relations)
         rows = new_rows(matrices, len(items), self.items.ids)
-        found = predict_new(self.model, inputs, NewItemData(items, graphs, rows, memberships))
+        data = NewItemData(items, graphs, rows, memberships)
+        with errors_of_arguments():
+            found = list(predict_new(self.model, inputs, data))
         frame = pd.DataFrame(
             [(one.label, one.confidence, one.nearest, one.distance) for one in found],
             columns=["label", "confidence", "nearest", "distance"],
@@ -293,18 +309,40 @@ class Connection:
     __repr__ = __str__
 
 
-def new_rows(matrices: Any, m: int, ids: tuple[str, ...]) -> dict[str, Any]:
+def by_name(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
+    """Return what belongs to new items, by the names of the fit; the only one needs no name."""
+    if given is None:
+        return {}
+    several = (
+        given if isinstance(given, Mapping) else {names[0] if len(names) == 1 else argument: given}
+    )
+    for name in several:
+        if name not in names:
+            expected = did_you_mean(names, str(name)) if names else "none, as in the fit"
+            raise InputError(argument=argument, expected=expected)
+    return dict(several)
+
+
+def new_rows(matrices: Mapping[str, Any], m: int, ids: tuple[str, ...]) -> dict[str, Any]:
     """Return the rows of new items in precomputed matrices, each (m, n) in the order of the fit."""
     found = {}
-    for name, given in (matrices or {}).items() if isinstance(matrices, Mapping | None) else ():
-        if hasattr(given, "columns"):
-            given = given.rename(columns=str).loc[:, list(ids)]
-        rows = np.asarray(given, dtype=np.float64)
+    for name, given in matrices.items():
+        if hasattr(given, "loc"):
+            columns = dict(zip(texts_of(list(given.columns)), range(given.shape[1]), strict=True))
+            missing = [item for item in ids if item not in columns]
+            if missing:
+                raise InputError(
+                    argument=f"matrices[{name!r}]",
+                    expected="a column per item of the fit",
+                    found=f"none for {missing[0]!r}",
+                )
+            given = given.iloc[:, [columns[item] for item in ids]]
+        rows = as_float_array(given, name=f"matrices[{name!r}]")
         if rows.shape != (m, len(ids)):
             raise InputError(
                 argument=f"matrices[{name!r}]",
                 expected=f"shape {(m, len(ids))}, a row per new item and a column per item",
                 found=rows.shape,
             )
-        found[str(name)] = rows
+        found[name] = np.asarray(rows, dtype=np.float64)
     return found

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from metricmix.dissimilarity.cross_edges import CrossEdges
 from metricmix.dissimilarity.edge_stack import EdgeStack
-from metricmix.dissimilarity.item_ids import table_items
+from metricmix.dissimilarity.item_ids import is_frame, table_items
 from metricmix.dissimilarity.known import item_keys
 from metricmix.dissimilarity.recipes import Recipe
 from metricmix.dissimilarity.stack import DissimilarityStack
@@ -149,6 +149,7 @@ class MixtureEstimator(NestedParameters, StoredEstimator):
         """Return a feature table as scikit-learn checks it; `reset=False` compares with the fit."""
         missing = all(recipe.arguments.get("metric") == "nan_euclidean" for recipe in recipes)
         finite = "allow-nan" if missing else True
+        check_numbers(X)
         return validate_data(
             self, unmasked(X), accept_sparse="csr", ensure_all_finite=finite, **options
         )
@@ -332,3 +333,20 @@ def discard_previous_fit(estimator: MixtureEstimator) -> Iterator[None]:
         state.clear()
         state.update(before)
         raise
+
+
+def check_numbers(X: Any) -> None:
+    """Raise if a column of a frame holds texts or dates, which recipes do not take."""
+    for k, name in enumerate(X.columns if is_frame(X) else ()):
+        column = X.iloc[:, k]
+        if getattr(column.dtype, "kind", "O") in "biuf":
+            continue
+        try:
+            column.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError(
+                argument="X",
+                expected="numbers in every column",
+                found=f"{column.dtype} in {name!r}",
+                remedy="mm.fit(X, label=y) takes texts, categories and dates",
+            ) from None

@@ -37,6 +37,8 @@ class PrecomputedInput(Input):
     def __init__(self, X: Any, scaling: Any, estimator_name: str) -> None:
         self.estimator_name = estimator_name
         if not isinstance(X, DissimilarityStack):
+            if is_frame(X) and X.shape[0] != X.shape[1]:
+                raise self.no_dissimilarities(X.shape)
             named = isinstance(X, (Mapping, DissimilarityMatrix)) or is_frame(X)
             given = X if named else self.as_array(X, square=True)
             try:
@@ -170,6 +172,19 @@ class PrecomputedInput(Input):
             )
         return [places[label] for label in wanted]
 
+    def no_dissimilarities(self, shape: tuple[int, ...]) -> InputError:
+        """Return what to say of a feature table: how to fit to it."""
+        answers = "target" if "Regressor" in self.estimator_name else "label"
+        return InputError(
+            argument="X",
+            expected="dissimilarities (n, n)",
+            found=f"shape {shape}",
+            remedy=(
+                "for a feature table pass sources=[...], as in sources=['cosine'], or call "
+                f"mm.fit(X, {answers}=y)"
+            ),
+        )
+
     def as_array(self, X: Any, *, square: bool = False, infinite: bool = False) -> AnyArray:
         """Return dissimilarities >= 0 as an array, (M, n) or (M, n, R)."""
         X = unmasked(X)
@@ -198,12 +213,7 @@ class PrecomputedInput(Input):
             ensure_all_finite=not infinite,
         )
         if square and array.shape[0] != array.shape[1]:
-            raise InputError(
-                argument="X",
-                expected="dissimilarities (n, n)",
-                found=f"shape {array.shape}",
-                remedy="for a feature table pass sources=[...], as in sources=['cosine']",
-            )
+            raise self.no_dissimilarities(array.shape)
         try:
             check_non_negative(array, self.estimator_name)
         except ValueError as error:

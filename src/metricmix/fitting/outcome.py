@@ -88,7 +88,7 @@ class FitOutcome:
             return str(self.comparison.verdict)
         labelled, task = self.gathered.report.n_labelled, self.model.learned_.task
         why = (
-            "--folds 0 was passed"
+            "no folds were requested"
             if self.settings.n_splits == 0
             else f"{labelled} {task.noun} are too few to hold some out (at least {task.fewest})"
         )

@@ -232,7 +232,8 @@ def typed_column(items: Items, name: str, stated: str | None, n_missing: int) ->
         kind = "date" if stated in DATES else kind
     elif known.min() == known.max():
         kind, why = "ignore", f"one value only, {known[0]:g}"
-    return Column(name, kind, why, n_missing)
+    order = "ymd" if kind == "date" else ""  # how new items may have it in a file
+    return Column(name, kind, why, n_missing, CellFormat(order=order))
 
 
 def infer_kind(

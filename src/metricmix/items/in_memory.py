@@ -6,6 +6,7 @@ files are (:mod:`metricmix.items.columns`), so that the same values mean the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -18,8 +19,9 @@ import numpy as np
 from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, is_known, quoted
 from metricmix.items.items import Items, Origin, Values
+from metricmix.items.number_formats import CellFormat, number_reading
 from metricmix.items.relation import Matrix, Relation
-from metricmix.labels import check_targets, is_missing
+from metricmix.labels import check_label_order, check_targets, is_missing
 from metricmix.typing import AnyArray, Floats
 from metricmix.validation import as_float_array, check_choice, unmasked
 
@@ -30,6 +32,8 @@ __all__ = ["as_items", "as_relation"]
 
 WEIGHT_NAMES = ("length", "similarity", "weight")
 ENDS = (("source", "target"), ("from", "to"))
+ROW, GROUP = "row ", "group "
+"""What rows and columns of a matrix of memberships are called, before the ids are known."""
 PLAIN = (str, Real, np.bool_, Decimal, date, timedelta, np.datetime64, np.timedelta64)
 """What a cell may hold."""
 
@@ -49,17 +53,18 @@ def as_items(
     ----------
     data : DataFrame (pandas or polars), array (n, d), images (n, height, width), or Items
         A row per item. Missing values are NaN, None, NA or NaT; in texts also "", "NA" and so on.
-    label : str or array of n labels, optional
-        A column, or the labels; -1 and whatever is missing is unlabelled.
-    target : str or array of n numbers, optional
-        In place of labels: a column, or numbers to predict, NaN where unknown.
+    label : column name or array of n labels, optional
+        -1 and whatever is missing is unlabelled.
+    target : column name or array of n numbers, optional
+        In place of labels: numbers to predict, NaN where unknown.
     id : str, optional
         The column of ids. Default: the index of a frame; if that only numbers the rows, the first
-        column that holds most of the ids that the relations name, else row numbers, from 0.
+        column that holds most of the ids that the relations name, else row numbers, from 0. Where
+        relations name row numbers, only the first column may hold them otherwise.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
-        what :func:`as_relation` returns. A sparse or dense (n, g) matrix, or edges between items
-        and other ids, are memberships.
+        what :func:`as_relation` returns. A sparse (n, g) matrix, or edges between items and other
+        ids, are memberships.
     matrices : array, DataFrame, or mapping of names to these, optional
         Precomputed dissimilarities; a frame is aligned by its index.
 
@@ -80,32 +85,19 @@ def as_items(
         raise InputError(argument="data", expected="at least two items", found=len(frame))
     relations = named("edges", edges, as_relation)
     frame, ids, id_column = with_ids(frame, id, relations)
-    stated = {"label": label, "target": target}
-    argument, wanted = next(((k, v) for k, v in stated.items() if v is not None), ("label", None))
-    given: Any = wanted
-    label_column = None
-    if isinstance(wanted, str):
-        if wanted not in frame.columns:
-            names = [str(name) for name in frame.columns]
-            raise InputError(argument=argument, expected=did_you_mean(names, wanted))
-        given, label_column = frame[wanted], wanted
-        frame = frame.drop(columns=wanted)
-    elif wanted is not None:
-        label_column = argument
+    argument = "label" if target is None else "target"
+    frame, given, label_column = with_answers(frame, argument, label if target is None else target)
     columns: dict[str, Values] = {}
     dtypes: dict[str, str] = {}
-    for k in range(frame.shape[1]):
-        name = str(frame.columns[k])
-        if name in columns:
-            raise InputError(argument="data", expected="every column once", found=f"{name!r} twice")
-        columns[name], kind = values_of(frame.iloc[:, k], name)
+    for name in frame.columns:
+        columns[name], kind = values_of(frame[name], name)
         if kind:
             dtypes[name] = kind
     found = named("matrices", matrices, as_matrix)
     items = Items(
         ids,
         columns,
-        relations={name: numbered(relation, ids) for name, relation in relations.items()},
+        relations={name: numbered(relation, ids, name) for name, relation in relations.items()},
         matrices={name: replace(matrix, source=name) for name, matrix in found.items()},
         origin=Origin("data"),
         dtypes=dtypes,
@@ -116,7 +108,7 @@ def as_items(
     if given is None:
         return items
     if argument == "target":
-        return replace(items, labels=None, targets=check_targets(given, n=len(ids), name="target"))
+        return replace(items, targets=target_numbers(given, len(ids)))
     return replace(items, labels=label_texts(given, len(ids)))
 
 
@@ -135,14 +127,17 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
     if column is None:
         frame = frame.set_axis(pd.Index([str(n + k) for k in range(len(frame))]), axis=0)
     index = pd.Index(frame[column]) if column else as_frame(data).index
-    relations = named("edges", edges, as_relation)
+    relations = {
+        name: replace(relation, source=name)
+        for name, relation in named("edges", edges, as_relation).items()
+    }
     frame, ids, _ = with_ids(frame, column or None, {})
     again = sorted(set(ids) & set(fitted.ids))
     if again:
         raise InputError(
             argument="new", expected="new items", found=f"{again[0]!r}, which was in the fit"
         )
-    columns = {str(name): values_of(frame[name], str(name))[0] for name in frame.columns}
+    columns = {name: values_of(frame[name], name)[0] for name in frame.columns}
     items = Items(
         ids,
         columns,
@@ -155,23 +150,37 @@ def new_items_like(fitted: Items, data: Any, edges: Any = None) -> tuple[Items, 
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """Return a table as a pandas DataFrame."""
+    """Return a table as a pandas DataFrame whose columns have texts as names, each its own."""
     import pandas as pd
 
-    if isinstance(data, pd.DataFrame):
-        return data
+    frame = data if isinstance(data, pd.DataFrame) else read_frame(data)
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise InputError(argument="data", expected="every column once", found=f"{twice!r} twice")
+    return frame.set_axis(names, axis=1)
+
+
+def read_frame(data: Any) -> pd.DataFrame:
+    """Return an array, a mapping of columns, a list of records, or a frame of another library."""
+    import pandas as pd
+
     if hasattr(data, "to_pandas"):  # polars, pyarrow
         return pd.DataFrame(data.to_pandas())
     if hasattr(data, "toarray"):
         data = data.toarray()
+    ragged = InputError(argument="data", expected="rows of equal length, found ragged ones")
     if isinstance(data, Mapping):
-        return pd.DataFrame(dict(data))
+        try:
+            return pd.DataFrame(dict(data))
+        except ValueError:
+            raise ragged.replace(expected="columns of equal length, found ragged ones") from None
+    if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
+        return pd.DataFrame(data)
     try:
         array = np.asarray(unmasked(data))
     except ValueError:
-        raise InputError(
-            argument="data", expected="rows of equal length, found ragged ones"
-        ) from None
+        raise ragged from None
     if array.dtype.kind not in "biufmMc":
         array = np.array(data, dtype=object)
     if array.ndim > 2:
@@ -208,23 +217,49 @@ def with_ids(
     It is "" for the index, and None for row numbers.
     """
     if id is not None:
-        if id not in frame.columns:
-            names = [str(name) for name in frame.columns]
-            raise InputError(argument="id", expected=did_you_mean(names, id))
+        id = known_column(frame, "id", id)
         return frame.drop(columns=id), checked_ids(frame[id].tolist(), id), id
     index: Any = frame.index
+    n = len(frame)
     numbers = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
     if not numbers:
         return frame, checked_ids(index.tolist(), "index"), ""
     theirs = {name for relation in relations.values() for name in relation.ids or ()}
-    if theirs:
-        for column in frame.columns:
-            if frame[column].dtype.kind not in "OUTiu":
-                continue
-            cells = texts_of(frame[column].tolist())
-            if len(set(cells)) == len(cells) and 2 * len(theirs & set(cells)) > len(theirs):
-                return frame.drop(columns=column), checked_ids(cells, str(column)), str(column)
-    return frame, tuple(str(k) for k in range(len(frame))), None
+    by_row = all(name.isdecimal() and int(name) < n for name in theirs)
+    for k, column in enumerate(frame.columns if theirs else ()):
+        if frame[column].dtype.kind not in "OUTiu" or (by_row and k > 0):
+            continue
+        cells = texts_of(frame[column].tolist())
+        if len(set(cells)) == n and 2 * len(theirs & set(cells)) > len(theirs):
+            return frame.drop(columns=column), checked_ids(cells, column), column
+    return frame, tuple(str(k) for k in range(n)), None
+
+
+def known_column(frame: pd.DataFrame, argument: str, name: Any) -> str:
+    """Return the name of a column; InputError if there is none."""
+    if str(name) not in frame.columns:
+        raise InputError(argument=argument, expected=did_you_mean(list(frame.columns), str(name)))
+    return str(name)
+
+
+def with_answers(
+    frame: pd.DataFrame, argument: str, wanted: Any
+) -> tuple[pd.DataFrame, Any, str | None]:
+    """Return the frame without labels or targets, these, and what their column is called."""
+    if wanted is None:
+        return frame, None, None
+    if isinstance(wanted, str | int):
+        column = known_column(frame, argument, wanted)
+        return frame.drop(columns=column), frame[column], column
+    try:
+        check_label_order(frame, wanted)
+    except InputError as error:
+        raise error.replace(argument=argument) from None
+    if np.ndim(wanted) != 1:
+        raise InputError(
+            argument=argument, expected=f"a column, or one {argument} per item", found=repr(wanted)
+        )
+    return frame, wanted, argument
 
 
 def checked_ids(values: Iterable[Any], name: str) -> tuple[str, ...]:
@@ -260,10 +295,38 @@ def text_of(value: Any) -> str:
 
 def label_texts(given: Any, n: int) -> tuple[str, ...]:
     """Return labels as texts, "" where unlabelled: missing, or -1."""
+    listed = listed_answers(given, n, "label")
+    return tuple("" if text == "-1" or not is_known(text) else text for text in texts_of(listed))
+
+
+def target_numbers(given: Any, n: int) -> Floats:
+    """Return targets as numbers, NaN where they are unknown; of texts, what is known of them."""
+    listed = listed_answers(given, n, "target")
+    if any(isinstance(one, str) for one in listed):
+        texts = texts_of(listed)
+        reading = number_reading(Counter(filter(is_known, texts)), least=0.5)
+        parse = CellFormat().parse if reading is None else reading.format.parse
+        listed = [parse(text) if is_known(text) else None for text in texts]
+        wrong = [k for k, one in enumerate(listed) if one is None and is_known(texts[k])]
+        if wrong:
+            raise InputError(
+                argument="target",
+                expected="numbers",
+                found=f"{texts[wrong[0]]!r} in row {wrong[0]}",
+                remedy="classes are passed as label",
+            )
+    plain = [float(one) if isinstance(one, Decimal) else one for one in listed]
+    return check_targets(plain, n=n, name="target")
+
+
+def listed_answers(given: Any, n: int, argument: str) -> list[Any]:
+    """Return labels or targets as a list of n."""
     listed = list(given.tolist() if hasattr(given, "tolist") else given)
     if len(listed) != n:
-        raise InputError(argument="label", expected=f"{n} labels, one per item", found=len(listed))
-    return tuple("" if text == "-1" or not is_known(text) else text for text in texts_of(listed))
+        raise InputError(
+            argument=argument, expected=f"{n} {argument}s, one per item", found=len(listed)
+        )
+    return listed
 
 
 # -- columns -------------------------------------------------------------------------------------
@@ -273,19 +336,15 @@ def values_of(series: pd.Series[Any], name: str) -> tuple[Values, str]:
     """Return the values of a column, and the kind that its type states ("" for none)."""
     kind = getattr(series.dtype, "kind", "O")
     if kind in "iuf":
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(values).any():
-            row = int(np.isinf(values).argmax())
-            raise InputError(
-                argument="data", expected=f"finite numbers, found infinity in row {row} of {name!r}"
-            )
-        return values, ""
+        return finite(series.to_numpy(dtype=np.float64, na_value=np.nan), name), ""
     if kind == "M":
         return days_of(series.to_numpy(dtype="datetime64[ns]")), "date"
     if kind == "m":
         return days_of(series.to_numpy(dtype="timedelta64[ns]")), ""
     if kind == "c":
-        raise InputError(argument="data", expected=f"real numbers in column {name!r}")
+        raise InputError(
+            argument="data", expected=f"real numbers in column {name!r}, found complex ones"
+        )
     cells = series.astype(object).tolist()
     if str(series.dtype) == "category":
         return texts_of(cells), "category"
@@ -294,6 +353,8 @@ def values_of(series: pd.Series[Any], name: str) -> tuple[Values, str]:
 
 def objects_of(cells: list[Any], name: str) -> tuple[Values, str]:
     """Return the values of a column of Python objects."""
+    import pandas as pd
+
     known = [k for k, cell in enumerate(cells) if not is_missing(cell)]
     for k in known:
         if not isinstance(cells[k], (*PLAIN, bytes)):
@@ -303,16 +364,30 @@ def objects_of(cells: list[Any], name: str) -> tuple[Values, str]:
                 found=f"{type(cells[k]).__name__} in row {k}",
             )
     some = [cells[k] for k in known]
+    values = np.full(len(cells), np.nan)
     if some and all(isinstance(cell, date | np.datetime64) for cell in some):
-        return days_of(
-            np.array([c if c is not None else "NaT" for c in cells], "datetime64[ns]")
-        ), "date"
+        times = [pd.Timestamp(cell) for cell in some]
+        times = [time.tz_convert(None) if time.tzinfo else time for time in times]
+        values[known] = days_of(np.array(times, "datetime64[ns]"))
+        return values, "date"
+    if some and all(isinstance(cell, timedelta | np.timedelta64) for cell in some):
+        values[known] = days_of(np.array(some, "timedelta64[ns]"))
+        return values, ""
     numbers = all(isinstance(cell, Real | Decimal) and not isinstance(cell, bool) for cell in some)
     if some and numbers:
-        values = np.full(len(cells), np.nan)
         values[known] = [float(cell) for cell in some]
-        return values, ""
-    return tuple(str(c).strip() if isinstance(c, str) else text_of(c) for c in cells), ""
+        return finite(values, name), ""
+    return texts_of(cells), ""
+
+
+def finite(values: Floats, name: str) -> Floats:
+    """Return numbers; InputError if one is infinite."""
+    if np.isinf(values).any():
+        row = int(np.isinf(values).argmax())
+        raise InputError(
+            argument="data", expected=f"finite numbers, found infinity in row {row} of {name!r}"
+        )
+    return values
 
 
 def days_of(times: AnyArray) -> Floats:
@@ -332,7 +407,8 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
     graph : networkx or igraph graph, sparse or dense matrix, edge table, pairs, or Relation
         Edge tables have columns ``source`` and ``target`` (or ``from`` and ``to``), or two or three
         columns in this order. A matrix has a row per item, in their order: (n, n) is a graph,
-        (n, g) are memberships.
+        (n, g) are memberships. Dense arrays of two or three columns of numbers are edges, of
+        truth values memberships.
     weight : {None, "length", "similarity", "ignore"}
         What weights mean; None: what they are called.
     directed : bool
@@ -347,12 +423,13 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
         check_choice(weight, ("length", "similarity", "ignore"), name="weight")
     if isinstance(graph, Relation):
         return graph
-    ids, ends, weights, name = read_graph(graph)
-    relation = Relation("edges", len(ids or ()), ids, ends, weights, name, directed)
-    if ids is None:
-        relation = replace(relation, n_nodes=graph.shape[0])
-    if weights is not None and not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0):
-        raise InputError(argument="edges", expected="finite weights >= 0")
+    n_nodes, ids, ends, weights, name = read_graph(graph)
+    relation = Relation("edges", n_nodes, ids, ends, weights, name, directed)
+    if weights is not None and not np.all(np.isfinite(weights) & (weights >= 0)):
+        wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+        raise InputError(
+            argument="edges", expected="finite weights >= 0 for all edges", found=f"{wrong[0]:g}"
+        )
     meaning = weight or name
     if weights is None or meaning == "ignore" or (weight is None and np.all(weights == 1)):
         return replace(relation, weights=None, weight=None)
@@ -366,8 +443,8 @@ def as_relation(graph: Any, *, weight: str | None = None, directed: bool = False
     return replace(relation, weight=meaning)
 
 
-Read = tuple[tuple[str, ...] | None, AnyArray, Floats | None, str]
-"""Names of the nodes, ends of the edges, their weights, and what these are called."""
+Read = tuple[int, tuple[str, ...] | None, AnyArray, Floats | None, str]
+"""How many nodes there are, their names, ends of the edges, weights, and what these are called."""
 
 
 def read_graph(graph: Any) -> Read:
@@ -378,11 +455,11 @@ def read_graph(graph: Any) -> Read:
         weights = None if name is None else [about.get(name, np.nan) for *_, about in data]
         return of_pairs([(u, v) for u, v, _ in data], weights, name, nodes=graph.nodes)
     if hasattr(graph, "get_edgelist"):
-        has_names = "name" in graph.vs.attributes()
-        nodes = graph.vs["name"] if has_names else list(range(graph.vcount()))
         name = next((w for w in WEIGHT_NAMES if w in graph.es.attributes()), None)
-        pairs = [(nodes[u], nodes[v]) for u, v in graph.get_edgelist()]
-        return of_pairs(pairs, None if name is None else graph.es[name], name, nodes=nodes)
+        weights = None if name is None else as_float_array(graph.es[name], name="weights")
+        ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+        ids = texts_of(graph.vs["name"]) if "name" in graph.vs.attributes() else None
+        return graph.vcount(), ids, ends, weights, name or "weight"
     if hasattr(graph, "tocoo"):
         return of_matrix(graph.tocoo())
     if hasattr(graph, "to_pandas"):
@@ -390,10 +467,11 @@ def read_graph(graph: Any) -> Read:
     if hasattr(graph, "columns") and hasattr(graph, "iloc"):
         return of_table(graph)
     array = np.asarray(graph, dtype=None if isinstance(graph, np.ndarray) else object)
-    if array.ndim == 2 and array.dtype.kind in "biuf" and array.shape[1] > 3:
+    wide = array.ndim == 2 and array.shape[1] > 3
+    if wide or (array.ndim == 2 and array.dtype.kind == "b"):
         from scipy.sparse import coo_array
 
-        return of_matrix(coo_array(array))
+        return of_matrix(coo_array(as_float_array(array, name="edges")))
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(
             argument="edges",
@@ -441,7 +519,7 @@ def of_pairs(
                 )
             ends[e, side] = number.setdefault(text, len(number))
     values = None if weights is None else as_float_array(list(weights), name="weights")
-    return tuple(number), ends, values, name or "weight"
+    return len(number), tuple(number), ends, values, name or "weight"
 
 
 def of_matrix(matrix: Any) -> Read:
@@ -451,23 +529,31 @@ def of_matrix(matrix: Any) -> Read:
     weights = np.asarray(matrix.data[keep], dtype=np.float64)
     n, m = matrix.shape
     if n == m:
-        return None, ends, weights, "weight"
-    names = (*(str(k) for k in range(n)), *(f"group {g}" for g in range(m)))
+        return n, None, ends, weights, "weight"
+    names = (*(f"{ROW}{k}" for k in range(n)), *(f"{GROUP}{g}" for g in range(m)))
     ends[:, 1] += n
-    return names, ends, weights, "similarity"
+    return n + m, names, ends, weights, "similarity"
 
 
-def numbered(relation: Relation, ids: Sequence[str]) -> Relation:
-    """Return a relation whose nodes are row numbers with the ids of these rows."""
-    names = relation.ids
-    if names is None or set(names) & set(ids):
+def numbered(relation: Relation, ids: Sequence[str], source: str) -> Relation:
+    """Return a relation whose nodes are rows, or row numbers, with the ids of these rows."""
+    relation = replace(relation, source=source)
+    names, n = relation.ids, len(ids)
+    if names is None:
+        if relation.n_nodes != n:
+            raise InputError(
+                argument=source, expected=f"{n} nodes, one per item", found=relation.n_nodes
+            )
         return relation
-    n = len(ids)
-    if not all((name.isdecimal() and int(name) < n) or name.startswith("group ") for name in names):
+    if names and names[0] == f"{ROW}0":
+        rows = sum(name.startswith(ROW) for name in names)
+        if rows != n:
+            raise InputError(argument=source, expected=f"{n} rows, one per item", found=rows)
+        return replace(relation, ids=(*ids, *names[n:]))
+    by_row = all(name.isdecimal() and int(name) < n for name in names)
+    if not by_row or set(names) & set(ids):
         return relation
-    return replace(
-        relation, ids=tuple(ids[int(name)] if name.isdecimal() else name for name in names)
-    )
+    return replace(relation, ids=tuple(ids[int(name)] for name in names))
 
 
 def as_matrix(given: Any) -> Matrix:
@@ -476,7 +562,7 @@ def as_matrix(given: Any) -> Matrix:
         return given
     items = None
     if hasattr(given, "columns") and hasattr(given, "index"):
-        items = texts_of(list(given.index))
+        given, items = aligned(given)
     else:
         items = getattr(given, "items", None)
         items = None if items is None or callable(items) else texts_of(list(items))
@@ -486,3 +572,22 @@ def as_matrix(given: Any) -> Matrix:
             argument="matrices", expected="a square matrix", found=f"shape {values.shape}"
         )
     return Matrix(np.asarray(values, dtype=np.float64), items)
+
+
+def aligned(frame: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a square frame with its columns in the order of its index, and the ids in this.
+
+    Ids are None where rows and columns are only numbered. InputError if the two differ.
+    """
+    rows, columns = texts_of(list(frame.index)), texts_of(list(frame.columns))
+    if rows == columns == tuple(str(k) for k in range(len(rows))):
+        return frame, None
+    if sorted(rows) != sorted(columns) or len(set(rows)) < len(rows):
+        other = next((row for row in rows if row not in columns or rows.count(row) > 1), columns[0])
+        raise InputError(
+            argument="matrices",
+            expected="the same ids in the index and the columns of a frame, each once",
+            found=f"{other!r} in one of them only, or twice",
+        )
+    place = {name: k for k, name in enumerate(columns)}
+    return frame.iloc[:, [place[row] for row in rows]], rows

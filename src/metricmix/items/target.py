@@ -63,7 +63,9 @@ def target_reading(items: Items) -> Reading | None:
 
 
 def target_values(items: Items) -> Floats:
-    """Return the labels of a table as numbers, NaN where they are missing or no numbers."""
+    """Return the targets, or the labels of a table as numbers; NaN where missing or no numbers."""
+    if items.targets is not None:
+        return items.targets
     reading = target_reading(items)
     y = np.full(len(items.ids), np.nan)
     for k, cell in enumerate(items.labels or () if reading is not None else ()):
@@ -94,7 +96,7 @@ def target_column(items: Items, stated: str | None = None) -> TargetColumn | Non
     if stated is not None:
         check_choice(stated, TARGETS, name="target")
     given = [cell for cell in items.labels or () if cell]
-    if stated == "classes" or not given:
+    if stated == "classes" or (not given and items.targets is None):
         return None
     y = target_values(items)
     known = y[~np.isnan(y)]

@@ -1,0 +1,395 @@
+"""``mm.fit``: the same answers as ``metricmix fit``, and what a result can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import metricmix as mm
+from metricmix import InputError
+from metricmix.app.cli import main
+from metricmix.app.pipeline import open_run
+
+N = 48
+
+
+class Data(NamedTuple):
+    """One data set: arguments of ``mm.fit``, files of ``metricmix fit``, and its options."""
+
+    frame: pd.DataFrame
+    arguments: dict[str, Any]
+    files: dict[str, pd.DataFrame]
+    options: tuple[str, ...]
+
+
+def table(n: int = N, *, numeric: bool = False) -> pd.DataFrame:
+    """Return things of three kinds with numbers, a category, a text, a date and missing values."""
+    rng = np.random.default_rng(7)
+    kind = rng.permutation(np.arange(n) % 3)
+    words = np.array([["ripe", "sweet"], ["sharp", "steel"], ["soft", "wool"]])
+    frame = pd.DataFrame(
+        {
+            "id": [f"i{k}" for k in range(n)],
+            "size": kind + rng.normal(size=n),
+            "parts": rng.integers(0, 9, n) + kind,
+            "shelf": np.where(rng.random(n) < 0.7, np.array(list("ABC"))[kind], "D"),
+            "new": rng.random(n) < 0.5,
+            "said": [" ".join(rng.choice([*words[c], "good", "cheap", "thing"], 4)) for c in kind],
+            "since": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 900, n) + 300 * kind, unit="D"),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "size"] = np.nan
+    known = rng.permutation(n)[: n // 2]
+    if numeric:
+        frame["price"] = np.where(
+            np.isin(np.arange(n), known), 3.0 * kind + rng.normal(size=n), np.nan
+        )
+    else:
+        named = np.array(["fruit", "tool", "cloth"], dtype=object)[kind]
+        frame["kind"] = np.where(np.isin(np.arange(n), known), named, None)
+    return frame
+
+
+def kinds(n: int = N) -> np.ndarray:
+    return np.random.default_rng(7).permutation(np.arange(n) % 3)
+
+
+def graph(n: int = N, seed: int = 1) -> pd.DataFrame:
+    """Return edges, mostly between things of one kind, and one of an unknown thing."""
+    rng, kind = np.random.default_rng(seed), kinds(n)
+    pairs = [
+        (f"i{u}", f"i{v}")
+        for u in range(n)
+        for v in range(n)
+        if u != v and rng.random() < (0.1 if kind[u] == kind[v] else 0.01)
+    ]
+    return pd.DataFrame([*pairs, ("i0", "elsewhere")], columns=["source", "target"])
+
+
+def data_set(name: str) -> Data:
+    frame, rng = table(), np.random.default_rng(2)
+    label = ("--label", "kind")
+    if name == "table":
+        return Data(frame, {"label": "kind"}, {}, label)
+    if name == "table and graph":
+        given = graph()
+        edges = {"met": given}
+        return Data(frame, {"label": "kind", "edges": edges}, edges, (*label, "--edges"))
+    if name == "memberships":
+        clubs = pd.DataFrame(
+            [(f"i{k}", f"club {c + 3 * int(rng.integers(3))}") for k, c in enumerate(kinds())]
+            + [(f"i{k}", f"club {rng.integers(9)}") for k in range(N)],
+            columns=["source", "target"],
+        )
+        return Data(
+            frame,
+            {"label": "kind", "edges": {"clubs": clubs}},
+            {"clubs": clubs},
+            (*label, "--edges"),
+        )
+    if name == "matrices":
+        place = np.column_stack([kinds(), rng.normal(size=N)]) + rng.normal(size=(N, 2)) / 2
+        found = {
+            "near": np.linalg.norm(place[:, None] - place, axis=2),
+            "tall": np.abs(np.subtract.outer(place[:, 1], place[:, 1])),
+        }
+        frames = {
+            key: pd.DataFrame(values, index=frame.id, columns=frame.id)
+            for key, values in found.items()
+        }
+        mixed = rng.permutation(N)
+        frames["tall"] = frames["tall"].iloc[mixed, mixed]
+        return Data(
+            frame[["id", "kind"]],
+            {"label": "kind", "matrices": frames},
+            frames,
+            (*label, "--matrix"),
+        )
+    if name == "directed graph":
+        given = graph(seed=4).assign(length=rng.integers(1, 4, len(graph(seed=4))))
+        relation = mm.as_relation(given, directed=True)
+        return Data(
+            frame,
+            {"label": "kind", "edges": {"cites": relation}},
+            {"cites": given},
+            (*label, "--edges"),
+        )
+    assert name == "numeric target"
+    frame = table(numeric=True)
+    given = graph()
+    return Data(
+        frame,
+        {"target": "price", "edges": {"met": given}},
+        {"met": given},
+        ("--label", "price", "--target", "number", "--edges"),
+    )
+
+
+NAMES = (
+    "table",
+    "table and graph",
+    "memberships",
+    "matrices",
+    "directed graph",
+    "numeric target",
+)
+
+
+def metricmix(*arguments: Any) -> str:
+    """Run a command, and return what it printed."""
+    done = CliRunner().invoke(main, [str(part) for part in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def write(data: Data, folder: Path) -> list[Any]:
+    """Write a data set to files; return the arguments of ``metricmix fit``."""
+    data.frame.to_csv(folder / "items.csv", index=False)
+    *options, flag = (*data.options, "") if not data.files else data.options
+    for name, frame in data.files.items():
+        file = folder / f"{name}.csv"
+        frame.to_csv(file, index=flag == "--matrix")
+        directed = getattr(data.arguments.get("edges", {}).get(name), "directed", False)
+        options += [flag, f"{file}:directed" if directed is True else file]
+    return [folder / "items.csv", *options]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_doors_agree_to_the_bit(name: str, tmp_path: Path) -> None:
+    data = data_set(name)
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    command = ["fit", *write(data, tmp_path), "--bootstrap", 0, "--no-report", "--metric"]
+    metricmix(*command, "-o", tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    ours, theirs = result.model, run.model
+    assert result.items.ids == tuple(run.item_ids)
+    assert ours.stack_.names == theirs.stack_.names
+    np.testing.assert_array_equal(ours.stack_.scales, theirs.stack_.scales)
+    np.testing.assert_array_equal(ours.weights_, theirs.weights_)
+    assert str(ours.rule_) == str(theirs.rule_)
+    np.testing.assert_array_equal(
+        np.asarray(result.metric), np.load(tmp_path / "run" / "metric.npy")
+    )
+    saved = result.save(tmp_path / "saved", page=False)
+    for file in ("predictions.csv", "weights.csv"):
+        assert (saved / file).read_text() == (tmp_path / "run" / file).read_text()
+    told = pd.read_csv(tmp_path / "run" / "predictions.csv", index_col="id")
+    for column in told.columns:
+        if told[column].dtype.kind == "f":
+            np.testing.assert_array_equal(result.predictions[column], told[column])
+    np.testing.assert_array_equal(ours.transduction_, theirs.transduction_)
+    np.testing.assert_array_equal(ours.learned_.answers, theirs.learned_.answers)
+    if name != "numeric target":
+        assert list(ours.classes_) == list(theirs.classes_) == sorted(ours.classes_)
+
+
+# -- the result ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def result() -> mm.FitResult:
+    return mm.fit(table(), label="kind", id="id", edges={"met": graph()})
+
+
+def new_things() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return two new things, without labels, and their edges."""
+    new = table().head(2).assign(id=["n0", "n1"]).drop(columns="kind")
+    edges = pd.DataFrame({"source": ["n0", "i3", "n0"], "target": ["n1", "n0", "nobody"]})
+    return new, edges
+
+
+def test_predictions(result: mm.FitResult) -> None:
+    found, frame = result.predictions, table().set_index("id")
+    assert list(found.index) == list(frame.index)
+    assert list(found.columns) == ["label", "given", "confidence", "nearest", "distance", "prefers"]
+    given = frame["kind"].notna()
+    assert found["given"].tolist() == given.tolist()
+    assert (found["label"] == frame["kind"])[given].all()
+    assert found["confidence"].between(0, 1).all()
+    assert set(found["nearest"]) <= set(frame.index[given])
+    truth = np.array(["fruit", "tool", "cloth"])[kinds()]
+    assert (found["label"] == truth)[~given].mean() > 0.6
+
+
+def test_weights_and_scoreboard(result: mm.FitResult) -> None:
+    weights = result.weights
+    assert set(weights.index) == set(result.model.stack_.names)
+    assert weights.is_monotonic_decreasing
+    board = result.scoreboard
+    assert {"kind", "accuracy", "standard_error"} == set(board.columns)
+    assert board["accuracy"].between(0, 1).all()
+    assert "learned" in set(board["kind"])
+    text = repr(result)
+    assert text.startswith("one metric for 48 items, 24 of them labelled\n")
+    assert weights.index[0] in text
+
+
+def test_the_metric(result: mm.FitResult) -> None:
+    assert result.metric.distance("i0", "i1") > 0
+    assert mm.is_metric(np.asarray(result.metric))
+
+
+def test_explain(result: mm.FitResult) -> None:
+    assert str(result.explain("i0")).startswith("item i0 is ")
+    why = result.explain("i0", "i7")
+    assert why.contributions.path.length == pytest.approx(result.metric.distance("i0", "i7"))
+    assert str(why).startswith("i0 -> ")
+    with pytest.raises(InputError, match="i99"):
+        result.explain("i99")
+    with pytest.raises(InputError, match="i99"):
+        result.explain("i0", "i99")
+
+
+def test_predict(result: mm.FitResult) -> None:
+    new, edges = new_things()
+    plain = result.predict(new)
+    assert list(plain.index) == ["n0", "n1"]
+    assert list(plain.columns) == ["label", "confidence", "nearest", "distance"]
+    linked = result.predict(new, edges={"met": edges})
+    assert not linked.equals(plain)
+    same = result.predict(new.assign(kind=["tool", None]))  # a column of labels is no attribute
+    pd.testing.assert_frame_equal(same, plain)
+    with pytest.raises(InputError, match="edges: expected one of 'met', got 'meet'; did you mean"):
+        result.predict(new, edges={"meet": edges})
+    with pytest.raises(InputError, match="'size'"):
+        result.predict(new.drop(columns="size"))
+
+
+def test_one_graph_needs_no_name() -> None:
+    frame, edges = table(), graph()
+    one = mm.fit(frame, "kind", edges=edges, evaluate=False)
+    new, links = new_things()
+    named = mm.fit(frame, "kind", edges={"edges": edges}, evaluate=False)
+    pd.testing.assert_frame_equal(one.predict(new, edges=links), named.predict(new, edges=links))
+    sole = mm.fit(frame, "kind", edges={"met": edges}, evaluate=False)
+    assert sole.predict(new, edges=links).equals(sole.predict(new, edges={"met": links}))
+
+
+def test_predict_with_matrices() -> None:
+    data = data_set("matrices")
+    result = mm.fit(data.frame, id="id", evaluate=False, **data.arguments)
+    far = {name: frame.loc[["i3", "i5"]] for name, frame in data.arguments["matrices"].items()}
+    new = pd.DataFrame({"id": ["n3", "n5"]})
+    found = result.predict(new, matrices=far)
+    assert found["nearest"].tolist() == [
+        name if result.predictions.given[name] else result.predictions.nearest[name]
+        for name in ("i3", "i5")
+    ]
+    with pytest.raises(InputError, match=r"matrices\['near'\]: expected shape \(2, 48\), a row"):
+        result.predict(new, matrices={**far, "near": np.zeros((2, 3))})
+
+
+def test_page_and_saved_folder(result: mm.FitResult, tmp_path: Path) -> None:
+    page = result.page(tmp_path / "report.html")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    folder = result.save(tmp_path / "saved")
+    assert (folder / "report.html").exists()
+    assert open_run(folder).model.stack_.names == result.model.stack_.names
+    told = metricmix("explain", folder, "i0", "i7")
+    assert f"{result.metric.distance('i0', 'i7'):.4g}" in told
+    for reason in result.explain("i0", "i7").reasons[0][:1]:
+        assert reason.phrase in told
+    assert "i0" in metricmix("explain", folder, "i0")
+    new, edges = new_things()
+    new.to_csv(tmp_path / "new.csv", index=False)
+    edges.to_csv(tmp_path / "links.csv", index=False)
+    links = f"met={tmp_path / 'links.csv'}"
+    metricmix(
+        *("predict", folder, tmp_path / "new.csv", "--edges", links, "-o", tmp_path / "out.csv")
+    )
+    theirs = pd.read_csv(tmp_path / "out.csv", index_col="id")
+    ours = result.predict(new, edges={"met": edges})
+    assert theirs["label"].tolist() == ours["label"].tolist()
+    assert theirs["nearest"].tolist() == ours["nearest"].tolist()
+    np.testing.assert_allclose(theirs["confidence"], ours["confidence"], atol=6e-5)
+    np.testing.assert_allclose(theirs["distance"], ours["distance"], rtol=1e-5)
+
+
+def test_a_saved_folder_of_row_numbers(tmp_path: Path) -> None:
+    frame = table().drop(columns="id")
+    result = mm.fit(frame, "kind", evaluate=False)
+    folder = result.save(tmp_path / "saved", page=False)
+    new = frame.head(2).drop(columns="kind")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    metricmix("predict", folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    theirs = pd.read_csv(tmp_path / "out.csv")
+    assert theirs["label"].tolist() == result.predict(new)["label"].tolist()
+
+
+def test_a_numeric_target() -> None:
+    data = data_set("numeric target")
+    result = mm.fit(data.frame, id="id", **data.arguments)
+    assert list(result.predictions.columns) == [
+        *("target", "given", "predicted", "nearest", "distance")
+    ]
+    assert result.scoreboard.columns[1] == "r2"
+    new = data.frame.head(2).assign(id=["n0", "n1"])
+    assert list(result.predict(new).columns) == ["predicted", "nearest", "distance"]
+    assert "i0" in str(result.explain("i0"))
+
+
+# -- options, and what must not matter -----------------------------------------------------------
+
+
+def test_without_evaluation() -> None:
+    result = mm.fit(table(), "kind", id="id", evaluate=False)
+    with pytest.raises(InputError, match="scoreboard: no comparison with simpler methods"):
+        result.scoreboard  # noqa: B018
+    assert "--" not in repr(result)
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(InputError, match=r"fit: expected one of .*; did you mean 'n_bootstrap'\?"):
+        mm.fit(table(), "kind", n_bootstraps=3)
+    with pytest.raises(InputError, match="kinds"):
+        mm.fit(table(), "kind", id="id", kinds={"size": "nonsense"})
+
+
+def test_options() -> None:
+    options: dict[str, Any] = {"rule": "nearest", "n_bootstrap": 2, "n_splits": 2}
+    result = mm.fit(table(), "kind", id="id", kinds={"new": "ignore"}, **options)
+    assert result.model.rule_.name == "nearest"
+    used = {column.name for column in result.outcome.gathered.columns if column.kind != "ignore"}
+    assert used == {"size", "parts", "shelf", "said", "since"}
+    assert np.isfinite(result.outcome.weights["lower"]).all()
+
+
+def test_no_labels() -> None:
+    with pytest.raises(InputError, match="label"):
+        mm.fit(table())
+    with pytest.raises(InputError, match="expected labels of at least two classes"):
+        mm.fit(table(), np.where(np.arange(N) < 9, "a", ""))
+
+
+def test_the_seed_decides() -> None:
+    frames = [
+        mm.fit(table(), "kind", id="id", seed=seed, n_splits=2).scoreboard for seed in (3, 3, 4)
+    ]
+    pd.testing.assert_frame_equal(frames[0], frames[1])
+    assert not frames[0].equals(frames[2])
+
+
+def test_the_order_of_rows_does_not_matter(result: mm.FitResult) -> None:
+    mixed = table().sample(frac=1, random_state=5)
+    other = mm.fit(mixed, "kind", id="id", edges={"met": graph()}, evaluate=False)
+    again = mm.fit(table(), "kind", id="id", edges={"met": graph()}, evaluate=False)
+    label = other.predictions["label"]
+    assert label.loc[again.predictions.index].tolist() == again.predictions["label"].tolist()
+
+
+def test_the_names_of_classes_do_not_matter() -> None:
+    frame = table()
+    names = {"cloth": "1", "fruit": "2", "tool": "3"}  # in the same order
+    one = mm.fit(frame, "kind", id="id", evaluate=False)
+    other = mm.fit(frame.assign(kind=frame.kind.map(names)), "kind", id="id", evaluate=False)
+    assert one.predictions["label"].map(names).tolist() == other.predictions["label"].tolist()
+    np.testing.assert_array_equal(one.model.weights_, other.model.weights_)
+    swapped = {"cloth": "z", "fruit": "y", "tool": "x"}
+    last = mm.fit(frame.assign(kind=frame.kind.map(swapped)), "kind", id="id", evaluate=False)
+    assert one.predictions["label"].map(swapped).tolist() == last.predictions["label"].tolist()
