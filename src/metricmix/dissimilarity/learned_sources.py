@@ -20,23 +20,33 @@ the cells and edges, and no model.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, TableSource
+from metricmix.dissimilarity.diffusion import pagerank_smoothed
+from metricmix.dissimilarity.item_graphs import ItemGraph
+from metricmix.dissimilarity.item_sources import (
+    ItemSource,
+    NewItemData,
+    SourceData,
+    TableSource,
+)
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.known import Known, keys_of
 from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.propagation import LabelPropagation, Spread
 from metricmix.dissimilarity.relation_sources import Links
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.exceptions import InputError
 from metricmix.items.items import Items
 from metricmix.typing import AnyArray, Floats
 
-__all__ = ["ModelSource", "PredictionSource", "dense"]
+__all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense", "view_of"]
 
 
 class PredictionSource(ItemSource):
@@ -88,10 +98,12 @@ class PredictionSource(ItemSource):
 
 
 class ModelSource(PredictionSource):
-    """A model of the rows of a table: encoded columns, smoothed attributes or memberships.
+    """A model of the rows of a view: encoded columns, smoothed attributes or memberships.
 
     A new item with the row of an item of the fit gets its probabilities, or its number.
     """
+
+    kernel = "linear"
 
     def __init__(self, spec: SourceSpec, items: Items, base: TableSource) -> None:
         super().__init__(spec, items)
@@ -110,7 +122,7 @@ class ModelSource(PredictionSource):
     @cached_property
     def predictor(self) -> Predictor:  # type: ignore[override]
         """The model, and how labelled items are judged without their label."""
-        return KernelPredictor(self.rows)
+        return KernelPredictor(self.rows, self.kernel)
 
     def new_values(self, new: NewItemData) -> Floats:
         """Return what the model of all labels says."""
@@ -121,6 +133,58 @@ class ModelSource(PredictionSource):
         if (same < 0).any():
             values[same < 0] = self.supervised.predicted(rows[same < 0])
         return np.asarray(values)
+
+
+class SpreadOverGraph(PredictionSource):
+    """Labels or targets spread over a graph by PageRank."""
+
+    def __init__(self, spec: SourceSpec, items: Items, graph: ItemGraph) -> None:
+        super().__init__(spec, items)
+        self.graph = graph
+
+    @property
+    def links(self) -> Links | None:
+        """The graph, if it was given."""
+        return self.graph if isinstance(self.graph, Links) else None
+
+    @cached_property
+    def predictor(self) -> LabelPropagation:  # type: ignore[override]
+        """PageRank of the labels of each class, or of the targets."""
+        return LabelPropagation(self.graph.operator, self.spec.restart)
+
+    def reached(self, new: NewItemData, start: Floats) -> Floats:
+        """Return what of `start` (n, d) walks from new items reach, (m, d)."""
+        spread = pagerank_smoothed(self.graph.operator, start, self.spec.restart, 1e-6)
+        nothing = np.zeros((len(new.items.ids), start.shape[1]))
+        return self.graph.attached(new, self.spec.restart, nothing, spread)
+
+    def new_values(self, new: NewItemData) -> Floats:
+        """Return what is made of the labels or targets that walks from new items reach."""
+        nothing = np.zeros((len(new.items.ids), 0))
+        if self.supervised.is_constant:
+            return self.supervised.predicted(nothing)
+        model = self.supervised.model
+        assert isinstance(model, Spread)
+        return model.predict(self.reached(new, model.start))
+
+
+def view_of(spec: SourceSpec, data: SourceData, usual: type[TableSource]) -> TableSource:
+    """Return the rows that a source is computed from: those of the kind `spec.view`, if stated."""
+    if spec.view is None:
+        return usual(spec, data)
+    names = [
+        said.name
+        for said in KINDS.declarations(view=True)
+        if {*said.facts["needs"]} <= {*spec.facts["needs"]}
+    ]
+    if spec.view not in names:
+        raise InputError(
+            argument=f"source {spec.name!r}, view",
+            expected=f"one of {', '.join(names)}",
+            found=f"{spec.view!r}",
+        )
+    view: TableSource = KINDS[spec.view](replace(spec, kind=spec.view, view=None), data)
+    return view
 
 
 def dense(table: Any) -> Floats:

@@ -21,16 +21,17 @@ import numpy as np
 
 from metricmix.dissimilarity.diffusion import strengths_of
 from metricmix.dissimilarity.graphs import Graph, as_graph
+from metricmix.dissimilarity.item_graphs import ItemGraph
 from metricmix.dissimilarity.item_sources import ItemSource, NewItemData, SourceData
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
-from metricmix.typing import AnyArray, Floats
+from metricmix.typing import AnyArray
 
 __all__ = ["Links", "RelationSource", "graph_from_edges"]
 
 
-class Links:
+class Links(ItemGraph):
     """The graph that a source is computed from: `edges` between items, numbered as in the table.
 
     Where the file holds `memberships`, the edges are those of their projection.
@@ -44,7 +45,7 @@ class Links:
         self.edges = edges.projection if isinstance(edges, Memberships) else edges
 
     @property
-    def one_way(self) -> bool:
+    def one_way(self) -> bool:  # type: ignore[override]
         """Whether edges are followed in one direction only."""
         along = bool(KINDS.said(self.spec.kind).facts.get("directed"))
         return self.edges.directed and (along or self.spec.direction in ("in", "out"))
@@ -80,30 +81,14 @@ class Links:
         ends = np.empty(0, np.int64) if edges is None else edges.ends.ravel()
         return np.bincount(ends, minlength=everyone)[self.n :] > 0
 
-    def attached(self, new: NewItemData, restart: float, own: Any, known: Any) -> Floats:
-        """Return the smoothed rows of new items, (m, d).
+    @cached_property
+    def strengths(self) -> Any:
+        """One over the length of every edge, (n, n)."""
+        return strengths_of(self.graph)
 
-        They solve ``Z = restart own + (1 - restart) (B_new Z + B_old known)``, `own` being the rows
-        of the new items (m, d) before, and `known` those of all items (n, d) after smoothing.
-        """
-        from scipy.sparse import eye_array
-        from scipy.sparse.linalg import spsolve
-
-        n, m = self.n, len(new.items.ids)
-        strengths = strengths_of(self.new_graph(new))[n:]
-        mine = 1.0 + np.asarray(strengths.sum(axis=1)).ravel()
-        if self.one_way:
-            left, right_old, right_new = 1.0 / mine, np.ones(n), np.ones(m)
-        else:
-            old = 1.0 + np.asarray(strengths_of(self.graph).sum(axis=1)).ravel()
-            left = right_new = 1.0 / np.sqrt(mine)
-            right_old = 1.0 / np.sqrt(old)
-        across = strengths[:, :n].multiply(left[:, None]).multiply(right_old[None, :])
-        among = (strengths[:, n:] + eye_array(m)).multiply(left[:, None])
-        among = among.multiply(right_new[None, :])
-        right = restart * own + (1.0 - restart) * (across @ known)
-        system = (eye_array(m) - (1.0 - restart) * among).tocsc()
-        return np.asarray(spsolve(system, right)).reshape(m, -1)
+    def new_strengths(self, new: NewItemData) -> Any:
+        """Return one over the length of the edges of new items, (m, n + m)."""
+        return strengths_of(self.new_graph(new))[self.n :]
 
     def new_memberships(self, new: NewItemData) -> Any:
         """Return the memberships of new items, in the things of the fit: CSR (m, T)."""

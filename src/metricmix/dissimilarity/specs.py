@@ -25,15 +25,15 @@ WAYS = ("directed", "undirected")
 DIRECTIONS = ("in", "out", "both")
 FILE_OPTIONS = (*WAYS, *WEIGHTS, *ENDS, *TWO_MODE)
 """Options of a file of edges."""
-WITH_VALUE = {"k": int, "restart": float, "metric": str}
+WITH_VALUE = {"k": int, "restart": float, "metric": str, "view": str}
 
 
 @dataclass(frozen=True)
 class SourceSpec:
     """One source: its name, its kind, and what it is made of.
 
-    Kinds are listed in :mod:`metricmix.dissimilarity.kinds`. `metric`, `k` and `restart` are
-    options that some of them take.
+    Kinds are listed in :mod:`metricmix.dissimilarity.kinds`. `metric`, `k`, `restart` and
+    `view` (the kind whose rows are taken) are options that some of them take.
 
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
     are those of :func:`~metricmix.items.relation.Relation`. `direction` says which edges of a
@@ -54,6 +54,7 @@ class SourceSpec:
     ends: tuple[str, str] | None = None
     direction: str | None = None
     membership: bool | None = None
+    view: str | None = None
 
     def __post_init__(self) -> None:
         if "memberships" in KINDS.said(self.kind).facts["needs"] and not self.membership:
@@ -70,7 +71,8 @@ class SourceSpec:
         kind = self.metric if self.kind == "metric" else self.kind
         words = [kind, self.file if self.file is not None else ",".join(self.columns) or "*"]
         stated = [option for option in options_of(self.kind) if option in WITH_VALUE]
-        words += [f"{option}={getattr(self, option)}" for option in stated]
+        values = {option: getattr(self, option) for option in stated}
+        words += [f"{option}={value}" for option, value in values.items() if value is not None]
         words += [self.direction] if self.direction else []
         if self.weight and self.kind != "matrix":
             of = f"={self.weight_column}" if self.weight_column else ""

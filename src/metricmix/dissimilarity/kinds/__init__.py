@@ -16,6 +16,8 @@ A kind is a class ``(spec, data) -> ItemSource`` that registers itself with
 ``options``           what it takes besides the options of a file of edges
 ``model``             what is fitted to labels or targets: "linear", "forest" or "spread"; only
                       supervised kinds state it
+``view``              whether it is the distance between rows, by which models can be fitted and
+                      near items found
 ``directed``          whether directed edges or entries make it directed
 ``seconds_per_pair``  as measured once on two cores: the right order of magnitude
 ====================  ============================================================================

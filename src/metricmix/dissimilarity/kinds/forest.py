@@ -7,7 +7,7 @@ from typing import Any
 
 from metricmix.dissimilarity.forests import Forest
 from metricmix.dissimilarity.item_sources import ColumnSource, SourceData
-from metricmix.dissimilarity.learned_sources import ModelSource, dense
+from metricmix.dissimilarity.learned_sources import ModelSource, dense, view_of
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
@@ -20,6 +20,7 @@ __all__ = ["ColumnForest"]
     example="trees=forest:*",
     order=5,
     needs=("columns",),
+    options=("view",),
     model="forest",
     report="random forest",
     seconds_per_pair=1e-7,
@@ -28,7 +29,7 @@ class ColumnForest(ModelSource):
     """Distances between what a random forest on the encoded columns predicts."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, ColumnSource(spec, data))
+        super().__init__(spec, data.items, view_of(spec, data, ColumnSource))
 
     @cached_property
     def rows(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metricmix.dissimilarity.item_sources import ColumnSource, SourceData
-from metricmix.dissimilarity.learned_sources import ModelSource
+from metricmix.dissimilarity.learned_sources import ModelSource, view_of
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 
 __all__ = ["ColumnModel"]
@@ -15,12 +15,13 @@ __all__ = ["ColumnModel"]
     example="said=learned:title,year",
     order=4,
     needs=("columns",),
+    options=("view",),
     model="linear",
     report="{regression}",
     seconds_per_pair=1e-7,
 )
 class ColumnModel(ModelSource):
-    """Distances between what a regression on the encoded columns predicts."""
+    """Distances between what a regression on the encoded columns, or on a view, predicts."""
 
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
-        super().__init__(spec, data.items, ColumnSource(spec, data))
+        super().__init__(spec, data.items, view_of(spec, data, ColumnSource))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from metricmix.dissimilarity.item_sources import SourceData
 from metricmix.dissimilarity.kinds.membership import MembershipSource
 from metricmix.dissimilarity.kinds.smoothed import SmoothedSource
-from metricmix.dissimilarity.learned_sources import ModelSource
+from metricmix.dissimilarity.learned_sources import ModelSource, view_of
 from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.items.memberships import Memberships
 
@@ -19,7 +19,7 @@ __all__ = ["GraphModel"]
     order=15,
     needs=("relation", "columns"),
     needs_of_groups=("memberships",),
-    options=("restart",),
+    options=("restart", "view"),
     model="linear",
     report="{regression} on attributes smoothed along the graph",
     report_of_groups="{regression} on memberships",
@@ -31,4 +31,4 @@ class GraphModel(ModelSource):
     def __init__(self, spec: SourceSpec, data: SourceData) -> None:
         of_groups = isinstance(data.edges, Memberships)
         kind = MembershipSource if of_groups else SmoothedSource
-        super().__init__(spec, data.items, kind(spec, data))
+        super().__init__(spec, data.items, view_of(spec, data, kind))

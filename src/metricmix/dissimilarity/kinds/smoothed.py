@@ -26,6 +26,7 @@ __all__ = ["SmoothedSource"]
     order=11,
     needs=("relation", "columns"),
     options=("restart",),
+    view=True,
     report="attributes smoothed along the graph",
     report_of_groups="attributes smoothed over shared groups",
     seconds_per_pair=5e-7,
