@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from metricmix.exceptions import InputError
 
@@ -91,6 +92,7 @@ class Registry(Mapping[str, T]):
         self.argument, self.package, self.attribute = argument, package, attribute
         self._kinds: dict[str, tuple[Declaration, T]] = {}
         self._is_loaded = False
+        REGISTRIES.add(self)
 
     def register(self, name: str, *, words: str, **facts: Any) -> Callable[[T], T]:
         """Return a decorator that registers a kind; the last one of a name counts.
@@ -122,6 +124,11 @@ class Registry(Mapping[str, T]):
         """Return the names of the kinds with these facts."""
         return tuple(said.name for said in self.declarations(**facts))
 
+    def said(self, name: str) -> Declaration:
+        """Return what the kind of this name declares, or raise InputError."""
+        self.find(name)
+        return self._kinds[name][0]
+
     def find(self, name: Any, **facts: Any) -> T:
         """Return the kind of this name among those with these facts, or raise InputError."""
         names = self.names(**facts)
@@ -152,8 +159,14 @@ class Registry(Mapping[str, T]):
         return id(self)
 
 
+REGISTRIES: WeakSet[Registry[Any]] = WeakSet()
+"""All registries that are in use."""
+
+
 def declared(package: str) -> list[Declaration]:
     """Return what the files of a package declare, without importing it.
+
+    Kinds of other packages that have registered themselves are listed, too.
 
     Examples
     --------
@@ -169,6 +182,10 @@ def declared(package: str) -> list[Declaration]:
             (name,) = call.args
             said = {key.arg or "": ast.literal_eval(key.value) for key in call.keywords}
             found.append(Declaration.read(ast.literal_eval(name), **said))
+    names = {said.name for said in found}
+    for registry in REGISTRIES:
+        if registry.package == package:
+            found += [said for said, _ in registry._kinds.values() if said.name not in names]
     return in_order(found)
 
 

@@ -10,8 +10,8 @@ import pytest
 from metricmix.app.ingest import parse_source, read_items
 from metricmix.app.ingest.given_files import plan
 from metricmix.dissimilarity.item_sources import ItemSource
+from metricmix.dissimilarity.kinds.paths import FAR_APART
 from metricmix.dissimilarity.neighbour_overlap import ShortPaths
-from metricmix.dissimilarity.relation_sources import FAR_APART
 
 N = 40
 
@@ -79,7 +79,7 @@ def test_pairs_are_those_of_the_matrix_up_to_a_bound(files, kind) -> None:
     if kind in ("paths", "directed"):
         np.testing.assert_array_equal(values, np.minimum(matrix, FAR_APART))
     elif kind in ("lengths", "both"):
-        np.testing.assert_allclose(values, two_links(made.graph.adjacency.toarray()))
+        np.testing.assert_allclose(values, two_links(made.links.graph.adjacency.toarray()))
     else:
         np.testing.assert_allclose(values, matrix, atol=1e-9)
     np.testing.assert_allclose(found.rows(np.arange(N)), values, atol=1e-9)
@@ -123,8 +123,8 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.WIDE_FROM", 10)
-    monkeypatch.setattr("metricmix.dissimilarity.relation_sources.DIRECTIONS", 2)
+    monkeypatch.setattr("metricmix.dissimilarity.kinds.smoothed.WIDE_FROM", 10)
+    monkeypatch.setattr("metricmix.dissimilarity.kinds.smoothed.DIRECTIONS", 2)
     assert narrow.smoothed.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
     cells = narrow.encoding.transform(narrow.items)

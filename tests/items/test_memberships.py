@@ -72,7 +72,9 @@ def test_projected_walks(items, write) -> None:
     """Strengths are sums over shared things of one over their members."""
     found = plan(items, [parse_edges(str(write("m.csv", THINGS)))])
     source = {one.spec.name: one for one in found.sources}["m walks"]
-    edges = dict(zip(map(tuple, source.edges.ends.tolist()), source.edges.weights, strict=True))
+    edges = dict(
+        zip(map(tuple, source.links.edges.ends.tolist()), source.links.edges.weights, strict=True)
+    )
     assert edges == pytest.approx(
         {(0, 1): 1 / 2 + 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3, (2, 3): 1 / 2}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.page import write_page
 from metricmix.app.pipeline.fit_run import write_run
 from metricmix.app.pipeline.outcome import run_page
@@ -49,6 +50,7 @@ def fit(
     id: str | None = None,
     edges: Any = None,
     matrices: Any = None,
+    sources: Sequence[str | SourceSpec] = (),
     evaluate: bool = True,
     seed: int = 0,
     **options: Any,
@@ -64,6 +66,10 @@ def fit(
         See :func:`~metricmix.items.in_memory.as_items`: a frame or an array with a row per item; a
         column or an array of labels (or of numbers to predict); graphs, memberships and precomputed
         matrices, one or several by name.
+    sources : sequence of str or SourceSpec
+        Sources as ``metricmix fit --source`` takes them, ``NAME=KIND:WHAT``; kinds are listed in
+        :mod:`metricmix.dissimilarity.kinds`, and WHAT are columns or the name of a relation. Those
+        that are made by default are then left out.
     evaluate : bool
         Whether to compare the metric with simpler methods on held-out labels.
     seed : int
@@ -111,9 +117,11 @@ def fit(
             SourceSpec(name, "matrix", name, directed=one.directed or None)
             for name, one in items.matrices.items()
         ),
+        *(parse_source(one) if isinstance(one, str) else one for one in sources),
     ]
     settings = FitOptions(
         sources=tuple(given),
+        defaults=not sources,
         seed=seed,
         target=None if items.targets is None else "number",
         **{"n_bootstrap": 0, "n_splits": None if evaluate else 0, "report": False, **options},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metricmix.dissimilarity.specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean
 from metricmix.items.columns import Column
@@ -177,7 +177,7 @@ def used_by_default(
     """Return which sources are used beside those of `specs`, and the others with reasons."""
     left_out: dict[str, str] = {}
     if directed or any(spec.kind == "matrix" for spec in specs):
-        slow = [one for one in added if one.spec.kind in SUPERVISED_KINDS]
+        slow = [one for one in added if one.spec.supervised]
         why_not = NEEDS_METRICS
         if slow and slow[0].spec.kind != "learned":
             name, _, rest = str(slow[0].spec).partition("=")

@@ -24,26 +24,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricmix.dissimilarity.features import FeatureSource, features
-from metricmix.dissimilarity.matrix import DissimilarityMatrix, SourceFacts, as_dissimilarity
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
 from metricmix.dissimilarity.nearest_items import NearestItems, nearest_items
-from metricmix.dissimilarity.path_length import knn_path_length
-from metricmix.dissimilarity.sources import ComputedSource, DenseSource, Source
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.sources import Source
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError
-from metricmix.items.columns import Column, Encoding, encode, numbers_of
+from metricmix.items.columns import Column, Encoding, encode
 from metricmix.items.items import Items
 from metricmix.items.memberships import Memberships
 from metricmix.items.relation import Relation
 from metricmix.typing import AnyArray, Floats, Indices
 
 if TYPE_CHECKING:
-    from metricmix.dissimilarity.relation_sources import RelationSource
+    from metricmix.dissimilarity.relation_sources import Links
 
 __all__ = [
     "ColumnSource",
-    "GowerSource",
     "ItemSource",
     "NewItemData",
+    "SourceData",
+    "TableSource",
     "known_shares",
     "little_data",
     "lowered",
@@ -68,8 +68,40 @@ class NewItemData:
     memberships: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SourceData:
+    """What a source may be computed from.
+
+    Attributes
+    ----------
+    items : Items
+    columns : tuple of Column
+        All columns, with their kinds.
+    edges : Relation or Memberships, optional
+        Those of its graph between items, numbered as in the table, or their memberships.
+    values : (n, n) array, optional
+        The entries of its matrix; None where only dissimilarities of new items are needed.
+    """
+
+    items: Items
+    columns: tuple[Column, ...]
+    edges: Relation | Memberships | None = None
+    values: Floats | None = None
+
+
 class ItemSource(ABC):
-    """A source over the n items of a table, computed from files."""
+    """A source over the n items of a table.
+
+    Attributes
+    ----------
+    metric : str or None
+        By which the rows of :attr:`table` are compared.
+    needs_known : bool
+        Whether dissimilarities of new items are computed from those of all items.
+    """
+
+    metric: str | None = None
+    needs_known = False
 
     def __init__(self, spec: SourceSpec, items: Items) -> None:
         self.spec, self.items = spec, items
@@ -84,7 +116,7 @@ class ItemSource(ABC):
         return self
 
     @property
-    def links(self) -> RelationSource | None:
+    def links(self) -> Links | None:
         """The graph that it is computed from, if there is one."""
         return None
 
@@ -152,139 +184,67 @@ class UnusedSource(ItemSource):
         return np.zeros((len(new.items.ids), self.n))
 
 
-class ColumnSource(ItemSource):
-    """Distances of columns, or path lengths over nearest neighbours by them."""
+class TableSource(ItemSource):
+    """Distances between the rows of a table: a view of the items.
 
-    def __init__(self, spec: SourceSpec, items: Items, columns: tuple[Column, ...]) -> None:
-        super().__init__(spec, items)
-        self.columns = columns
+    Models are fitted to the same rows, and near items are found by them.
+    """
+
+    metric: str
+
+    @property
+    @abstractmethod
+    def table(self) -> Any:
+        """The rows of all items, (n, d), dense or CSR."""
+
+    @abstractmethod
+    def new_rows(self, new: NewItemData) -> Any:
+        """Return the rows of new items, (m, d)."""
+
+    @cached_property
+    def applied(self) -> Any:
+        """The distance, applied to the rows."""
+        return features(metric=self.metric).apply(self.table)
+
+    def matrix(self) -> DissimilarityMatrix:
+        """Return the distances of all items."""
+        matrix: DissimilarityMatrix = self.applied.matrix
+        return matrix
+
+    def by_pairs(self) -> Source | None:
+        """Return the distances of the rows."""
+        return FeatureSource(self.table, self.metric, name=self.spec.name)
+
+    def nearest(self, k: int) -> NearestItems:
+        """Return the nearest items by the rows, at the smallest distance or angle."""
+        how = "cosine" if self.metric in ANGLES else "euclidean"
+        return nearest_items(self.table, k, how)
+
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return the distances from the rows of new items."""
+        return np.asarray(self.applied.cross(self.new_rows(new)))
+
+
+class ColumnSource(TableSource):
+    """Distances of encoded columns."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data.items)
+        self.columns, self.metric = spec.select_columns(data.columns), spec.metric
 
     @cached_property
     def encoding(self) -> Encoding:
         """The columns as features."""
         return encode(self.items, self.columns)
 
-    @cached_property
-    def applied(self) -> Any:
-        """The distance, applied to the features."""
-        if self.spec.kind == "knn":
-            recipe: Any = knn_path_length(k=self.spec.k, metric=self.spec.metric)
-        else:
-            recipe = features(metric=self.spec.metric)
-        return recipe.apply(self.encoding.features)
-
-    def matrix(self) -> DissimilarityMatrix:
-        """Return the distances of the columns."""
-        matrix: DissimilarityMatrix = self.applied.matrix
-        return matrix
-
-    def by_pairs(self) -> Source | None:
-        """Return the distances of the columns; None for paths over nearest neighbours."""
-        if self.spec.kind == "knn":
-            return None
-        return FeatureSource(self.encoding.features, self.spec.metric, name=self.spec.name)
-
     @property
     def table(self) -> Any:
         """The encoded columns."""
         return self.encoding.features
 
-    def nearest(self, k: int) -> NearestItems:
-        """Return the nearest items by the columns, at the smallest distance or angle."""
-        how = "cosine" if self.spec.metric in ANGLES else "euclidean"
-        return nearest_items(self.table, k, how)
-
     def new_rows(self, new: NewItemData) -> Any:
         """Return the encoded columns of new items."""
         return self.encoding.transform(new.items)
-
-    def cross(self, new: NewItemData, known: Any) -> Floats:
-        """Return the distances from the cells of new items."""
-        return np.asarray(self.applied.cross(self.new_rows(new)))
-
-
-class GowerSource(ItemSource):
-    r"""Gower's distance: the mean, over d columns, of how far two items differ.
-
-    .. math:: M[i, j] = \tfrac{1}{d} \sum_c \delta_c(i, j)
-
-    Categories differ by 0 or 1, numbers and dates by their distance over the range of the column,
-    between its 1 % and 99 % quantiles, at most 1. A missing cell is 1/2 from every known one and 0
-    from a missing one. So every column, and their mean, is a pseudo-metric in [0, 1].
-    """
-
-    def __init__(self, spec: SourceSpec, items: Items, columns: tuple[Column, ...]) -> None:
-        super().__init__(spec, items)
-        self.columns = columns
-        self.is_category = np.array([column.kind == "category" for column in columns])
-
-    @cached_property
-    def cells(self) -> Floats:
-        """All cells, (n, d): numbers over their range, codes of categories, NaN where missing."""
-        return self._scaled(self.items)
-
-    @cached_property
-    def _ranges(self) -> tuple[Floats, list[dict[str, int]]]:
-        spreads = np.ones(len(self.columns))
-        codes: list[dict[str, int]] = []
-        for c, column in enumerate(self.columns):
-            codes.append({})
-            if column.kind == "category":
-                values = sorted(set(self.items.texts(column.name)) - {""})
-                codes[c] = {value: k for k, value in enumerate(values)}
-                continue
-            known = numbers_of(self.items, column)
-            known = known[~np.isnan(known)]
-            low, high = np.quantile(known, [0.01, 0.99])
-            spreads[c] = high - low or np.ptp(known) or 1.0
-        return spreads, codes
-
-    def _scaled(self, items: Items) -> Floats:
-        spreads, codes = self._ranges
-        cells = np.empty((len(items.ids), len(self.columns)))
-        for c, column in enumerate(self.columns):
-            if self.is_category[c]:
-                unseen = len(codes[c])  # differs from all
-                texts = items.texts(column.name)
-                cells[:, c] = [codes[c].get(text, unseen) if text else np.nan for text in texts]
-            else:
-                cells[:, c] = numbers_of(items, column) / spreads[c]
-        return cells
-
-    def _between(self, left: Floats, right: Floats) -> Floats:
-        """Return the distances of rows of cells that broadcast against each other."""
-        total = np.zeros(np.broadcast_shapes(left.shape[:-1], right.shape[:-1]))
-        for c in range(left.shape[-1]):
-            apart = np.abs(left[..., c] - right[..., c])
-            apart = np.minimum(np.ceil(apart) if self.is_category[c] else apart, 1.0)
-            neither = np.isnan(left[..., c]) & np.isnan(right[..., c])
-            total += np.where(np.isnan(apart), np.where(neither, 0.0, 0.5), apart)
-        return np.asarray(total / left.shape[-1])
-
-    def rows(self, indices: Indices) -> Floats:
-        """Return ``M[indices, :]``."""
-        values = self._between(self.cells[indices][:, None], self.cells[None])
-        values[np.arange(len(indices)), indices] = 0.0
-        return values
-
-    def matrix(self) -> Floats:
-        """Return the distances of all items."""
-        blocks = [self.rows(np.arange(k, min(self.n, k + 256))) for k in range(0, self.n, 256)]
-        known = SourceFacts("pseudo-metric", bound=1.0, row_cost="O(n d)")
-        return as_dissimilarity(np.concatenate(blocks), self.spec.name, facts=known)
-
-    def by_pairs(self) -> Source:
-        """Return the same for single pairs."""
-
-        def pairs(i: Indices, j: Indices) -> Floats:
-            return np.where(i == j, 0.0, self._between(self.cells[i], self.cells[j]))
-
-        rows = self.rows
-        return ComputedSource(self.n, rows, columns=rows, pairs=pairs, name=self.spec.name)
-
-    def cross(self, new: NewItemData, known: Any) -> Floats:
-        """Return the distances from the cells of new items, over the ranges of the fit."""
-        return self._between(self._scaled(new.items)[:, None], self.cells[None])
 
 
 LITTLE = 0.5
@@ -312,7 +272,7 @@ def known_shares(sources: Sequence[ItemSource], new: NewItemData | None = None) 
     units = [np.mean(some, axis=0) for some in by_unit.values()]
     graphs = {source.spec.file: source.links for source in sources if source.links is not None}
     units += [links.linked(new).astype(np.float64) for links in graphs.values()]
-    matrices = sum(source.spec.kind == "matrix" for source in sources)
+    matrices = sum("matrix" in source.spec.needs for source in sources)
     units += [np.ones(len(items.ids))] * matrices
     return np.asarray(np.mean(units, axis=0) if units else np.ones(len(items.ids)))
 
@@ -347,47 +307,6 @@ def little_data(ids: Sequence[str], shares: Floats, *, numbers: bool) -> Iterato
         )
 
 
-class MatrixSource(ItemSource):
-    """A matrix that was given."""
-
-    def __init__(self, spec: SourceSpec, items: Items, values: Floats | None) -> None:
-        super().__init__(spec, items)
-        self.values = values
-
-    def matrix(self) -> Floats:
-        """Return the matrix."""
-        assert self.values is not None
-        return self.values
-
-    def by_pairs(self) -> Source:
-        """Return the matrix, of which single values are read."""
-        directed = bool(self.spec.directed)
-        return DenseSource(self.matrix(), name=self.spec.name, directed=directed)
-
-    def nearest(self, k: int) -> NearestItems:
-        """Return the nearest items by the entries of each row."""
-        values, k = self.matrix(), min(k, self.n - 1)
-        items = np.empty((self.n, k), np.int32)
-        for i, row in enumerate(values):
-            others = np.array(row, dtype=np.float64)
-            others[i] = np.inf
-            items[i] = np.argsort(others, kind="stable")[:k]
-        return NearestItems(items, np.take_along_axis(values, items, axis=1), "blocks", 1.0)
-
-    def cross(self, new: NewItemData, known: Any) -> Floats:
-        """Return the rows that were given for the new items."""
-        if self.spec.name not in new.rows:
-            raise InputError(
-                argument=f"source {self.spec.name!r}",
-                expected="the rows of the new items, found none",
-                remedy=(
-                    f"pass --matrix {self.spec.name}=FILE with a row per new item and a "
-                    "column per item of the fit"
-                ),
-            )
-        return new.rows[self.spec.name]
-
-
 def make_source(
     spec: SourceSpec,
     items: Items,
@@ -395,40 +314,6 @@ def make_source(
     edges: Relation | Memberships | None = None,
     values: Floats | None = None,
 ) -> ItemSource:
-    """Return the source that a specification describes.
-
-    `edges` are those of its graph between items, or their memberships; `values` are the entries of
-    its matrix, None where only dissimilarities of new items are needed.
-    """
-    if spec.kind == "matrix":
-        return MatrixSource(spec, items, values)
-    from metricmix.dissimilarity import learned_sources as supervised
-    from metricmix.dissimilarity import relation_sources as graphs
-
-    if spec.kind in ("learned", "forest"):
-        base = ColumnSource(spec, items, spec.select_columns(columns))
-        return supervised.LearnedSource(spec, items, base)
-    if spec.kind == "gower":
-        return GowerSource(spec, items, spec.select_columns(columns))
-    if spec.uses_columns:
-        return ColumnSource(spec, items, spec.select_columns(columns))
-    assert edges is not None
-    if spec.kind == "spread":
-        return supervised.SpreadSource(spec, items, graphs.PageRankSource(spec, items, edges))
-    if spec.kind == "smoothed":
-        return graphs.SmoothedSource(spec, items, edges, spec.select_columns(columns))
-    if spec.kind == "learned_graph":
-        if isinstance(edges, Memberships):
-            return supervised.LearnedSource(
-                spec, items, graphs.MembershipSource(spec, items, edges)
-            )
-        smoothed = graphs.SmoothedSource(spec, items, edges, spec.select_columns(columns))
-        return supervised.LearnedSource(spec, items, smoothed)
-    kinds: dict[str, Any] = {
-        "paths": graphs.PathSource,
-        "pagerank": graphs.PageRankSource,
-        "jaccard": graphs.JaccardSource,
-        "membership": graphs.MembershipSource,
-    }
-    source: ItemSource = kinds[spec.kind](spec, items, edges)
+    """Return the source that a specification describes; see :class:`SourceData`."""
+    source: ItemSource = KINDS[spec.kind](spec, SourceData(items, columns, edges, values))
     return source

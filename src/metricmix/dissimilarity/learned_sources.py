@@ -20,34 +20,36 @@ the cells and edges, and no model.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator
-from metricmix.dissimilarity.forests import Forest
-from metricmix.dissimilarity.item_sources import ColumnSource, ItemSource, NewItemData
+from metricmix.dissimilarity.diffusion import pagerank_smoothed
+from metricmix.dissimilarity.item_graphs import ItemGraph
+from metricmix.dissimilarity.item_sources import (
+    ItemSource,
+    NewItemData,
+    SourceData,
+    TableSource,
+)
 from metricmix.dissimilarity.kernel_ridge import KernelPredictor
 from metricmix.dissimilarity.known import Known, keys_of
 from metricmix.dissimilarity.predictors import Predictor
 from metricmix.dissimilarity.propagation import LabelPropagation, Spread
-from metricmix.dissimilarity.relation_sources import (
-    MembershipSource,
-    PageRankSource,
-    RelationSource,
-    SmoothedSource,
-)
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.relation_sources import Links
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.dissimilarity.supervised import SupervisedSource
 from metricmix.dissimilarity.supervised_recipes import RowPlaces
+from metricmix.exceptions import InputError
 from metricmix.items.items import Items
 from metricmix.typing import AnyArray, Floats
 
-__all__ = ["LearnedSource", "SpreadSource"]
+__all__ = ["ModelSource", "PredictionSource", "SpreadOverGraph", "dense", "view_of"]
 
 
-class LearnedItemSource(ItemSource):
+class PredictionSource(ItemSource):
     """Distances between what is predicted of two items, computed from labels or targets."""
 
     predictor: Predictor
@@ -95,36 +97,32 @@ class LearnedItemSource(ItemSource):
         raise NotImplementedError
 
 
-class LearnedSource(LearnedItemSource):
-    """A model of the rows of a table: encoded columns, smoothed attributes or memberships.
+class ModelSource(PredictionSource):
+    """A model of the rows of a view: encoded columns, smoothed attributes or memberships.
 
     A new item with the row of an item of the fit gets its probabilities, or its number.
     """
 
-    def __init__(
-        self,
-        spec: SourceSpec,
-        items: Items,
-        base: ColumnSource | SmoothedSource | MembershipSource,
-    ) -> None:
+    kernel = "linear"
+
+    def __init__(self, spec: SourceSpec, items: Items, base: TableSource) -> None:
         super().__init__(spec, items)
         self.base = base
 
     @property
-    def links(self) -> RelationSource | None:
+    def links(self) -> Links | None:
         """The graph that attributes are smoothed along, or the memberships."""
         return self.base.links
 
     @cached_property
     def rows(self) -> Any:
         """The rows of all items, (n, d)."""
-        rows = self.base.table
-        return dense(rows) if self.spec.kind == "forest" else rows
+        return self.base.table
 
     @cached_property
     def predictor(self) -> Predictor:  # type: ignore[override]
         """The model, and how labelled items are judged without their label."""
-        return Forest(self.rows) if self.spec.kind == "forest" else KernelPredictor(self.rows)
+        return KernelPredictor(self.rows, self.kernel)
 
     def new_values(self, new: NewItemData) -> Floats:
         """Return what the model of all labels says."""
@@ -137,29 +135,28 @@ class LearnedSource(LearnedItemSource):
         return np.asarray(values)
 
 
-class SpreadSource(LearnedItemSource):
+class SpreadOverGraph(PredictionSource):
     """Labels or targets spread over a graph by PageRank."""
 
-    def __init__(self, spec: SourceSpec, items: Items, links: PageRankSource) -> None:
+    def __init__(self, spec: SourceSpec, items: Items, graph: ItemGraph) -> None:
         super().__init__(spec, items)
-        self._links = links
+        self.graph = graph
 
     @property
-    def links(self) -> PageRankSource:
-        """The graph."""
-        return self._links
+    def links(self) -> Links | None:
+        """The graph, if it was given."""
+        return self.graph if isinstance(self.graph, Links) else None
 
     @cached_property
     def predictor(self) -> LabelPropagation:  # type: ignore[override]
         """PageRank of the labels of each class, or of the targets."""
-        return LabelPropagation(smoothing_operator(self.links.graph), self.spec.restart)
+        return LabelPropagation(self.graph.operator, self.spec.restart)
 
     def reached(self, new: NewItemData, start: Floats) -> Floats:
         """Return what of `start` (n, d) walks from new items reach, (m, d)."""
-        operator = smoothing_operator(self.links.graph)
-        spread = pagerank_smoothed(operator, start, self.spec.restart, 1e-6)
+        spread = pagerank_smoothed(self.graph.operator, start, self.spec.restart, 1e-6)
         nothing = np.zeros((len(new.items.ids), start.shape[1]))
-        return self.links.attached(new, self.spec.restart, nothing, spread)
+        return self.graph.attached(new, self.spec.restart, nothing, spread)
 
     def new_values(self, new: NewItemData) -> Floats:
         """Return what is made of the labels or targets that walks from new items reach."""
@@ -169,6 +166,25 @@ class SpreadSource(LearnedItemSource):
         model = self.supervised.model
         assert isinstance(model, Spread)
         return model.predict(self.reached(new, model.start))
+
+
+def view_of(spec: SourceSpec, data: SourceData, usual: type[TableSource]) -> TableSource:
+    """Return the rows that a source is computed from: those of the kind `spec.view`, if stated."""
+    if spec.view is None:
+        return usual(spec, data)
+    names = [
+        said.name
+        for said in KINDS.declarations(view=True)
+        if {*said.facts["needs"]} <= {*spec.facts["needs"]}
+    ]
+    if spec.view not in names:
+        raise InputError(
+            argument=f"source {spec.name!r}, view",
+            expected=f"one of {', '.join(names)}",
+            found=f"{spec.view!r}",
+        )
+    view: TableSource = KINDS[spec.view](replace(spec, kind=spec.view, view=None), data)
+    return view
 
 
 def dense(table: Any) -> Floats:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metricmix.dissimilarity.specs import SourceSpec
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
 from metricmix.exceptions import InputError, MatrixFileError, TableFileError
 from metricmix.items.cells import quoted, shorten
 from metricmix.items.items import BY_ROW, Items, id_hint
@@ -30,31 +30,9 @@ __all__ = [
 EXAMPLES = 3
 """Ids that are reported as examples."""
 ASYMMETRY_REMEDY = "state that it is directed, or symmetrise it, as metricmix repair does"
-OF_COLUMNS = {
-    "metric": "distance",
-    "knn": "paths over nearest neighbours",
-    "gower": "Gower distance",
-    "learned": "logistic regression",
-    "forest": "random forest",
-}
-OF_GRAPHS = {
-    "paths": "path lengths",
-    "smoothed": "attributes smoothed along the graph",
-    "pagerank": "walks",
-    "jaccard": "shared neighbours",
-    "learned_graph": "logistic regression on attributes smoothed along the graph",
-    "spread": "labels spread over the graph",
-}
-OF_THINGS = {
-    "jaccard": "shared groups",
-    "membership": "angle between memberships",
-    "pagerank": "walks over shared groups",
-    "smoothed": "attributes smoothed over shared groups",
-    "learned_graph": "logistic regression on memberships",
-    "spread": "labels spread over shared groups",
-}
-OF_NUMBERS = {"logistic regression": "ridge regression", "labels spread": "targets spread"}
-"""What a source of each kind is, in words; and what is said otherwise for a numeric target."""
+OF_CLASSES = {"regression": "logistic regression", "labels": "labels"}
+OF_NUMBERS = {"regression": "ridge regression", "labels": "targets"}
+"""Words of kinds that depend on what is predicted."""
 
 
 @dataclass(frozen=True)
@@ -102,30 +80,24 @@ class SourceReport:
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
-        text = self._describe()
-        for of_classes, of_numbers in OF_NUMBERS.items() if self.of_numbers else ():
-            if text.startswith(of_classes):
-                return of_numbers + text.removeprefix(of_classes)
-        return text
-
-    def _describe(self) -> str:
-        if self.kind == "matrix":
-            what = "distances in the tree" if self.is_tree else "matrix"
+        facts = KINDS.said(self.kind).facts
+        words = facts.get("report_of_groups", facts["report"]) if self.n_things else facts["report"]
+        what = words.format(**(OF_NUMBERS if self.of_numbers else OF_CLASSES))
+        if "matrix" in facts["needs"]:
+            what = "distances in the tree" if self.is_tree else what
             return f"{what} of {self.file}{' (by order)' * self.by_order}"
         if self.columns:
-            what = OF_COLUMNS[self.kind]
             plural = "s" * (len(self.columns) > 1)
             return f"{what} of {len(self.columns):,} column{plural}: {shorten(self.columns)}"
         if self.n_things:
             return (
-                f"{OF_THINGS[self.kind]} in {self.file}, {self.n_edges:,} memberships in "
-                f"{self.n_things:,} groups"
+                f"{what} in {self.file}, {self.n_edges:,} memberships in {self.n_things:,} groups"
             )
         weights = {"length": "with lengths", "similarity": "with similarities"}
-        direction = "directed " if self.directed and self.kind == "paths" else ""
+        direction = "directed " if self.directed and facts.get("directed") else ""
         way = {"out": " along the edges", "in": " against the edges"}.get(self.direction or "", "")
         return (
-            f"{OF_GRAPHS[self.kind]}{way} in {self.file}, {self.n_edges:,} {direction}edges "
+            f"{what}{way} in {self.file}, {self.n_edges:,} {direction}edges "
             f"{weights.get(self.weight or '', 'of length 1')}"
         )
 

@@ -19,7 +19,7 @@ from metricmix.dissimilarity.matching import (
     match_memberships,
 )
 from metricmix.dissimilarity.sources import DenseSource
-from metricmix.dissimilarity.specs import SUPERVISED_KINDS, SourceSpec
+from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.dissimilarity.stack import DissimilarityStack
 from metricmix.exceptions import InputError, TableFileError
 from metricmix.items.columns import Column, infer_columns
@@ -35,22 +35,6 @@ __all__ = ["JoinReport", "JoinedData", "Plan", "check_specs", "plan_sources"]
 LABELS_A_CLASS = 3
 FEWEST_TARGETS = 20
 """From which on, on average a class or in all, there are supervised sources by default."""
-PER_PAIR = {
-    "metric": 1e-7,
-    "knn": 5e-7,
-    "gower": 1e-7,
-    "learned": 1e-7,
-    "forest": 1e-7,
-    "paths": 1e-8,
-    "smoothed": 5e-7,
-    "pagerank": 1e-6,
-    "jaccard": 1e-7,
-    "membership": 1e-7,
-    "learned_graph": 5e-7,
-    "spread": 1e-7,
-    "matrix": 1e-8,
-}
-"""Seconds per pair of items, as measured once on two cores: the right order of magnitude."""
 PER_TRAVERSED_EDGE = 1e-8
 """Seconds per weighted edge in a search from one item."""
 
@@ -121,7 +105,7 @@ class Plan:
             instead="use fewer items or sources",
             argument=str(self.items.source),
         )
-        given = [source for source in self.sources if source.spec.kind not in SUPERVISED_KINDS]
+        given = [source for source in self.sources if not source.spec.supervised]
         block = np.empty((len(given), n, n), np.float32)
         held: dict[str, Any] = {source.spec.name: None for source in self.sources}
         for k, source in enumerate(given):
@@ -228,7 +212,7 @@ def plan_sources(
     for spec in all_specs:
         edges: Relation | Memberships | None = None
         values = None
-        if spec.kind == "matrix":
+        if "matrix" in spec.needs:
             report, values = match_matrix(items, spec, directed=directed)
         elif spec.membership:
             report, edges = match_memberships(items, spec, graphs[spec.file])
@@ -237,11 +221,11 @@ def plan_sources(
         else:
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)
-        of_numbers = numbers and spec.kind in SUPERVISED_KINDS
+        of_numbers = numbers and spec.supervised
         reports.append(replace(report, why=why[spec.name], of_numbers=of_numbers))
         sources.append(make_source(spec, items, columns, edges, values))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
-    seconds = n * n * sum(PER_PAIR[spec.kind] for spec in all_specs)
+    seconds = n * n * sum(spec.facts["seconds_per_pair"] for spec in all_specs)
     report_of_all = JoinReport(
         n,
         {} if numbers else dict(sorted(labels_of(items).items())),
@@ -259,9 +243,9 @@ def plan_sources(
 def is_directed(specs: Iterable[SourceSpec], graphs: Mapping[str | None, Relation]) -> bool:
     """Return whether a matrix or path lengths among the sources are directed."""
     return any(
-        bool(spec.directed) if spec.kind == "matrix" else graphs[spec.file].directed
+        bool(spec.directed) if "matrix" in spec.needs else graphs[spec.file].directed
         for spec in specs
-        if spec.kind in ("matrix", "paths")
+        if spec.facts.get("directed")
     )
 
 
@@ -283,7 +267,7 @@ def labels_of(items: Items) -> Counter[str]:
 
 def as_membership(spec: SourceSpec) -> SourceSpec:
     """Return a source of a file of memberships; in place of path lengths, shared groups."""
-    kind = "jaccard" if spec.kind == "paths" else spec.kind
+    kind = spec.facts.get("kind_of_groups", spec.kind)
     return replace(spec, kind=kind, membership=True)
 
 

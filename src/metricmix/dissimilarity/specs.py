@@ -2,74 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from metricmix.exceptions import InputError
 from metricmix.items.cells import did_you_mean, stem_of
 from metricmix.items.columns import Column
+from metricmix.registry import Registry
 
-__all__ = ["SourceSpec", "graph_names"]
+__all__ = ["KINDS", "SourceSpec", "graph_names", "options_of"]
 
-COLUMN_KINDS = ("metric", "knn", "gower", "learned", "forest")
-GRAPH_KINDS = (
-    *("paths", "smoothed", "pagerank", "jaccard", "membership"),
-    *("learned_graph", "spread"),
+KINDS: Registry[Callable[[SourceSpec, Any], Any]] = Registry(
+    "kind", "metricmix.dissimilarity.kinds"
 )
-SUPERVISED_KINDS = ("learned", "forest", "learned_graph", "spread")
-KINDS = (*COLUMN_KINDS, *GRAPH_KINDS, "matrix")
+"""A kind takes the specification and :class:`~metricmix.dissimilarity.item_sources.SourceData`."""
 WEIGHTS = ("length", "similarity", "ignore")
 ENDS = ("from", "to")
 TWO_MODE = ("membership", "graph")
 WAYS = ("directed", "undirected")
 DIRECTIONS = ("in", "out", "both")
 FILE_OPTIONS = (*WAYS, *WEIGHTS, *ENDS, *TWO_MODE)
-OPTIONS = {
-    "metric": (),
-    "knn": ("k", "metric"),
-    "gower": (),
-    "learned": (),
-    "forest": (),
-    "paths": FILE_OPTIONS,
-    "smoothed": ("restart", *FILE_OPTIONS),
-    "pagerank": ("restart", *DIRECTIONS, *FILE_OPTIONS),
-    "jaccard": (*DIRECTIONS, *FILE_OPTIONS),
-    "membership": FILE_OPTIONS,
-    "learned_graph": ("restart", *FILE_OPTIONS),
-    "spread": ("restart", *FILE_OPTIONS),
-    "matrix": ("directed",),
-}
+"""Options of a file of edges."""
+WITH_VALUE = {"k": int, "restart": float, "metric": str, "view": str}
 
 
 @dataclass(frozen=True)
 class SourceSpec:
     """One source: its name, its kind, and what it is made of.
 
-    ============  ===============================================================================
-    kind          the dissimilarity of two items is
-    ============  ===============================================================================
-    ``metric``    the distance `metric` of their `columns`
-    ``knn``       the length of the path over nearest neighbours, k each, by `columns`
-    ``paths``     the length of the path in the graph of `file`
-    ``smoothed``  the cosine distance of their attributes, averaged over random walks of
-                  1 / `restart` steps in the graph of `file`
-    ``pagerank``  the distance of their personalised PageRank vectors in the graph of `file`
-    ``jaccard``   the Jaccard distance of their neighbourhoods in the graph of `file`
-    ``matrix``    their entry in the matrix of `file`
-    ``gower``     Gower's distance of their `columns`
-    ============  ===============================================================================
-
-    and of memberships (:mod:`metricmix.items.memberships`) and labels
-    (:mod:`metricmix.dissimilarity.learned_sources`)
-
-    =================  ==========================================================================
-    ``membership``     the cosine distance of their memberships in `file`
-    ``learned``        what a logistic or ridge regression on `columns` says of them
-    ``forest``         what a random forest on `columns` says of them
-    ``learned_graph``  the same as "learned", on smoothed attributes or memberships
-    ``spread``         which labels or targets reach them over the graph of `file`
-    =================  ==========================================================================
+    Kinds are listed in :mod:`metricmix.dissimilarity.kinds`. `metric`, `k`, `restart` and
+    `view` (the kind whose rows are taken) are options that some of them take.
 
     No `columns` means all that are not ignored. `weight`, `directed`, `weight_column` and `ends`
     are those of :func:`~metricmix.items.relation.Relation`. `direction` says which edges of a
@@ -90,9 +54,10 @@ class SourceSpec:
     ends: tuple[str, str] | None = None
     direction: str | None = None
     membership: bool | None = None
+    view: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind == "membership" and not self.membership:
+        if "memberships" in KINDS.said(self.kind).facts["needs"] and not self.membership:
             object.__setattr__(self, "membership", True)
         if self.k < 1 or not 0 < self.restart < 1:
             raise InputError(
@@ -105,10 +70,9 @@ class SourceSpec:
         """Return the specification as :func:`parse_source` reads it."""
         kind = self.metric if self.kind == "metric" else self.kind
         words = [kind, self.file if self.file is not None else ",".join(self.columns) or "*"]
-        if self.kind == "knn":
-            words += [f"k={self.k}", f"metric={self.metric}"]
-        if "restart" in OPTIONS[self.kind]:
-            words.append(f"restart={self.restart!r}")
+        stated = [option for option in options_of(self.kind) if option in WITH_VALUE]
+        values = {option: getattr(self, option) for option in stated}
+        words += [f"{option}={value}" for option, value in values.items() if value is not None]
         words += [self.direction] if self.direction else []
         if self.weight and self.kind != "matrix":
             of = f"={self.weight_column}" if self.weight_column else ""
@@ -118,25 +82,40 @@ class SourceSpec:
         words += (
             ["directed" if self.directed else "undirected"] if self.directed is not None else []
         )
-        if self.membership is not None and self.kind != "membership":
+        if self.membership is not None and "relation" in self.facts["needs"]:
             words.append("membership" if self.membership else "graph")
         return f"{self.name}={':'.join(words)}"
 
     @property
+    def facts(self) -> Mapping[str, Any]:
+        """What its kind states; see :mod:`metricmix.dissimilarity.kinds`."""
+        return KINDS.said(self.kind).facts
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it is computed from: "columns", "relation", "memberships", "matrix"."""
+        needs: tuple[str, ...] = self.facts["needs"]
+        return self.facts.get("needs_of_groups", needs) if self.membership else needs
+
+    @property
     def uses_graph(self) -> bool:
-        """Whether it is computed from a graph."""
-        return self.kind in GRAPH_KINDS
+        """Whether it is computed from a graph or from memberships."""
+        return "relation" in self.needs or "memberships" in self.needs
 
     @property
     def uses_columns(self) -> bool:
         """Whether it is computed from columns of the table alone."""
-        return self.kind in COLUMN_KINDS
+        return self.needs == ("columns",)
 
     @property
     def needs_columns(self) -> bool:
         """Whether columns of the table are part of it."""
-        along = self.kind == "smoothed" or (self.kind == "learned_graph" and not self.membership)
-        return self.uses_columns or along
+        return "columns" in self.needs
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it is computed from labels or targets."""
+        return "model" in self.facts
 
     def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return the columns it is computed from; InputError if one is unknown or ignored."""
@@ -163,6 +142,13 @@ class SourceSpec:
                 expected="columns that differ between items, found none",
             )
         return tuple(selected.values())
+
+
+def options_of(kind: str) -> tuple[str, ...]:
+    """Return the options that a kind takes."""
+    facts = KINDS.said(kind).facts
+    of_file = {"relation", "memberships"} & {*facts["needs"]}
+    return (*facts.get("options", ()), *(FILE_OPTIONS if of_file else ()))
 
 
 def graph_names(specs: Sequence[SourceSpec]) -> dict[str, str]:

@@ -181,9 +181,9 @@ def new_item_edges(inputs: FitInputs, new: NewItemData) -> CrossEdges:
         values = rows[source.spec.name] = source.cross(new, None)
         near = np.argpartition(values, min(k, n) - 1, axis=1)[:, : min(k, n)]
         unlike = np.inf
-        if source.spec.kind in ("smoothed", "membership") or source.spec.metric == "angular":
+        if source.metric == "angular":
             unlike = 0.5 * UNLIKE
-        elif source.spec.metric in ANGLES:
+        elif source.metric in ANGLES:
             unlike = UNLIKE
         close = np.take_along_axis(values, near, axis=1) < unlike
         chosen[np.nonzero(close)[0], near[close]] = True

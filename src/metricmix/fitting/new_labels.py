@@ -54,10 +54,7 @@ def predict_new(model: MixturePredictor, kept: FitInputs, new: NewItemData) -> I
         [
             source.cross(
                 new,
-                # Only path lengths go on from items of the fit.
-                stack.select([r]).raw_rows(np.arange(metric.n))[0]
-                if source.spec.kind == "paths"
-                else None,
+                stack.select([r]).raw_rows(np.arange(metric.n))[0] if source.needs_known else None,
             )
             for r, source in enumerate(kept.sources)
         ],

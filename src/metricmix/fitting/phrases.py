@@ -37,7 +37,7 @@ import numpy as np
 from metricmix.dissimilarity.default_specs import model_name
 from metricmix.dissimilarity.item_sources import ItemSource
 from metricmix.dissimilarity.predictions import PredictedSource
-from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.relation_sources import Links, RelationSource
 from metricmix.dissimilarity.specs import graph_names
 from metricmix.items.columns import MOST_WORDS, Column, numbers_of
 from metricmix.items.items import Items
@@ -157,9 +157,9 @@ class EdgePhrases:
         if ratio >= FAR:
             share = f"at {ratio:.2g} times the mean distance"
         if isinstance(file, RelationSource):
-            graph = self._graphs[file.spec.file or ""]
-            found = self._writer(file.spec.file, lambda: LinkWords(file, graph))(i, j)
-            if not found and file.spec.kind == "paths" and file.edges.weights is None:
+            graph, links = self._graphs[file.spec.file or ""], file.links
+            found = self._writer(file.spec.file, lambda: LinkWords(links, graph))(i, j)
+            if not found and file.spec.kind == "paths" and links.edges.weights is None:
                 return [f"{value:.0f} links apart in {graph}"]
             return found or [f"{name} {share}"]
         if file is not None and file.spec.kind == "knn":
@@ -185,20 +185,20 @@ class EdgePhrases:
             return f"{name!r} predicts {what}"
         names = [column.name for column in getattr(getattr(file, "base", file), "columns", ())]
         of = self._graphs.get(file.spec.file or "", "") or listed(names) or "columns"
-        if file.spec.kind == "spread":
+        if file.spec.facts["model"] == "spread":
             return f"{'targets' if numbers else 'labels'} spread over {of} predict {what}"
-        model = "random forest" if file.spec.kind == "forest" else model_name(numbers)
+        model = "random forest" if file.spec.facts["model"] == "forest" else model_name(numbers)
         return f"a {model} on {of} predicts {what}"
 
 
 class LinkWords:
     """Says how two items are linked in a graph, which is called `name`."""
 
-    def __init__(self, source: RelationSource, name: str) -> None:
-        self.ids, self.name = source.items.ids, name
-        self.memberships = source.memberships
-        ends = source.edges.ends
-        self.one_way = {(i, j) for i, j in ends.tolist()} if source.edges.directed else None
+    def __init__(self, links: Links, name: str) -> None:
+        self.ids, self.name = links.items.ids, name
+        self.memberships = links.memberships
+        ends = links.edges.ends
+        self.one_way = {(i, j) for i, j in ends.tolist()} if links.edges.directed else None
         both = np.concatenate([ends, ends[:, ::-1]])
         order = np.lexsort((both[:, 1], both[:, 0]))
         both = both[order]

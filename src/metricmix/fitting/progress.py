@@ -94,8 +94,8 @@ def expected_fits(plan: Plan, settings: FitOptions) -> dict[str, Counter[str]]:
     regression come at the price of one.
     """
     report, numbers = plan.report, plan.report.target is not None
-    kinds = Counter(source.spec.kind for source in plan.sources)
-    linear = kinds["learned"] + kinds["learned_graph"]
+    models = Counter(source.spec.facts.get("model") for source in plan.sources)
+    linear = models["linear"]
     classes = max(1, len(report.classes))
     penalties = 1 if numbers else len(regularisation_path())
 
@@ -107,11 +107,11 @@ def expected_fits(plan: Plan, settings: FitOptions) -> dict[str, Counter[str]]:
     unlabelled = linear * (report.n_items > L)  # items that the model of all labels is for
     compared = FOLDS if numbers or report.n_labelled >= Classes.FEW * classes else 0
     held_out = 0 if settings.n_splits == 0 else settings.n_splits or FOLDS
-    others = {"forest": kinds["forest"], "spread": kinds["spread"]}
-    resampled = {"resampled forest": kinds["forest"], "spread": kinds["spread"]}
+    others = {"forest": models["forest"], "spread": models["spread"]}
+    resampled = {"resampled forest": models["forest"], "spread": models["spread"]}
 
-    def fits(times: int, linear_fits: int, models: Mapping[str, int]) -> Counter[str]:
-        each = {"linear": linear_fits, **models}
+    def fits(times: int, linear_fits: int, others: Mapping[str, int]) -> Counter[str]:
+        each = {"linear": linear_fits, **others}
         return Counter({kind: times * count for kind, count in each.items() if times * count})
 
     def kept(folds: int) -> int:

@@ -54,9 +54,7 @@ STEPS = {
 }
 
 
-@click.command(
-    short_help="Learn a metric from your files: labels, weights and a page.",
-    epilog="""\b
+EPILOG = """\b
 Examples:
   metricmix fit papers.csv --label topic --edges cites.csv -o papers
   metricmix fit papers.csv --label topic --edges cites.csv --dry-run --write-config papers.toml
@@ -69,17 +67,24 @@ Examples:
 
 \b
 Kinds of sources (--source NAME=KIND:WHAT):
-  euclidean, cosine, cityblock, ...   distance of columns: size=euclidean:height,weight
-  knn                                 paths over nearest neighbours: near=knn:p*:k=10
-  paths                               path lengths in a graph: roads=paths:roads.csv:directed
-  smoothed                            attributes, averaged along a graph: said=smoothed:cites.csv
-  pagerank, jaccard                   dissimilarities from the graph alone
-  membership                          groups that items belong to: met=membership:events.csv
-  gower, learned, forest              all kinds of columns; classifiers: said=learned:title,year
-  learned_graph, spread               classifiers along a graph: topic=spread:cites.csv
-  matrix                              a precomputed matrix: heard=matrix:distances.npy
+{kinds}
 
-Without data of your own: metricmix example citations""",
+Without data of your own: metricmix example citations"""
+
+
+class FitCommand(click.Command):
+    """A command whose help lists all kinds of sources that have registered themselves."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, and an example of each kind with its words."""
+        kinds = declared("metricmix.dissimilarity.kinds")
+        lines = [f"  {said.facts['example']:<34} {said.words}" for said in kinds]
+        self.epilog = EPILOG.format(kinds="\n".join(lines))
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=FitCommand, short_help="Learn a metric from your files: labels, weights and a page."
 )
 @click.argument("table", type=FILE, required=False)
 @click.option("--label", help="The column of labels; empty cells are unlabelled.")

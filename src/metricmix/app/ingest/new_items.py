@@ -84,11 +84,16 @@ def save_inputs(path: str | os.PathLike[str], joined: JoinedData) -> None:
         },
         "dtypes": dict(items.dtypes),
         "columns": [asdict(column) for column in joined.columns if column.name in used],
-        "sources": [asdict(source.spec) for source in joined.sources],
+        "sources": [stored_spec(source.spec) for source in joined.sources],
         "graphs": {str(file): stored_edges(edges) for file, edges in graphs.items()},
     }
     with replacing(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
         compressed.write(json.dumps(content, ensure_ascii=False).encode())
+
+
+def stored_spec(spec: SourceSpec) -> dict[str, Any]:
+    """Return a specification in terms of JSON; a view only where one is stated."""
+    return {name: value for name, value in asdict(spec).items() if name != "view" or value}
 
 
 def stored_values(values: Values) -> Sequence[Any]:

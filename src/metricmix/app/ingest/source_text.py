@@ -11,31 +11,28 @@ from typing import Any
 
 from metricmix.dissimilarity.feature_rows import check_metric_name
 from metricmix.dissimilarity.specs import (
-    COLUMN_KINDS,
     DIRECTIONS,
     ENDS,
     KINDS,
-    OPTIONS,
     TWO_MODE,
     WAYS,
     WEIGHTS,
+    WITH_VALUE,
     SourceSpec,
+    options_of,
 )
 from metricmix.exceptions import InputError
 from metricmix.items.cells import stem_of
 
 __all__ = ["parse_edges", "parse_matrix", "parse_source", "with_distinct_names"]
 
-WITH_VALUE = {"k": int, "restart": float, "metric": str}
-
 
 def parse_source(text: str) -> SourceSpec:
     """Read ``NAME=KIND:WHAT[:OPTION...]``.
 
-    KIND is ``knn``, ``gower``, ``learned``, ``forest`` or a distance such as ``euclidean`` or
-    ``cosine``, and WHAT columns with commas between (``*`` for all, ``p*`` for those that begin
-    with p); or KIND is ``paths``, ``smoothed``, ``pagerank``, ``jaccard``, ``membership``,
-    ``learned_graph``, ``spread`` or ``matrix``, and WHAT a file. Options: ``directed``, ``length``,
+    KIND is one of :mod:`metricmix.dissimilarity.kinds` or a distance such as ``euclidean`` or
+    ``cosine``. WHAT is a file, or for kinds that are computed from columns alone these with commas
+    between (``*`` for all, ``p*`` for those that begin with p). Options: ``directed``, ``length``,
     ``similarity``, ``ignore``, ``membership``, ``graph``, ``in``, ``out``, ``k=10``,
     ``metric=cosine``, ``restart=0.1``; for lists of edges whose columns have other names,
     ``length=COLUMN``, ``from=COLUMN``, ``to=COLUMN``.
@@ -57,18 +54,19 @@ def parse_source(text: str) -> SourceSpec:
     if kind in KINDS and kind != "metric":
         what, options = _split_options(rest, kind)
     else:
+        named = [other for other in KINDS if other != "metric"]
         try:
             check_metric_name(kind)
         except InputError:
             raise InputError(
                 argument=f"source {name!r}",
-                expected=f"{', '.join(KINDS[1:])} or a distance such as euclidean or cosine",
+                expected=f"{', '.join(named)} or a distance such as euclidean or cosine",
                 found=f"{kind!r}",
             ) from None
         kind, metric = "metric", kind
         what, options = _split_options(rest, kind)
         options["metric"] = metric
-    if kind in COLUMN_KINDS:
+    if KINDS.said(kind).facts["needs"] == ("columns",):
         columns = tuple(part.strip() for part in what.split(",") if part.strip())
         return SourceSpec(name, kind, columns=() if columns == ("*",) else columns, **options)
     return SourceSpec(name, kind, what, **options)
@@ -126,17 +124,17 @@ def _split_options(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     found: list[tuple[str, str]] = []
     while len(words) > 1:
         key, equals, value = words[-1].strip().partition("=")
-        if key not in OPTIONS[kind] or (key in (*WITH_VALUE, *ENDS) and not equals):
+        if key not in options_of(kind) or (key in (*WITH_VALUE, *ENDS) and not equals):
             break
         found.insert(0, (key, value.strip()))
         words.pop()
     what, file = ":".join(words).strip(), ":".join(words[:-1]).strip()
-    is_file = kind not in COLUMN_KINDS
+    is_file = KINDS.said(kind).facts["needs"] != ("columns",)
     if len(words) > 1 and is_file and not Path(what).exists() and Path(file).exists():
         raise InputError(
             f"no option {words[-1]!r}",
             argument=file,
-            remedy=f"there are {', '.join(OPTIONS[kind])}",
+            remedy=f"there are {', '.join(options_of(kind))}",
         )
     pairs: list[tuple[str, Any]] = []
     for key, value in found:

@@ -1,0 +1,42 @@
+"""Random forests on columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from metricmix.dissimilarity.forests import Forest
+from metricmix.dissimilarity.item_sources import ColumnSource, SourceData
+from metricmix.dissimilarity.learned_sources import ModelSource, dense, view_of
+from metricmix.dissimilarity.predictors import Predictor
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+
+__all__ = ["ColumnForest"]
+
+
+@KINDS.register(
+    "forest",
+    words="a random forest on columns, which finds interactions",
+    example="trees=forest:*",
+    order=5,
+    needs=("columns",),
+    options=("view",),
+    model="forest",
+    report="random forest",
+    seconds_per_pair=1e-7,
+)
+class ColumnForest(ModelSource):
+    """Distances between what a random forest on the encoded columns predicts."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data.items, view_of(spec, data, ColumnSource))
+
+    @cached_property
+    def rows(self) -> Any:
+        """The rows of all items, dense: (n, d)."""
+        return dense(self.base.table)
+
+    @cached_property
+    def predictor(self) -> Predictor:  # type: ignore[override]
+        """The forest, and how labelled items are judged without their label."""
+        return Forest(self.rows)

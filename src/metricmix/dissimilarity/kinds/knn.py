@@ -1,0 +1,36 @@
+"""Path lengths over nearest neighbours by columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from metricmix.dissimilarity.item_sources import ColumnSource
+from metricmix.dissimilarity.path_length import knn_path_length
+from metricmix.dissimilarity.specs import KINDS
+
+__all__ = ["NeighbourPaths"]
+
+
+@KINDS.register(
+    "knn",
+    words="paths over nearest neighbours",
+    example="near=knn:p*:k=10",
+    order=2,
+    needs=("columns",),
+    options=("k", "metric"),
+    report="paths over nearest neighbours",
+    seconds_per_pair=5e-7,
+)
+class NeighbourPaths(ColumnSource):
+    """Path lengths over nearest neighbours, k each, by a distance of columns."""
+
+    @cached_property
+    def applied(self) -> Any:
+        """The path lengths between the encoded columns."""
+        recipe = knn_path_length(k=self.spec.k, metric=self.spec.metric)
+        return recipe.apply(self.encoding.features)
+
+    def by_pairs(self) -> None:
+        """Return None: a value takes those of all items."""
+        return

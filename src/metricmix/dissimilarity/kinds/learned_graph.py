@@ -1,0 +1,34 @@
+"""Logistic or ridge regressions on smoothed attributes or on memberships."""
+
+from __future__ import annotations
+
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.dissimilarity.kinds.membership import MembershipSource
+from metricmix.dissimilarity.kinds.smoothed import SmoothedSource
+from metricmix.dissimilarity.learned_sources import ModelSource, view_of
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+from metricmix.items.memberships import Memberships
+
+__all__ = ["GraphModel"]
+
+
+@KINDS.register(
+    "learned_graph",
+    words="a regression on attributes smoothed along a graph, or on groups",
+    example="topic=learned_graph:cites.csv",
+    order=15,
+    needs=("relation", "columns"),
+    needs_of_groups=("memberships",),
+    options=("restart", "view"),
+    model="linear",
+    report="{regression} on attributes smoothed along the graph",
+    report_of_groups="{regression} on memberships",
+    seconds_per_pair=5e-7,
+)
+class GraphModel(ModelSource):
+    """Distances between what a regression on smoothed attributes or memberships predicts."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        of_groups = isinstance(data.edges, Memberships)
+        kind = MembershipSource if of_groups else SmoothedSource
+        super().__init__(spec, data.items, view_of(spec, data, kind))

@@ -1,0 +1,70 @@
+"""Where random walks in a graph lead."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from metricmix.dissimilarity.diffusion import pagerank_smoothed, smoothing_operator, strengths_of
+from metricmix.dissimilarity.features import features
+from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.matrix import DissimilarityMatrix
+from metricmix.dissimilarity.relation_sources import RelationSource
+from metricmix.dissimilarity.specs import KINDS
+from metricmix.typing import Floats
+
+__all__ = ["PageRankSource"]
+
+
+@KINDS.register(
+    "pagerank",
+    words="where random walks in a graph lead",
+    example="walks=pagerank:cites.csv",
+    order=12,
+    needs=("relation",),
+    options=("restart", "in", "out", "both"),
+    report="walks",
+    report_of_groups="walks over shared groups",
+    seconds_per_pair=1e-6,
+)
+class PageRankSource(RelationSource):
+    r"""Angles between the square roots of personalised PageRank vectors.
+
+    Edges that are followed in one direction make the walk :math:`P = D^{-1} (A + I)`.
+    """
+
+    @cached_property
+    def walks(self) -> Floats:
+        """Where walks from each item lead: its PageRank vector in each row, (n, n)."""
+        from scipy.sparse import eye_array
+
+        restart = self.spec.restart
+        if not self.links.one_way:
+            return pagerank_smoothed(smoothing_operator(self.links.graph), np.eye(self.n), restart)
+        from scipy.linalg import solve
+
+        looped = (strengths_of(self.links.graph) + eye_array(self.n)).tocsr()
+        steps = looped.multiply(1.0 / np.asarray(looped.sum(axis=1)).ravel()[:, None])
+        system = np.eye(self.n) - (1.0 - restart) * steps.toarray()
+        return np.asarray(solve(system, restart * np.eye(self.n), overwrite_a=True))
+
+    def matrix(self) -> DissimilarityMatrix:
+        """Return the distances of the PageRank vectors."""
+        return features(_roots(self.walks), "angular")
+
+    def cross(self, new: NewItemData, known: Any) -> Floats:
+        """Return the distances from new items, whose walks go on from their neighbours."""
+        m = len(new.items.ids)
+        known_walks = np.hstack([self.walks, np.zeros((self.n, m))])
+        own = np.hstack([np.zeros((m, self.n)), np.eye(m)])
+        reached = self.links.attached(new, self.spec.restart, own, known_walks)
+        return np.asarray(
+            features(metric="angular").apply(_roots(known_walks)).cross(_roots(reached))
+        )
+
+
+def _roots(table: Floats) -> Floats:
+    """Return the square roots; entries are negative by rounding only."""
+    return np.asarray(np.sqrt(np.maximum(table, 0.0)))

@@ -1,0 +1,29 @@
+"""Labels or targets spread over a graph."""
+
+from __future__ import annotations
+
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.dissimilarity.learned_sources import SpreadOverGraph
+from metricmix.dissimilarity.relation_sources import Links
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+
+__all__ = ["SpreadSource"]
+
+
+@KINDS.register(
+    "spread",
+    words="labels spread over a graph",
+    example="near=spread:cites.csv",
+    order=16,
+    needs=("relation",),
+    options=("restart",),
+    model="spread",
+    report="{labels} spread over the graph",
+    report_of_groups="{labels} spread over shared groups",
+    seconds_per_pair=1e-7,
+)
+class SpreadSource(SpreadOverGraph):
+    """Labels or targets spread over a given graph."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data.items, Links(spec, data))
