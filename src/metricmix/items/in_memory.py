@@ -59,8 +59,8 @@ def as_items(
         In place of labels: numbers to predict, NaN where unknown.
     id : str, optional
         The column of ids. Default: the index of a frame; if that only numbers the rows, the first
-        column that holds most of the ids that the relations name, else row numbers, from 0. Where
-        relations name row numbers, only the first column may hold them otherwise.
+        column that shares most of its ids with the relations, or theirs with it, else row
+        numbers, from 0. Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
         what :func:`as_relation` returns. A sparse (n, g) matrix, or edges between items and other
@@ -230,7 +230,7 @@ def with_ids(
         if frame[column].dtype.kind not in "OUTiu" or (by_row and k > 0):
             continue
         cells = texts_of(frame[column].tolist())
-        if len(set(cells)) == n and 2 * len(theirs & set(cells)) > len(theirs):
+        if len(set(cells)) == n and 2 * len(theirs & set(cells)) > min(len(theirs), n):
             return frame.drop(columns=column), checked_ids(cells, column), column
     return frame, tuple(str(k) for k in range(n)), None
 
