@@ -34,7 +34,7 @@ THINGS = (
     Thing("learning", r"def _?learn\w*", "learning/learn.py:learn"),
     Thing("what was learned", r"class Learned\w*", "learning/learned.py:Learned"),
     Thing("refit", r"def (_?refit(ted)?|relearn\w*|fold_scores)", "learning/refits.py:refit"),
-    Thing("plan of a refit", r"class (\w*Plan|Resampling)", "learning/refits.py:RefitPlan"),
+    Thing("plan of a refit", r"class (\w*Refit\w*|Resampling)", "learning/refits.py:RefitPlan"),
     Thing(
         "rule",
         r"class \w*Rule",
@@ -54,6 +54,18 @@ THINGS = (
     ),
     Thing("verdict", r"class (\w*Verdict|\w*Difference)", "learning/verdict.py:PairedDifference"),
     Thing("bootstrap", r"def bootstrap_\w+", "learning/bootstrap.py:bootstrap_weights"),
+    Thing(
+        "what is known of items", r"class (|Fit|File)Items|class ItemTable", "items/items.py:Items"
+    ),
+    Thing("relation", r"class \w*Relation", "items/relation.py:Relation"),
+    Thing("typing of columns", r"def infer_columns", "items/columns.py:infer_columns"),
+    Thing("specification of a source", r"class \w*Spec", "dissimilarity/specs.py:SourceSpec"),
+    Thing(
+        "plan of the sources",
+        r"class \w*Plan",
+        "dissimilarity/plan.py:Plan, learning/refits.py:RefitPlan",
+    ),
+    Thing("fit to items", r"def fit_\w*(plan|items)", "fitting/fit_items.py:fit_plan"),
     Thing("saving", r"def save", "storage/models.py:save"),
     Thing("loading", r"def load", "storage/models.py:load"),
 )

@@ -393,3 +393,13 @@ def test_the_names_of_classes_do_not_matter() -> None:
     swapped = {"cloth": "z", "fruit": "y", "tool": "x"}
     last = mm.fit(frame.assign(kind=frame.kind.map(swapped)), "kind", id="id", evaluate=False)
     assert one.predictions["label"].map(swapped).tolist() == last.predictions["label"].tolist()
+
+
+def test_messages_name_arguments_of_python() -> None:
+    towns = pd.DataFrame({"price": [str(k + 0.5) for k in range(30)], "x": range(30)})
+    with pytest.raises(InputError, match="target=") as caught:
+        mm.fit(towns.assign(price=[f"{k}.5a" for k in range(30)]), label="price")
+    assert "--" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        mm.fit(towns.assign(y=["a", "b", "c"] + [None] * 27), label="y", single_labels="drop")
+    assert "single_labels='keep'" in str(caught.value)

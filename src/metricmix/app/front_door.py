@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -23,7 +24,7 @@ from metricmix.exceptions import FileError, InputError
 from metricmix.fitting.fit_items import fit_plan
 from metricmix.fitting.new_items import FitInputs, attach_relations
 from metricmix.fitting.new_labels import predict_new
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.phrases import EdgePhrases, Reason
 from metricmix.fitting.plan import plan_items
@@ -40,6 +41,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Connection", "FitResult", "fit"]
+
+OPTIONS = {
+    r"--kind (\S+)=([\w/-]+)": r"kinds={'\1': '\2'}",
+    r"--id (\S+?)(?=[,;)\s]|$)": r"id='\1'",
+    r"--missing (\S+)": r"data.replace(\1, np.nan)",
+    r"--single-labels (\w+)": r"single_labels='\1'",
+    r"--target number": "target=",
+    r"--matrix (\S+)=FILE": r"matrices={'\1': rows}",
+    r"--source NAME=\S+": "sources=[...]",
+    r"--edges-per-item": "edges_per_item=",
+    r"--(dense|geodesic|only|edges)\b": r"\1=",
+}
+"""Options of the command line in messages, and what they are in Python."""
 
 
 def fit(
@@ -74,7 +88,7 @@ def fit(
         Whether to compare the metric with simpler methods on held-out labels.
     seed : int
     **options
-        The others of :class:`~metricmix.fitting.options.FitOptions`: `kinds`, `rule`, `rho`,
+        The others of :class:`~metricmix.fitting.options.FitRequest`: `kinds`, `rule`, `rho`,
         `constraint`, `n_bootstrap` (0 unless stated), `n_splits`, `geodesic`, `edges_per_item`, ...
 
     Returns
@@ -103,7 +117,7 @@ def fit(
     >>> result.predict(pd.DataFrame({"town": ["Il"], "height": [680]})).label.tolist()
     ['hill']
     """
-    known = {field.name for field in fields(FitOptions)} - {"sources", "defaults", "target", "seed"}
+    known = {field.name for field in fields(FitRequest)} - {"sources", "defaults", "target", "seed"}
     for name in options:
         if name not in known:
             raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
@@ -119,7 +133,7 @@ def fit(
         ),
         *(parse_source(one) if isinstance(one, str) else one for one in sources),
     ]
-    settings = FitOptions(
+    settings = FitRequest(
         sources=tuple(given),
         defaults=not sources,
         seed=seed,
@@ -128,18 +142,29 @@ def fit(
     )
     with errors_of_arguments():
         plan = plan_items(items, settings)
-    storage = storage_of(plan, settings)
-    progress = StepProgress(expected_seconds(plan, settings, storage), None)
-    return FitResult(fit_plan(plan, settings, progress, storage))
+        storage = storage_of(plan, settings)
+        progress = StepProgress(expected_seconds(plan, settings, storage), None)
+        return FitResult(fit_plan(plan, settings, progress, storage))
 
 
 @contextmanager
 def errors_of_arguments() -> Iterator[None]:
-    """Raise errors about files as errors about arguments: there is no file."""
+    """Raise errors about files and options as errors about arguments."""
     try:
         yield
-    except FileError as error:
-        raise InputError(str(error)) from None
+    except (FileError, InputError) as error:
+        raise InputError(in_python(str(error))) from None
+
+
+def in_python(text: str) -> str:
+    """Return a message with the options of the command line as arguments of Python.
+
+    >>> in_python("most are numbers (--kind size=number treats that as missing)")
+    "most are numbers (kinds={'size': 'number'} treats that as missing)"
+    """
+    for option, argument in OPTIONS.items():
+        text = re.sub(option, argument, text)
+    return text
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from metricmix.estimators.cross_validation import MetricMixtureClassifierCV
 from metricmix.estimators.predictor import MixturePredictor
 from metricmix.estimators.regressor import MetricMixtureRegressor
 from metricmix.exceptions import ConvergenceWarning
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.fitting.outcome import FitOutcome
 from metricmix.fitting.progress import StepProgress
 from metricmix.fitting.storage import SEARCHED_UP_TO, ValueStorage, build, pairs_to_compare
@@ -34,11 +34,11 @@ from metricmix.paths.learned_metric import nearest_others
 from metricmix.paths.stretch import Stretch, stretch
 from metricmix.typing import Floats, Indices
 
-__all__ = ["fit_plan", "learn"]
+__all__ = ["fit_estimator", "fit_plan"]
 
 
 def fit_plan(
-    plan: Plan, settings: FitOptions, progress: StepProgress, storage: ValueStorage
+    plan: Plan, settings: FitRequest, progress: StepProgress, storage: ValueStorage
 ) -> FitOutcome:
     """Build the sources, learn and evaluate: all that a run folder holds, except the page."""
     comparison, metric, apart = None, None, None
@@ -51,7 +51,7 @@ def fit_plan(
             for source in gathered.stack.between_any.sources:
                 source.made_from = data
         with progress.step("learning"):
-            model = learn(gathered, settings)
+            model = fit_estimator(gathered, settings)
             learned = model.learned_
         if settings.n_bootstrap and model.result_.objective_kind != "none":
             with progress.step("intervals") as report:
@@ -156,7 +156,7 @@ def measured_stretch(model: MixturePredictor) -> Stretch:
     return stretch(stack, model.mixture_, n_pairs=pairs_to_compare(n), exact=searched)
 
 
-def learn(gathered: JoinedData, settings: FitOptions) -> MixturePredictor:
+def fit_estimator(gathered: JoinedData, settings: FitRequest) -> MixturePredictor:
     """Fit the estimator, its rule and rho chosen by cross-validation if `settings.tune`."""
     options: dict[str, Any] = {
         "objective": settings.objective,

@@ -9,11 +9,11 @@ from metricmix.dissimilarity.specs import SourceSpec
 from metricmix.exceptions import InputError
 from metricmix.validation import check_choice
 
-__all__ = ["FitOptions"]
+__all__ = ["FitRequest"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions:
+class FitRequest:
     """What to fit to items, and what to find out about it.
 
     Attributes

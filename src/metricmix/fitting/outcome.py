@@ -13,7 +13,7 @@ from metricmix.dissimilarity.edge_stack import EdgeStack
 from metricmix.dissimilarity.plan import JoinedData
 from metricmix.estimators.cross_validation import TUNED
 from metricmix.estimators.predictor import MixturePredictor
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.fitting.storage import NEEDS_ALL, ValueStorage
 from metricmix.learning.findings import MetricFinding
 from metricmix.learning.verdict import Comparison, Method
@@ -30,7 +30,7 @@ class FitOutcome:
 
     Attributes
     ----------
-    settings : FitOptions
+    settings : FitRequest
     model : MixturePredictor
     gathered : JoinedData
         The joined files.
@@ -59,7 +59,7 @@ class FitOutcome:
         Names of the files that were written.
     """
 
-    settings: FitOptions
+    settings: FitRequest
     model: MixturePredictor
     gathered: JoinedData
     weights: dict[str, Any]

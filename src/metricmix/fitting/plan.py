@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from metricmix.dissimilarity.plan import Plan, plan_sources
 from metricmix.exceptions import InputError, TableFileError
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.items.cells import did_you_mean, shorten
 from metricmix.items.items import Items, check_class_labels
 from metricmix.items.target import target_column, target_values
@@ -22,7 +22,7 @@ TYPO_TIMES, TYPO_FACTOR = 2, 5
 """How often a misspelled label occurs at most, and how many times as often the right one does."""
 
 
-def plan_items(items: Items, options: FitOptions) -> Plan:
+def plan_items(items: Items, options: FitRequest) -> Plan:
     """Return the sources of items, and which labels or targets they are learned from.
 
     Nothing is computed yet.
@@ -62,7 +62,7 @@ def plan_items(items: Items, options: FitOptions) -> Plan:
     return replace(found, report=replace(found.report, target=target))
 
 
-def with_classes(items: Items, options: FitOptions) -> Items:
+def with_classes(items: Items, options: FitRequest) -> Items:
     """Return the items with the labels that count; TableFileError if there are too few."""
     check_class_labels(items.origin, items.labels or (), str(items.label_column))
     sizes = Counter(label for label in items.labels or () if label)

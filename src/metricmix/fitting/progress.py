@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from metricmix.dissimilarity.kernel_logistic import regularisation_path
 from metricmix.dissimilarity.plan import Plan
 from metricmix.dissimilarity.predictors import FEWER_FOLDS, N_FOLDS
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.fitting.storage import ValueStorage, choose_storage
 from metricmix.learning.bootstrap import REFIT_FOLDS
 from metricmix.learning.task import Classes
@@ -31,7 +31,7 @@ EVALUATIONS, PER_EVALUATION = 130, (1.2e-4, 1.2e-8, 2e-9)
 pair and source."""
 
 
-def storage_of(plan: Plan, settings: FitOptions, *, measure: bool = False) -> ValueStorage:
+def storage_of(plan: Plan, settings: FitRequest, *, measure: bool = False) -> ValueStorage:
     """Return how the values of the sources are to be held, and what that would cost."""
     starting = 2.0  # seconds to start, import packages and read the files
     whole = starting + sum(expected_seconds(plan, settings).values())
@@ -39,7 +39,7 @@ def storage_of(plan: Plan, settings: FitOptions, *, measure: bool = False) -> Va
 
 
 def expected_seconds(
-    plan: Plan, settings: FitOptions, storage: ValueStorage | None = None
+    plan: Plan, settings: FitRequest, storage: ValueStorage | None = None
 ) -> dict[str, float]:
     """Return an estimate of how long each step takes, to an order of magnitude, on two cores.
 
@@ -85,7 +85,7 @@ def fitting_seconds(fits: Mapping[str, int], labelled: int) -> float:
     return sum(count * (SECONDS[kind] + PER_LABEL[kind] * labelled) for kind, count in fits.items())
 
 
-def expected_fits(plan: Plan, settings: FitOptions) -> dict[str, Counter[str]]:
+def expected_fits(plan: Plan, settings: FitRequest) -> dict[str, Counter[str]]:
     """Return how many models of each kind a fit to full matrices fits, by step.
 
     Supervised sources are fitted to all labels, in five folds while settings are chosen, in each

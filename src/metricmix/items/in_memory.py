@@ -456,10 +456,10 @@ def read_graph(graph: Any) -> Read:
         return of_pairs([(u, v) for u, v, _ in data], weights, name, nodes=graph.nodes)
     if hasattr(graph, "get_edgelist"):
         name = next((w for w in WEIGHT_NAMES if w in graph.es.attributes()), None)
-        weights = None if name is None else as_float_array(graph.es[name], name="weights")
-        ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+        lengths = None if name is None else as_float_array(graph.es[name], name="weights")
+        ends: AnyArray = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
         ids = texts_of(graph.vs["name"]) if "name" in graph.vs.attributes() else None
-        return graph.vcount(), ids, ends, weights, name or "weight"
+        return int(graph.vcount()), ids, ends, lengths, name or "weight"
     if hasattr(graph, "tocoo"):
         return of_matrix(graph.tocoo())
     if hasattr(graph, "to_pandas"):

@@ -10,7 +10,7 @@ from metricmix.app.ingest.given_files import with_files
 from metricmix.app.ingest.item_table import items_from_table
 from metricmix.app.ingest.table_files import read_table
 from metricmix.dissimilarity.plan import JoinedData, Plan
-from metricmix.fitting.options import FitOptions
+from metricmix.fitting.options import FitRequest
 from metricmix.fitting.plan import plan_items
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["FitSettings", "plan_files", "plan_record", "resolved"]
 
 
-Options = TypeVar("Options", bound=FitOptions)
+Options = TypeVar("Options", bound=FitRequest)
 
 
 @dataclass(frozen=True)
-class FitSettings(FitOptions):
+class FitSettings(FitRequest):
     """What to fit, to which files, and what to write.
 
     Attributes
@@ -35,7 +35,7 @@ class FitSettings(FitOptions):
     missing : tuple of str
         Texts that stand for missing values, besides the usual ones.
 
-    The others are those of :class:`~metricmix.fitting.options.FitOptions`.
+    The others are those of :class:`~metricmix.fitting.options.FitRequest`.
     """
 
     table: str
