@@ -19,6 +19,7 @@ the cells and edges, and no model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -168,7 +169,9 @@ class SpreadOverGraph(PredictionSource):
         return model.predict(self.reached(new, model.start))
 
 
-def view_of(spec: SourceSpec, data: SourceData, usual: type[TableSource]) -> TableSource:
+def view_of(
+    spec: SourceSpec, data: SourceData, usual: Callable[[SourceSpec, SourceData], TableSource]
+) -> TableSource:
     """Return the rows that a source is computed from: those of the kind `spec.view`, if stated."""
     if spec.view is None:
         return usual(spec, data)
