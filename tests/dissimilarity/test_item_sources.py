@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,9 +124,8 @@ def test_graphs_have_no_nearest_items(files, kind) -> None:
 def test_wide_attributes_are_smoothed_by_their_leading_directions(files, monkeypatch) -> None:
     whole = source(files, "smoothed")
     narrow = source(files, "smoothed")
-    monkeypatch.setattr("metricmix.dissimilarity.kinds.smoothed.WIDE_FROM", 10)
-    monkeypatch.setattr("metricmix.dissimilarity.kinds.smoothed.DIRECTIONS", 2)
-    assert narrow.smoothed.shape == (N, 2)
+    monkeypatch.setattr("metricmix.dissimilarity.graph_rows.WIDE_FROM", 10)
+    monkeypatch.setattr("metricmix.dissimilarity.graph_rows.DIRECTIONS", 2)
+    assert narrow.table.shape == (N, 2)
     assert np.corrcoef(narrow.matrix().ravel(), whole.matrix().ravel())[0, 1] > 0.8
-    cells = narrow.encoding.transform(narrow.items)
-    np.testing.assert_allclose(narrow._narrow(cells), narrow._narrow(narrow.encoding.features))
+    np.testing.assert_allclose(narrow.start_of(replace(narrow.items)), narrow.start)

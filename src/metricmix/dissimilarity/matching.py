@@ -77,11 +77,14 @@ class SourceReport:
     n_zero: int = 0
     id_hint: str = ""
     is_tree: bool = False
+    view: str | None = None
 
     def describe(self) -> str:
         """Return what the source is computed from, in one line."""
         facts = KINDS.said(self.kind).facts
         words = facts.get("report_of_groups", facts["report"]) if self.n_things else facts["report"]
+        if self.view is not None:
+            words = f"{facts.get('report_of_view', facts['report'])} (view {self.view})"
         what = words.format(**(OF_NUMBERS if self.of_numbers else OF_CLASSES))
         if "matrix" in facts["needs"]:
             what = "distances in the tree" if self.is_tree else what

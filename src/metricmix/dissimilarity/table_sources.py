@@ -55,6 +55,7 @@ __all__ = [
     "NEEDS_ROWS",
     "SourceSet",
     "attribute_matrix",
+    "far_limits",
     "joint_columns",
     "scaled_columns",
     "table_source",
@@ -226,15 +227,20 @@ def scaled_columns(X: Floats) -> Floats:
 
 
 def without_far_values(X: Floats) -> Floats:
-    """Return the columns with far values moved in: to ten times the distance between quartiles.
+    """Return the columns with far values moved in: to ten times the distance between quartiles."""
+    return np.asarray(np.clip(X, *far_limits(X)))
 
-    A column that is constant but for a few rows has no such distance: there a value is far if it
-    would be so in the widest of the other columns.
+
+def far_limits(X: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column that is not far.
+
+    A column that is constant but for a few rows has no distance between quartiles: there a value is
+    far if it would be so in the widest of the other columns.
     """
     middle, spread, common = centre_and_spread(X)
     widest = max(float(common.max(initial=0.0)), float(np.median(spread)))
     limit = FAR * np.where(common > 0, common, widest)
-    return np.asarray(np.clip(X, middle - limit, middle + limit))
+    return middle - limit, middle + limit
 
 
 def table_source(Z: Any, metric: str, name: str) -> FeatureSource:

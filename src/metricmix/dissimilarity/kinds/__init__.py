@@ -12,6 +12,7 @@ A kind is a class ``(spec, data) -> ItemSource`` that registers itself with
 ``report``            words for a report; ``{regression}`` and ``{labels}`` depend on whether there
                       are classes or numbers to predict
 ``report_of_groups``  the same for memberships, if it differs
+``report_of_view``    the same for a stated view, if it differs
 ``kind_of_groups``    the kind that is taken for memberships in its place
 ``options``           what it takes besides the options of a file of edges
 ``model``             what is fitted to labels or targets: "linear", "forest" or "spread"; only

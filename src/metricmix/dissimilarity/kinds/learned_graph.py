@@ -22,6 +22,7 @@ __all__ = ["GraphModel"]
     options=("restart", "view"),
     model="linear",
     report="{regression} on attributes smoothed along the graph",
+    report_of_view="{regression}",
     report_of_groups="{regression} on memberships",
     seconds_per_pair=5e-7,
 )

@@ -19,7 +19,7 @@ from metricmix.dissimilarity.sources import GraphSource, Source
 from metricmix.dissimilarity.specs import KINDS
 from metricmix.typing import Floats, Indices
 
-__all__ = ["GraphRows", "PathSource"]
+__all__ = ["PathRows", "PathSource"]
 
 FAR_APART = 4
 """Links from which on two items are equally far apart, where only values of pairs are computed."""
@@ -78,7 +78,7 @@ class PathSource(RelationSource):
 
     def by_rows(self) -> Source:
         """Return all path lengths, by a search for each row."""
-        return GraphRows(self.links.graph, self.spec.name)
+        return PathRows(self.links.graph, self.spec.name)
 
     def cross(self, new: NewItemData, known: Any) -> Floats:
         """Return the lengths of the paths that begin at new items."""
@@ -118,7 +118,7 @@ class PathSource(RelationSource):
         return bool(parts == 1)
 
 
-class GraphRows(Source):
+class PathRows(Source):
     """All path lengths of a graph, a search for each row; without a path as :class:`PathSource`."""
 
     def __init__(self, graph: Graph, name: str) -> None:

@@ -1,0 +1,45 @@
+"""Attributes averaged over two steps along a graph."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from metricmix.dissimilarity.graph_rows import GraphRows
+from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.specs import KINDS
+from metricmix.dissimilarity.table_sources import unit_rows
+from metricmix.typing import Floats
+
+__all__ = ["DiffusedAttributes"]
+
+
+@KINDS.register(
+    "diffusion",
+    words="attributes, averaged over two steps along a graph",
+    example="around=diffusion:cites.csv",
+    order=21,
+    needs=("relation", "columns"),
+    view=True,
+    report="attributes of two steps along the graph",
+    report_of_groups="attributes of two steps over shared groups",
+    seconds_per_pair=5e-7,
+)
+class DiffusedAttributes(GraphRows):
+    r"""Angles between the rows of :math:`B^2 F`."""
+
+    @cached_property
+    def once(self) -> Floats:
+        """The attributes after one step, (n, d)."""
+        return np.asarray(self.links.operator @ self.start)
+
+    @cached_property
+    def table(self) -> Floats:
+        """The attributes after two steps, rows at length 1."""
+        return unit_rows(self.links.operator @ self.once)
+
+    def new_rows(self, new: NewItemData) -> Floats:
+        """Return the attributes of new items after two steps."""
+        stages = [self.start, self.once]
+        return unit_rows(self.links.walked(new, self.new_start(new), stages)[-1])

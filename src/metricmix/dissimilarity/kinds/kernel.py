@@ -1,0 +1,30 @@
+"""Regressions in the feature space of a Gaussian kernel."""
+
+from __future__ import annotations
+
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.dissimilarity.kinds.columns import JointColumns
+from metricmix.dissimilarity.learned_sources import ModelSource, view_of
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+
+__all__ = ["KernelModel"]
+
+
+@KINDS.register(
+    "kernel",
+    words="a regression with a Gaussian kernel on columns",
+    example="curved=kernel:*",
+    order=8,
+    needs=("columns",),
+    options=("view",),
+    model="linear",
+    report="{regression} with a Gaussian kernel",
+    seconds_per_pair=1e-7,
+)
+class KernelModel(ModelSource):
+    """What a logistic or ridge regression with a Gaussian kernel predicts of two items."""
+
+    kernel = "rbf"
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        super().__init__(spec, data.items, view_of(spec, data, JointColumns))

@@ -1,0 +1,30 @@
+"""Walks over near items by a view."""
+
+from __future__ import annotations
+
+from metricmix.dissimilarity.item_graphs import NearGraph
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.dissimilarity.kinds.columns import JointColumns
+from metricmix.dissimilarity.learned_sources import view_of
+from metricmix.dissimilarity.log_walks import LogWalks
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+
+__all__ = ["NearWalks"]
+
+
+@KINDS.register(
+    "near",
+    words="walks over nearest items by columns",
+    example="chains=near:*:k=10",
+    order=7,
+    needs=("columns",),
+    options=("k", "view"),
+    report="walks over nearest items",
+    seconds_per_pair=1e-6,
+)
+class NearWalks(LogWalks):
+    """How well chains of near items lead from one item to the other."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        self.base = view_of(spec, data, JointColumns)
+        super().__init__(spec, data.items, NearGraph(self.base, spec.k))

@@ -1,0 +1,44 @@
+"""Attributes beside the mean of the neighbours'."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from metricmix.dissimilarity.graph_rows import GraphRows
+from metricmix.dissimilarity.item_sources import NewItemData
+from metricmix.dissimilarity.specs import KINDS
+from metricmix.dissimilarity.table_sources import unit_rows
+from metricmix.typing import Floats
+
+__all__ = ["OwnAndNeighbours"]
+
+
+@KINDS.register(
+    "neighbours",
+    words="attributes beside the mean of the neighbours'",
+    example="both=neighbours:cites.csv",
+    order=24,
+    needs=("relation", "columns"),
+    view=True,
+    report="own attributes beside those of neighbours",
+    report_of_groups="own attributes beside those of items with shared groups",
+    seconds_per_pair=5e-7,
+)
+class OwnAndNeighbours(GraphRows):
+    """Angles between own attributes beside the mean of the neighbours', each at length 1.
+
+    Where links join unlike items, smoothing mixes the two; here a model can tell them apart.
+    """
+
+    @cached_property
+    def table(self) -> Floats:
+        """The rows of all items, (n, 2 d)."""
+        return np.hstack([self.start, unit_rows(self.links.strengths @ self.start)])
+
+    def new_rows(self, new: NewItemData) -> Floats:
+        """Return the rows of new items, (m, 2 d)."""
+        own = self.new_start(new)
+        around = self.links.new_strengths(new) @ np.vstack([self.start, own])
+        return np.hstack([own, unit_rows(around)])

@@ -1,0 +1,30 @@
+"""Labels or targets spread over near items."""
+
+from __future__ import annotations
+
+from metricmix.dissimilarity.item_graphs import NearGraph
+from metricmix.dissimilarity.item_sources import SourceData
+from metricmix.dissimilarity.kinds.columns import JointColumns
+from metricmix.dissimilarity.learned_sources import SpreadOverGraph, view_of
+from metricmix.dissimilarity.specs import KINDS, SourceSpec
+
+__all__ = ["SpreadNear"]
+
+
+@KINDS.register(
+    "spread_near",
+    words="labels spread over nearest items by columns",
+    example="around=spread_near:*:k=10",
+    order=8,
+    needs=("columns",),
+    options=("k", "restart", "view"),
+    model="spread",
+    report="{labels} spread over nearest items",
+    seconds_per_pair=1e-7,
+)
+class SpreadNear(SpreadOverGraph):
+    """Labels or targets spread over the graph of near items."""
+
+    def __init__(self, spec: SourceSpec, data: SourceData) -> None:
+        self.base = view_of(spec, data, JointColumns)
+        super().__init__(spec, data.items, NearGraph(self.base, spec.k))
