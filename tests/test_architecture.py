@@ -54,8 +54,8 @@ LAYERS = [
 """From top to bottom: the shared base, the method, metric-constrained optimisation, data and
 figures, the application, the paper; the command line calls all of them."""
 LIMITS = {
-    "files": 342,
-    "modules with a single importer": 74,
+    "files": 360,
+    "modules with a single importer": 75,
     "private helpers used once": 60,
     "class names defined twice": 0,
     "NDArray aliases": 5,

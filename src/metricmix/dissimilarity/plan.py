@@ -222,7 +222,7 @@ def plan_sources(
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)
         of_numbers = numbers and spec.supervised
-        about = {"why": why[spec.name], "of_numbers": of_numbers, "view": spec.view}
+        about: Any = {"why": why[spec.name], "of_numbers": of_numbers, "view": spec.view}
         reports.append(replace(report, **about))
         sources.append(make_source(spec, items, columns, edges, values))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
