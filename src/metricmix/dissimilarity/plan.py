@@ -222,8 +222,8 @@ def plan_sources(
             names = tuple(column.name for column in spec.select_columns(columns))
             report = SourceReport(spec.name, spec.kind, str(items.source), names)
         of_numbers = numbers and spec.supervised
-        about: Any = {"why": why[spec.name], "of_numbers": of_numbers, "view": spec.view}
-        reports.append(replace(report, **about))
+        report = replace(report, why=why[spec.name], of_numbers=of_numbers, view=spec.view)
+        reports.append(report)
         sources.append(make_source(spec, items, columns, edges, values))
     weighted = sum(len(graph.ends) for graph in graphs.values() if graph.weights is not None)
     seconds = n * n * sum(spec.facts["seconds_per_pair"] for spec in all_specs)
