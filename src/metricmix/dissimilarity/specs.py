@@ -154,8 +154,9 @@ def options_of(kind: str) -> tuple[str, ...]:
 def graph_names(specs: Sequence[SourceSpec]) -> dict[str, str]:
     """Return what the graph of each file is called: as its paths or groups are, else as the file.
 
-    >>> roads, near = parse_edges("by road=r1.csv"), parse_source("near=pagerank:r2.csv")
-    >>> graph_names([roads, replace(roads, name="by road walks", kind="pagerank"), near])
+    >>> roads = SourceSpec("by road", "paths", "r1.csv")
+    >>> near = SourceSpec("near", "pagerank", "r2.csv")
+    >>> graph_names([roads, SourceSpec("by road walks", "pagerank", "r1.csv"), near])
     {'r1.csv': 'by road', 'r2.csv': 'r2'}
     """
     of_graphs = [(spec, spec.file) for spec in specs if spec.uses_graph and spec.file is not None]

@@ -84,9 +84,9 @@ def read_matrix(path: str | os.PathLike[str]) -> Matrix:
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "towns.csv"
     >>> _ = file.write_text("town,Aa,Bo\nAa,0,5\nBo,5,0\n")
-    >>> read_matrix(file)
-    Matrix(values=array([[0., 5.],
-           [5., 0.]]), items=('Aa', 'Bo'), rounding=0.0, remarks=())
+    >>> found = read_matrix(file)
+    >>> found.items, found.values.tolist()
+    (('Aa', 'Bo'), [[0.0, 5.0], [5.0, 0.0]])
     """
     source = Path(path)
     read = _format_of(source).read
