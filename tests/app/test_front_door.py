@@ -403,3 +403,25 @@ def test_messages_name_arguments_of_python() -> None:
     with pytest.raises(InputError) as caught:
         mm.fit(towns.assign(y=["a", "b", "c"] + [None] * 27), label="y", single_labels="drop")
     assert "single_labels='keep'" in str(caught.value)
+
+
+def test_a_fit_needs_labels() -> None:
+    with pytest.raises(InputError, match="label: expected a column of labels"):
+        mm.fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+
+
+def test_what_was_dropped_is_reported_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    towns = pd.DataFrame({"town": list("abcdefgh"), "x": [1, 2, 1, 2, 9, 8, 9, 8]})
+    towns["land"] = ["low", "low", None, None, "high", "high", None, None]
+    roads = [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("a", "nowhere")]
+    result = mm.fit(towns, label="land", edges={"roads": roads}, evaluate=False)
+    assert any("1 edge dropped" in line and "nowhere" in line for line in result.remarks)
+    assert ".remarks" in repr(result)
+    result.save(tmp_path / "run", page=False)
+    with pytest.raises(InputError, match="overwrite=True"):
+        result.save(tmp_path / "run", page=False)
+    result.save(tmp_path / "run", page=False, overwrite=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "weights.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"contains weights\.csv"):
+        result.save(tmp_path / "mine", page=False, overwrite=True)

@@ -165,7 +165,7 @@ def test_other_tables() -> None:
 
 
 def test_ids() -> None:
-    by_row = as_items(TOWNS)
+    by_row = as_items(TOWNS[["people", "town"]])
     assert (by_row.ids, by_row.id_column) == (("0", "1", "2", "3"), None)
     assert "town" in by_row.columns
     by_index = as_items(TOWNS.set_index("town"))
@@ -282,7 +282,7 @@ def test_networkx() -> None:
     assert as_relation(arrows, directed=True).directed
     assert named_edges(as_relation(networkx.MultiGraph([*ROADS, ROADS[0]]))).count(ROADS[0]) == 2
     numbers = as_items(TOWNS, edges=networkx.path_graph(4))
-    assert numbers.ids == ("0", "1", "2", "3")
+    assert numbers.relations["edges"].ids == numbers.ids == ("Aa", "Bo", "Cu", "Do")
 
 
 def test_igraph() -> None:
@@ -406,7 +406,7 @@ def test_new_items() -> None:
     new = pd.DataFrame({"town": ["Ek"], "people": [3], "land": ["hill"]})
     items, index = new_items_like(fitted, new, {"roads": [("Ek", "Aa")]})
     assert (items.ids, list(items.columns), list(index)) == (("Ek",), ["people"], ["Ek"])
-    numbered, _ = new_items_like(as_items(TOWNS, "land"), new)
+    numbered, _ = new_items_like(as_items(TOWNS[["people", "land"]], "land"), new)
     assert numbered.ids == ("4",)
     with pytest.raises(InputError, match=r"new: expected a column 'town' of ids, found none"):
         new_items_like(fitted, new[["people"]])
@@ -537,3 +537,19 @@ def test_wrong_input(case) -> None:
     with pytest.raises(InputError) as caught:
         as_items(**arguments)
     assert str(caught.value) == sentence
+
+
+def test_the_first_column_names_the_items_if_it_can() -> None:
+    shops = pd.DataFrame({"shop": ["s1", "s2", "s3"], "size": [1.0, 2.0, 4.0]})
+    assert as_items(shops).ids == ("s1", "s2", "s3")
+    assert as_items(shops.rename(columns={"shop": "ID"}).assign(ID=[7, 8, 9])).ids == (
+        "7",
+        "8",
+        "9",
+    )
+    assert as_items(shops.assign(shop=["s1", "s2", "s2"])).ids == ("0", "1", "2")  # a category
+    said = shops.assign(shop=["a red shoe", "two blue hats", "one coat"])
+    assert list(as_items(said).columns) == ["shop", "size"]  # texts
+    assert as_items(shops[["size", "shop"]]).ids == ("0", "1", "2")
+    with pytest.raises(InputError, match="'s2' twice"):
+        as_items(shops.assign(shop=["s1", "s2", "s2"]).rename(columns={"shop": "id"}))

@@ -17,7 +17,12 @@ from metricmix.app.ingest.source_text import parse_source
 from metricmix.app.page import write_page
 from metricmix.app.pipeline.fit_run import write_run
 from metricmix.app.pipeline.outcome import run_page
-from metricmix.app.pipeline.run_folder import prediction_rows, reserved_folder
+from metricmix.app.pipeline.run_folder import (
+    check_output_folder,
+    is_run,
+    prediction_rows,
+    reserved_folder,
+)
 from metricmix.dissimilarity.item_sources import NewItemData
 from metricmix.dissimilarity.specs import SourceSpec, graph_names
 from metricmix.exceptions import FileError, InputError
@@ -121,6 +126,12 @@ def fit(
     for name in options:
         if name not in known:
             raise InputError(argument="fit", expected=did_you_mean(sorted(known), name, len(known)))
+    if label is None and target is None and not isinstance(data, Items):
+        raise InputError(
+            argument="label",
+            expected="a column of labels, or an array of them, found none",
+            remedy="pass label= (classes) or target= (numbers)",
+        )
     items = as_items(data, label, target=target, id=id, edges=edges, matrices=matrices)
     given = [
         *(
@@ -169,7 +180,7 @@ def in_python(text: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
-    """What a fit to items leaves.
+    """The result of a fit.
 
     Attributes
     ----------
@@ -237,6 +248,23 @@ class FitResult:
             "method"
         )
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was noticed in the data: edges and cells that were dropped, unknown ids, and so on.
+
+        The last ones are notes on the fit.
+        """
+        report = self.outcome.gathered.report
+        first = {source.file: source for source in reversed(report.sources)}
+        told = [
+            f"{source.name}: {line}"
+            for source in report.sources
+            if source is first[source.file]
+            for line in source.remarks()
+        ]
+        told += [line for column in report.columns for line in column.remarks()]
+        return tuple(map(in_python, (*told, *self.outcome.notes)))
+
     def __repr__(self) -> str:
         weights = self.weights
         shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in weights.head(4).items())
@@ -245,6 +273,7 @@ class FitResult:
         return (
             f"one metric for {n} items, {known} of them labelled\n{self.outcome.headline}\n"
             f"weights: {shown}{more}"
+            + (f"\n{len(self.remarks)} remarks on the data: .remarks" if self.remarks else "")
         )
 
     def explain(self, a: Any, b: Any = None) -> Connection | Explanation:
@@ -307,8 +336,19 @@ class FitResult:
         write_page(Path(path), run_page(self.outcome, None, lambda done, total: None))
         return Path(path)
 
-    def save(self, folder: str | os.PathLike[str], *, page: bool = True) -> Path:
-        """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``."""
+    def save(
+        self, folder: str | os.PathLike[str], *, page: bool = True, overwrite: bool = False
+    ) -> Path:
+        """Write a folder as ``metricmix fit`` does, for ``metricmix predict`` and ``explore``.
+
+        InputError if it holds an earlier result, unless `overwrite` is True, or other files of the
+        same names.
+        """
+        check_output_folder(Path(folder))
+        if is_run(Path(folder)) and not overwrite:
+            raise InputError(
+                "holds an earlier result", argument=folder, remedy="pass overwrite=True"
+            )
         settings = replace(self.outcome.settings, report=page)
         with reserved_folder(folder) as reservation:
             write_run(replace(self.outcome, settings=settings), reservation)

@@ -59,8 +59,9 @@ def as_items(
         In place of labels: numbers to predict, NaN where unknown.
     id : str, optional
         The column of ids. Default: the index of a frame; if that only numbers the rows, the first
-        column that shares most of its ids with the relations, or theirs with it, else row
-        numbers, from 0. Where relations name row numbers, only the first column may hold them.
+        column that shares most of its ids with the relations, or theirs with it; else the first
+        column if it is called id or names the items (:func:`holds_ids`), else row numbers, from 0.
+        Where relations name row numbers, only the first column may hold them.
     edges : graph or mapping of names to graphs, optional
         Relations: networkx and igraph graphs, sparse matrices, edge tables and lists of pairs, or
         what :func:`as_relation` returns. A sparse (n, g) matrix, or edges between items and other
@@ -84,9 +85,9 @@ def as_items(
     if len(frame) < 2:
         raise InputError(argument="data", expected="at least two items", found=len(frame))
     relations = named("edges", edges, as_relation)
-    frame, ids, id_column = with_ids(frame, id, relations)
     argument = "label" if target is None else "target"
     frame, given, label_column = with_answers(frame, argument, label if target is None else target)
+    frame, ids, id_column = with_ids(frame, id, relations)
     columns: dict[str, Values] = {}
     dtypes: dict[str, str] = {}
     for name in frame.columns:
@@ -232,7 +233,24 @@ def with_ids(
         cells = texts_of(frame[column].tolist())
         if len(set(cells)) == n and 2 * len(theirs & set(cells)) > min(len(theirs), n):
             return frame.drop(columns=column), checked_ids(cells, column), column
+    first = frame.columns[0] if frame.shape[1] > 1 else "0"
+    if not first.isdecimal() and holds_ids(frame[first], first):  # columns of arrays are numbered
+        return frame.drop(columns=first), checked_ids(frame[first].tolist(), first), first
     return frame, tuple(str(k) for k in range(n)), None
+
+
+def holds_ids(series: pd.Series[Any], name: str) -> bool:
+    """Return whether the first column of a frame holds ids: it is called id, or names the items.
+
+    Names are texts, all different, most of them without spaces: as an attribute, such a column
+    would say nothing about two items.
+    """
+    if name.casefold() == "id":
+        return True
+    cells = texts_of(series.tolist())
+    if series.dtype.kind not in "OUT" or "" in cells or len(set(cells)) < len(cells):
+        return False
+    return 2 * sum(" " in cell for cell in cells) <= len(cells)
 
 
 def known_column(frame: pd.DataFrame, argument: str, name: Any) -> str:
