@@ -165,6 +165,14 @@ def strengths_of(graph: Graph) -> csr_array[Any, Any]:
     return csr_array((1 / lengths.data, lengths.indices, lengths.indptr), shape=lengths.shape)
 
 
+def walk_steps(strengths: Any) -> csr_array[Any, Any]:
+    """Return ``D^(-1) (A + I)``: the steps of a walk that follows directed edges, (n, n)."""
+    from scipy.sparse import csr_array, eye_array
+
+    looped = (strengths + eye_array(strengths.shape[0])).tocsr()
+    return csr_array(looped.multiply(1.0 / np.asarray(looped.sum(axis=1)).ravel()[:, None]))
+
+
 def normalised(strengths: Any) -> csr_array[Any, Any]:
     """Return ``D^(-1/2) (A + I) D^(-1/2)`` for the strengths A of the edges, (n, n)."""
     from scipy.sparse import csr_array, eye_array
@@ -182,12 +190,18 @@ def pagerank_smoothed(
     The matrix is symmetric with eigenvalues in [restart, 2 - restart], so the Chebyshev iteration
     (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs a number of steps
     known beforehand, about the square root of what the power iteration needs. A dense solution is
-    taken where that is cheaper: small graphs with many features, and dense graphs.
+    taken where that is cheaper: small graphs with many features, and dense graphs. Where B is not
+    symmetric, as of directed edges, its rows sum to 1 and the power iteration is taken.
     """
     n = operator.shape[0]
     right = restart * (table if isinstance(table, np.ndarray) else table.toarray())
     operator = operator.astype(right.dtype, copy=False)
     damped = (1 - restart) * operator
+    if abs(operator - operator.T).max() > 1e-9:  # not by rounding
+        smoothed = right
+        for _ in range(int(np.ceil(np.log(precision) / np.log(1 - restart)))):
+            smoothed = right + damped @ smoothed
+        return np.asarray(smoothed)
     spread = 1 - restart  # the eigenvalues are those in 1 +- spread
     rate = spread / (1 + np.sqrt(1 - spread**2))
     n_iter = int(np.ceil(np.log(precision / 2) / np.log(rate))) if rate > 0 else 0

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricmix.dissimilarity.diffusion import normalised
+from metricmix.dissimilarity.diffusion import normalised, walk_steps
 from metricmix.dissimilarity.item_sources import NewItemData, TableSource
 from metricmix.dissimilarity.nearest_items import joined
 from metricmix.typing import Floats
@@ -48,8 +48,8 @@ class ItemGraph(ABC):
 
     @cached_property
     def operator(self) -> Any:
-        """The normalised adjacency with self loops, B, of a graph without directions."""
-        return normalised(self.strengths)
+        """The normalised adjacency with self loops, B; along directed edges, the steps of a walk."""
+        return walk_steps(self.strengths) if self.one_way else normalised(self.strengths)
 
     def new_steps(self, new: NewItemData) -> NewSteps:
         """Return the rows of B of new items; those of all others stay as they are."""
